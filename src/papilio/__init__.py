@@ -1,0 +1,51 @@
+"""papilio: dictionaries and matrices as products of sparse factors, so that they run as fast transforms.
+
+Names are loaded when they are first used, so that ``import papilio`` stays light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from . import constraints as constraints
+    from . import plot as plot
+    from . import transforms as transforms
+    from .moments import Moments as Moments
+    from .operators import SparseProduct as SparseProduct
+    from .operators import load as load
+    from .results import Factorization as Factorization
+    from .results import Status as Status
+    from .solvers.factorize import factorize as factorize
+    from .solvers.hierarchical import hierarchical as hierarchical
+    from .solvers.palm import palm as palm
+    from .solvers.schedule import Schedule as Schedule
+
+_MODULES = ("constraints", "plot", "transforms")
+_HOME = {
+    "Factorization": "results",
+    "Moments": "moments",
+    "Schedule": "solvers.schedule",
+    "SparseProduct": "operators",
+    "Status": "results",
+    "factorize": "solvers.factorize",
+    "hierarchical": "solvers.hierarchical",
+    "load": "operators",
+    "palm": "solvers.palm",
+}
+__all__ = ["__version__", *_MODULES, *_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

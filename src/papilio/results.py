@@ -1,0 +1,75 @@
+"""What solvers return and report."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from .operators import SparseProduct
+from .validation import Array
+
+
+class Status(StrEnum):
+    """Why a solver stopped."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    STOPPED = "stopped"
+
+
+class Step(NamedTuple):
+    """One iteration, as a callback sees it; histories keep it without the factors."""
+
+    phase: str
+    iteration: int
+    error: float
+    scale: float
+    seconds: float
+    factors: tuple[Array, ...] = ()
+
+
+class History(list[Step]):
+    """All iterations in order, as a list of `Step` and as columns."""
+
+    @property
+    def error(self) -> Array:
+        """Relative errors."""
+        return np.array([step.error for step in self])
+
+    @property
+    def scale(self) -> Array:
+        return np.array([step.scale for step in self])
+
+    @property
+    def seconds(self) -> Array:
+        """Seconds since the start; the clock stands still while a callback runs."""
+        return np.array([step.seconds for step in self])
+
+    @property
+    def phase(self) -> list[str]:
+        return [step.phase for step in self]
+
+
+@dataclass(frozen=True)
+class Factorization:
+    """A factorization X ≈ scale · S₁…S_M and how it came about.
+
+    Attributes
+    ----------
+    operator : SparseProduct
+    error : float
+        Relative Frobenius error ‖X − scale·S₁…S_M‖ / ‖X‖, computed on the result.
+    n_iter : int
+        Iterations of PALM in all phases.
+    status : Status
+        ``"converged"``, ``"max_iter"`` or ``"stopped"`` (by a callback).
+    history : History
+        Error, scale, phase and seconds of each iteration.
+    """
+
+    operator: SparseProduct
+    error: float
+    n_iter: int
+    status: Status
+    history: History = field(repr=False, compare=False)

@@ -1,0 +1,76 @@
+"""A chain of blocks that is visited block by block, with the products on both sides at hand."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..linalg import Matrix, compact, dense, frobenius, inner, times
+from ..moments import Moments
+from ..validation import Array
+
+
+class Chain:
+    """The blocks S₁, …, S_M of a fit to `Moments`, and a sweep over them.
+
+    During a sweep, ``left`` and ``right`` are the products on the two sides of the visited block (None for the
+    identity; the moments' fixed tail belongs to the right), and the visitor may replace ``factors[j]``. Each
+    product is taken once: those ahead from the old blocks, those behind from the new ones.
+    """
+
+    left: Matrix | None
+    right: Matrix | None
+
+    def __init__(self, moments: Moments, factors: Sequence[Array], order: str) -> None:
+        problem = moments.compressed
+        dtype = np.result_type(problem.target, *factors)
+        self.target = problem.target.astype(dtype, copy=False)
+        self.factors = [factor.astype(dtype, copy=False) for factor in factors]
+        self.rounding = 100 * float(np.finfo(dtype).eps)
+        self._tail = None if problem.tail is None else problem.tail.astype(dtype, copy=False)
+        self._offset = float(np.sqrt(problem.offset))
+        self._size = float(np.sqrt(moments.energy)) or 1.0
+        self._rightwards = order == "left_to_right"
+
+    def sweep(self) -> Iterator[int]:
+        """Visit all blocks in order; `product` is then that of the whole chain at any time."""
+        blocks = [compact(factor) for factor in self.factors]
+        count = len(blocks)
+        # prefix[j] is the product of the blocks before j, suffix[j] of those from j on.
+        prefix: list[Matrix | None] = [None] * (count + 1)
+        suffix: list[Matrix | None] = [None] * count + [self._tail]
+        if self._rightwards:
+            for j in reversed(range(count)):
+                suffix[j] = times(blocks[j], suffix[j + 1])
+        else:
+            for j in range(count):
+                prefix[j + 1] = times(prefix[j], blocks[j])
+        for j in range(count) if self._rightwards else reversed(range(count)):
+            self.left, self.right = prefix[j], suffix[j + 1]
+            cut = j if self._rightwards else j + 1  # block j is still the old one on its side of the cut
+            self._halves = prefix[cut], suffix[cut]
+            before = self.factors[j]
+            yield j
+            if self.factors[j] is not before:
+                blocks[j] = compact(self.factors[j])
+            if self._rightwards:
+                prefix[j + 1] = times(prefix[j], blocks[j])
+            else:
+                suffix[j] = times(blocks[j], suffix[j + 1])
+        end = count if self._rightwards else 0
+        self._halves = prefix[end], suffix[end]
+
+    def product(self) -> Array:
+        """S₁…S_M (times the tail), with the visited block as it was when its visit began."""
+        return dense(times(*self._halves))
+
+    def fit_scale(self, product: Array, scale: float) -> tuple[float, float]:
+        """scale = Re⟨X, X̂⟩/‖X̂‖² and the relative error with it; a zero product leaves the scale."""
+        size = frobenius(product)
+        if size > 0:
+            scale = inner(self.target, product / product.real.dtype.type(size)) / size
+        return scale, self.error(product, scale)
+
+    def error(self, product: Array, scale: float) -> float:
+        """‖X − scale·X̂‖ / ‖X‖."""
+        misfit = frobenius(self.target - product * product.real.dtype.type(scale))
+        return float(np.hypot(misfit, self._offset)) / self._size

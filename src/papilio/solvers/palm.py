@@ -1,0 +1,262 @@
+"""PALM for learning efficient dictionaries: the paper's Algorithm 2."""
+
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..constraints import Constraint, Fixed
+from ..linalg import Matrix, adjoint, dense, frobenius, inner, spectral_norm_squared, times
+from ..moments import Moments
+from ..operators import SparseProduct
+from ..results import Factorization, History, Status, Step
+from ..validation import Array, as_choice, as_integer, as_matrix, as_real
+from .chain import Chain
+
+ORDERS = ("right_to_left", "left_to_right")
+Callback: TypeAlias = Callable[[Step], Any]
+
+_MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
+
+
+def palm(
+    target: Any,
+    constraints: Sequence[Constraint],
+    *,
+    init: Sequence[Any] | None = None,
+    scale: float = 1.0,
+    order: str = "right_to_left",
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    callback: Callback | None = None,
+) -> Factorization:
+    """Fit scale · S₁…S_M to a matrix, each S_j in its constraint set (palm4LED, Algorithm 2).
+
+    Minimises ½‖X − scale·S₁…S_M‖_F² by one projected gradient step per factor,
+
+        S ← P(S − (1/c) scale·Lᴴ(scale·L S R − X)Rᴴ),  c = 1.001·scale²‖L‖₂²‖R‖₂²,
+
+    where L and R are the products left and right of S, followed by scale ← Re⟨X, X̂⟩/‖X̂‖², X̂ = S₁…S_M. From the
+    end of the first iteration on, the error never rises: where a projection is not exact, the old factor stays
+    if it is nearer to the gradient point.
+
+    Parameters
+    ----------
+    target : (m, n) matrix or Moments
+        X; of data with codes, its `Moments` (the product is then the dictionary).
+    constraints : sequence of Constraint
+        One per factor, left to right; their shapes chain.
+    init : sequence of matrices, optional
+        Where to start, left to right. By default the first factor that is updated is zero, the others are
+        (rectangular) identity matrices, and `Fixed` ones their matrix.
+    scale : float
+        Where the scale starts.
+    order : {"right_to_left", "left_to_right"}
+        In which order an iteration visits the factors.
+    max_iter : int
+        The largest number of iterations.
+    tol : float
+        Stop when the relative error changes by less from one iteration to the next; 0 never does.
+    callback : callable, optional
+        Called with a `Step` after each iteration; a true result stops the solver.
+
+    Returns
+    -------
+    Factorization
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp
+    >>> X = np.outer([1, 2, 0], [0, 1, 3])
+    >>> fit = pp.palm(X, [pp.constraints.Sparse((3, 1), 2), pp.constraints.Sparse((1, 3), 2)])
+    >>> bool(fit.error < 1e-6)
+    True
+    """
+    moments = as_moments(target)
+    sets = as_constraints(constraints, moments.shape)
+    as_choice("order", order, ORDERS)
+    start = default_start(sets, order, moments.cross.dtype) if init is None else _given_start(sets, init)
+    run = Run(callback)
+    result = run.descend(
+        "palm",
+        moments,
+        sets,
+        start,
+        as_real("scale", scale),
+        order,
+        as_integer("max_iter", max_iter, 1),
+        as_real("tol", tol, 0.0),
+    )
+    return run.factorization(*result)
+
+
+def as_moments(target: Any) -> Moments:
+    return target if isinstance(target, Moments) else Moments(as_matrix("target", target))
+
+
+def as_constraints(constraints: Any, shape: tuple[int, int]) -> list[Constraint]:
+    """``constraints`` as a list of sets whose shapes chain to ``shape``."""
+    if isinstance(constraints, Constraint) or not isinstance(constraints, Iterable):
+        raise TypeError(f"constraints must be a sequence of constraints, got {constraints!r}")
+    sets = list(constraints)
+    for i, constraint in enumerate(sets):
+        if not isinstance(constraint, Constraint):
+            raise TypeError(f"constraints[{i}] must be a papilio constraint, got {type(constraint).__name__}")
+    if not sets:
+        raise ValueError("constraints must hold at least one constraint, got none")
+    for i, (left, right) in enumerate(zip(sets, sets[1:], strict=False)):
+        if left.shape[1] != right.shape[0]:
+            raise ValueError(
+                f"constraints must chain: constraints[{i}] has shape {left.shape} "
+                f"but constraints[{i + 1}] has shape {right.shape}"
+            )
+    product = (sets[0].shape[0], sets[-1].shape[1])
+    if product != tuple(shape):
+        raise ValueError(f"constraints must chain to the target's shape {tuple(shape)}, got {product}")
+    return sets
+
+
+def _given_start(sets: Sequence[Constraint], init: Any) -> list[Array]:
+    given = list(init) if isinstance(init, Iterable) else []
+    if len(given) != len(sets):
+        raise ValueError(f"init must hold {len(sets)} matrices, one per constraint, got {len(given)}")
+    return [
+        as_matrix(f"init[{i}]", matrix, constraint.shape)
+        for i, (matrix, constraint) in enumerate(zip(given, sets, strict=True))
+    ]
+
+
+def default_start(sets: Sequence[Constraint], order: str, dtype: np.dtype[Any]) -> list[Array]:
+    """Zero for the first free block that is updated, identity for the others, `Fixed` ones their matrix."""
+    factors = [c.matrix if isinstance(c, Fixed) else np.eye(*c.shape, dtype=dtype) for c in sets]
+    free = [j for j, constraint in enumerate(sets) if not isinstance(constraint, Fixed)]
+    if free:
+        first = free[-1] if order == "right_to_left" else free[0]
+        factors[first] = np.zeros(sets[first].shape, dtype=dtype)
+    return factors
+
+
+class Run:
+    """A solver run, of one or several phases: its clock, its history and its callback."""
+
+    def __init__(self, callback: Callback | None) -> None:
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be callable, got {callback!r}")
+        self.history = History()
+        self.stopped = False
+        self._callback = callback
+        self._clock = perf_counter()
+
+    def report(self, phase: str, error: float, scale: float, factors: Sequence[Array]) -> None:
+        now = perf_counter()
+        last = self.history[-1] if self.history else None
+        iteration = last.iteration + 1 if last and last.phase == phase else 1
+        step = Step(phase, iteration, error, scale, now - self._clock)
+        self.history.append(step)
+        if self._callback is not None:
+            self.stopped = bool(self._callback(step._replace(factors=tuple(factors)))) or self.stopped
+            self._clock += perf_counter() - now
+
+    def descend(
+        self,
+        phase: str,
+        moments: Moments,
+        sets: Sequence[Constraint],
+        factors: Sequence[Array],
+        scale: float,
+        order: str,
+        max_iter: int,
+        tol: float,
+        patience: int | None = None,
+    ) -> tuple[list[Array], float, float, Status]:
+        """PALM's iterations: the new factors and scale, the relative error and why they ended.
+
+        With ``patience``, they also end when no support has changed for so many iterations.
+        """
+        descent = _Descent(moments, sets, factors, order)
+        error, status, unchanged = np.inf, Status.MAX_ITER, 0
+        for _ in range(max_iter):
+            previous_error, previous = error, descent.factors
+            scale, error = descent.advance(scale, error)
+            self.report(phase, error, scale, descent.factors)
+            if self.stopped:
+                status = Status.STOPPED
+                break
+            if patience is not None:
+                unchanged = unchanged + 1 if _same_supports(previous, descent.factors) else 0
+            settled = patience is not None and unchanged >= patience
+            if scale == 0.0 or settled or (tol > 0 and abs(previous_error - error) < tol):
+                status = Status.CONVERGED
+                break
+        return descent.factors, scale, error, status
+
+    def factorization(self, factors: Sequence[Array], scale: float, error: float, status: Status) -> Factorization:
+        return Factorization(SparseProduct(factors, scale), error, len(self.history), status, self.history)
+
+
+def _same_supports(left: Sequence[Array], right: Sequence[Array]) -> bool:
+    return all(a is b or np.array_equal(a != 0, b != 0) for a, b in zip(left, right, strict=True))
+
+
+class _Descent:
+    """PALM's iteration on one problem, and what it keeps warm from one iteration to the next."""
+
+    def __init__(self, moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str) -> None:
+        self._sets = sets
+        self._chain = Chain(
+            moments,
+            [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)],
+            order,
+        )
+        self._is_member = [isinstance(constraint, Fixed) for constraint in sets]
+        self._singular_vectors: dict[tuple[str, int], Array] = {}
+
+    @property
+    def factors(self) -> list[Array]:
+        return list(self._chain.factors)
+
+    def advance(self, scale: float, error: float) -> tuple[float, float]:
+        """Update all blocks, then the scale; returns the scale and the relative error."""
+        before = self.factors
+        new_scale, new_error = self._iterate(scale, exact_norms=False)
+        if new_error > error * (1 + self._chain.rounding) + self._chain.rounding:
+            # Power iteration missed a largest singular value, and a step was too long: take it again.
+            self._chain.factors = before
+            new_scale, new_error = self._iterate(scale, exact_norms=True)
+        return new_scale, new_error
+
+    def _iterate(self, scale: float, exact_norms: bool) -> tuple[float, float]:
+        chain = self._chain
+        goal = chain.target / chain.target.dtype.type(scale)
+        for j in chain.sweep():
+            if not isinstance(self._sets[j], Fixed):
+                chain.factors[j] = self._step(j, chain.product() - goal, exact_norms)
+        return chain.fit_scale(chain.product(), scale)
+
+    def _step(self, j: int, residual: Array, exact_norms: bool) -> Array:
+        """P(S − Lᴴ(L S R − X/scale)Rᴴ / (1.001‖L‖₂²‖R‖₂²)): Algorithm 2's step, with the scale cancelled."""
+        old, left, right = self._chain.factors[j], self._chain.left, self._chain.right
+        point = old
+        modulus = self._norm_squared("left", j, left, exact_norms) * self._norm_squared("right", j, right, exact_norms)
+        if modulus > 0:
+            gradient = times(times(adjoint(left), residual), adjoint(right))
+            point = old - gradient / old.real.dtype.type(_MARGIN * modulus)
+        new = self._sets[j]._project(point, nonnegative=False)
+        # All members of a set have the same norm, so that the nearer to the point is the one with the larger
+        # inner product. A nearest member always wins here, save for ties.
+        change = new - old
+        rounding = self._chain.rounding * frobenius(change) * frobenius(point)
+        if self._is_member[j] and inner(change, point) < -rounding:
+            return old
+        self._is_member[j] = True
+        return new
+
+    def _norm_squared(self, side: str, j: int, matrix: Matrix | None, exact: bool) -> float:
+        if matrix is None:
+            return 1.0
+        if exact:
+            return float(np.linalg.norm(dense(matrix), 2)) ** 2
+        start = self._singular_vectors.get((side, j))
+        value, self._singular_vectors[side, j] = spectral_norm_squared(matrix, start)
+        return value

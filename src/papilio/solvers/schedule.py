@@ -1,0 +1,166 @@
+"""Schedules: which sets the hierarchical factorization uses, split by split."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log2
+from typing import Any
+
+from ..constraints import Constraint, Sparse, SparseColumns, SparseRows, SparseRowsAndColumns
+from ..validation import as_choice, as_integer, as_real, as_shape
+
+SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The constraint sets E_k and Ẽ_k of the paper's Algorithm 3, in the order of peeling.
+
+    Split k replaces the residual by (factor k) × (new residual), or for ``side="right"`` by
+    (new residual) × (factor k). The last residual is the last factor.
+
+    Parameters
+    ----------
+    factors : sequence of Constraint
+        E_1, E_2, …: the sets of the factors that are peeled off.
+    residuals : sequence of Constraint
+        Ẽ_1, Ẽ_2, …: the sets of what is left after each split.
+    side : {"left", "right"}
+        From which side factors are peeled off.
+    """
+
+    factors: Sequence[Constraint]
+    residuals: Sequence[Constraint]
+    side: str = "left"
+
+    def __post_init__(self) -> None:
+        as_choice("side", self.side, SIDES)
+        for name in ("factors", "residuals"):
+            sets = getattr(self, name)
+            if isinstance(sets, Constraint) or not isinstance(sets, Sequence):
+                raise TypeError(f"{name} must be a sequence of constraints, got {sets!r}")
+            for i, constraint in enumerate(sets):
+                if not isinstance(constraint, Constraint):
+                    raise TypeError(f"{name}[{i}] must be a constraint, got {type(constraint).__name__}")
+            object.__setattr__(self, name, tuple(sets))
+        if not self.factors or len(self.factors) != len(self.residuals):
+            raise ValueError(
+                "factors and residuals must hold one constraint each per split, at least one; "
+                f"got {len(self.factors)} and {len(self.residuals)}"
+            )
+        shape = self.shape
+        for k in range(len(self.factors)):
+            if self.split_shape(k) != shape:
+                left, right = self.split(k)
+                raise ValueError(
+                    f"factors[{k}] and residuals[{k}] must chain to {shape}, which they split; "
+                    f"their shapes are, left to right, {left.shape} and {right.shape}"
+                )
+            shape = self.residuals[k].shape
+
+    def split(self, k: int) -> tuple[Constraint, Constraint]:
+        """The two sets of split k, left to right."""
+        pair = self.factors[k], self.residuals[k]
+        return pair if self.side == "left" else (pair[1], pair[0])
+
+    def split_shape(self, k: int) -> tuple[int, int] | None:
+        """The shape of what split k factorizes; None if its two sets do not chain."""
+        left, right = self.split(k)
+        return (left.shape[0], right.shape[1]) if left.shape[1] == right.shape[0] else None
+
+    def together(self, k: int) -> list[Constraint]:
+        """All sets after split k, left to right: the constraints of the global step."""
+        sets = [*self.factors[: k + 1], self.residuals[k]]
+        return sets if self.side == "left" else sets[::-1]
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """The shape of the matrices that this schedule factorizes."""
+        return self.split_shape(0)
+
+    @property
+    def max_nonzero(self) -> int:
+        """An upper bound on the entries of the resulting product."""
+        return sum(constraint.max_nonzero for constraint in self.together(len(self.factors) - 1))
+
+    @classmethod
+    def hadamard(cls, n: int) -> "Schedule":
+        """log₂n factors with two entries per row and column; residuals with n/2, n/4, …, 2 (section 4.1).
+
+        n is a power of two, at least 4.
+        """
+        levels = _log2("n", n) - 1
+        if levels < 1:
+            raise ValueError(f"n must be a power of two of at least 4, got {n}")
+        return cls(
+            [SparseRowsAndColumns((n, n), 2)] * levels,
+            [SparseRowsAndColumns((n, n), n >> k) for k in range(1, levels + 1)],
+        )
+
+    @classmethod
+    def paper(cls, d: int, Q: int, p: float, P: float) -> "Schedule":
+        """The sets of section 4.2, from the right: Q − 1 square dictionary factors of size d.
+
+        ‖E_k‖₀ ≤ p·d and ‖Ẽ_k‖₀ ≤ P/2^(k−2) for k = 2, …, Q − 1; k = 1, which splits off the codes Γ, is done by
+        dictionary learning and is not in the schedule.
+
+        Parameters
+        ----------
+        d : int
+            Rows and columns of the dictionary.
+        Q : int
+            The number of factors as the paper counts them, Γ included; at least 3.
+        p : float
+            Entries per row of the sparse factors: each has p·d in all.
+        P : float
+            Entries of the first residual; not an integer in the paper (512·1.2), rounded down.
+        """
+        d = as_integer("d", d, 2)
+        splits = as_integer("Q", Q, 3) - 2
+        entries = int(as_real("p", p, 1.0 / d, d) * d)
+        start = as_real("P", P, 2.0 ** (splits - 1), d * d)
+        return cls(
+            [Sparse((d, d), entries)] * splits,
+            [Sparse((d, d), int(start / 2**k)) for k in range(splits)],
+            side="right",
+        )
+
+    @classmethod
+    def rectangular(cls, shape: Any, n_factors: int, entries_per_row: int, decay: float) -> "Schedule":
+        """A tall or wide matrix as one rectangular factor of its shape and square ones of its short side.
+
+        For a tall matrix (m ≥ n) the rectangular factor is leftmost, with ``entries_per_row`` entries in each
+        row; the others are n × n with n·entries_per_row entries in all, and the k-th residual has n²·decay^k, or
+        as many as a factor where that is more. A wide matrix is the mirror image: columns for rows, from the
+        right.
+
+        Parameters
+        ----------
+        shape : (int, int) or int
+        n_factors : int
+            Factors in all, at least 2.
+        entries_per_row : int
+        decay : float
+            By how much each split thins the residual, above 0 and at most 1.
+        """
+        rows, columns = as_shape("shape", shape)
+        short = min(rows, columns)
+        splits = as_integer("n_factors", n_factors, 2) - 1
+        k = as_integer("entries_per_row", entries_per_row, 1, short)
+        if as_real("decay", decay, 0.0, 1.0) == 0.0:
+            raise ValueError("decay must be above 0 and at most 1, got 0")
+        square = (short, short)
+        wide = rows < columns
+        outer: Constraint = SparseColumns((rows, columns), k) if wide else SparseRows((rows, columns), k)
+        thinning = [max(int(short * short * decay**j), k * short) for j in range(1, splits + 1)]
+        return cls(
+            [outer] + [Sparse(square, k * short)] * (splits - 1),
+            [Sparse(square, entries) for entries in thinning],
+            side="right" if wide else "left",
+        )
+
+
+def _log2(name: str, value: Any) -> int:
+    number = as_integer(name, value, 1)
+    if number & (number - 1):
+        raise ValueError(f"{name} must be a power of two, got {number}")
+    return int(log2(number))

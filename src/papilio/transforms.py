@@ -1,0 +1,298 @@
+"""Known fast transforms as exact SparseProducts: Hadamard, Fourier, cosine, Haar and orthogonal wavelets.
+
+Each takes a size n that is a power of two. ``T @ x`` is the analysis (the transform), ``T.H`` the synthesis.
+Factors that would be the identity are left out; where all would be, one identity remains.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .operators import SparseProduct
+from .validation import Array, as_integer
+
+_SQRT_HALF = np.sqrt(0.5)
+
+
+def hadamard(n: int) -> SparseProduct:
+    """The Hadamard matrix in Sylvester's order, with entries ±1: ``scipy.linalg.hadamard(n)``.
+
+    H_n = S₁S₂…S_L with L = log₂ n, S_k = I_{2^(k−1)} ⊗ H₂ ⊗ I_{n/2^k} and H₂ = [[1, 1], [1, −1]].
+
+    Parameters
+    ----------
+    n : int
+        A power of two.
+
+    Returns
+    -------
+    SparseProduct
+        log₂ n factors of 2n entries each, float64. ``T.H @ T`` is n times the identity.
+
+    Examples
+    --------
+    >>> from papilio.transforms import hadamard
+    >>> hadamard(4) @ [1, 0, 0, 2]
+    array([ 3., -1., -1.,  3.])
+    """
+    n, depth = _as_power_of_two(n)
+    return _product(n, (_repeated(_butterfly(sp.eye_array(2**k)), n) for k in reversed(range(depth))))
+
+
+def dft(n: int) -> SparseProduct:
+    """The discrete Fourier transform, unnormalised: ``scipy.fft.fft``.
+
+    X_k = Σ_j x_j exp(−2πi jk/n), by Cooley and Tukey's decimation in time: F_n = S₁S₂…S_L P with L = log₂ n,
+    P the bit reversal, S_k = I_{n/2h} ⊗ [[I, D], [I, −D]], h = n/2^k and D = diag(exp(−πi j/h)), j < h.
+
+    Parameters
+    ----------
+    n : int
+        A power of two.
+
+    Returns
+    -------
+    SparseProduct
+        log₂ n stages of 2n entries each and the permutation of n entries (none for n = 2, where it is the
+        identity), complex128. ``T.H @ T`` is n times the identity.
+
+    Examples
+    --------
+    >>> from papilio.transforms import dft
+    >>> len(dft(8).factors), dft(8).nnz
+    (4, 56)
+    """
+    n, depth = _as_power_of_two(n)
+    stages = [_repeated(_butterfly(_twiddles(2**k)), n) for k in reversed(range(depth))]
+    bit_reversal = np.arange(n).reshape([2] * depth).T.reshape(n, 1)
+    return _product(n, [*stages, _from_rows(bit_reversal, np.ones((n, 1)))], np.complex128)
+
+
+def dct(n: int) -> SparseProduct:
+    """The orthonormal cosine transform of type 2: ``scipy.fft.dct(x, type=2, norm="ortho")``.
+
+    X_k = c_k √(2/n) Σ_j x_j cos(πk(2j+1)/(2n)) with c_0 = √½ and c_k = 1 else.
+
+    Parameters
+    ----------
+    n : int
+        A power of two.
+
+    Returns
+    -------
+    SparseProduct
+        T = L₁L₂…L_{K−1} R_K…R₂R₁ with K = log₂ n, at most 4n log₂ n entries in all, float64. Every factor is
+        orthogonal, so that rounding errors are not amplified.
+
+    Notes
+    -----
+    With √2 s_j = x_j + x_{n−1−j} and √2 d_j = x_j − x_{n−1−j}, j < n/2, the transform of size n (type 2) is
+    that of s at the even outputs and the type-4 transform of d at the odd ones. A type-4 transform of size m
+    comes from two type-2 transforms of size h = m/2: with θ_j = π(2j+1)/(4m) and j < h they are
+
+    - U of u_j = x_j cos θ_j + x_{m−1−j} sin θ_j and
+    - W of w_j = (−1)^j (x_j sin θ_j − x_{m−1−j} cos θ_j);
+
+    X_0 = U_0, X_{m−1} = W_0 and, for 0 < l < h, √2 X_{2l} = U_l − W_{h−l} and √2 X_{2l−1} = U_l + W_{h−l}.
+    R_k does what comes before the smaller transforms, L_k what comes after, for all blocks of level k.
+
+    Examples
+    --------
+    >>> from papilio.transforms import dct
+    >>> dct(4) @ [1, 1, 1, 1]
+    array([2., 0., 0., 0.])
+    """
+    n, depth = _as_power_of_two(n)
+    before: list[sp.csr_array] = []
+    after: list[sp.csr_array] = []
+    is_type4 = np.array([False])
+    for level in range(depth):
+        size = n >> level
+        before.insert(0, _side_by_side(is_type4, _before_type2(size), _before_type4(size)))
+        after.append(_side_by_side(is_type4, _after_type2(size), _after_type4(size)))
+        # Type 2 splits into types 2 and 4, type 4 into types 2 and 2.
+        is_type4 = np.stack((np.zeros_like(is_type4), ~is_type4), axis=1).ravel()
+    return _product(n, [*after, *before])
+
+
+def haar(n: int) -> SparseProduct:
+    """The orthonormal Haar transform, all levels: coefficients from coarse to fine.
+
+    T = S_L…S₂S₁ with L = log₂ n. S_k takes the signal a that the levels before it have left, of size
+    m = n/2^(k−1), to the sums (a_{2i} + a_{2i+1})/√2 and the differences (a_{2i} − a_{2i+1})/√2, i < m/2,
+    and leaves the other n − m values alone.
+
+    Parameters
+    ----------
+    n : int
+        A power of two.
+
+    Returns
+    -------
+    SparseProduct
+        log₂ n orthogonal factors, float64; factor S_k has 2m + (n − m) entries.
+
+    Examples
+    --------
+    >>> from papilio.transforms import haar
+    >>> haar(32).nnz
+    222
+    """
+    n, depth = _as_power_of_two(n)
+    return _filter_bank(n, np.array([_SQRT_HALF, _SQRT_HALF]), depth)
+
+
+def wavelet(n: int, name: str = "db4", level: int | None = None) -> SparseProduct:
+    """An orthogonal wavelet transform on the circle: ``pywt.wavedec(x, name, "periodization", level)``.
+
+    T = S_J…S₂S₁ with J = `level`. S_k takes the signal a that the levels before it have left, of size
+    m = n/2^(k−1), to Σ_t g_t a_{(2i + F/2 − t) mod m} and Σ_t h_t a_{(2i + F/2 − t) mod m}, i < m/2, for the
+    filter's F low-pass taps g and high-pass taps h_t = −(−1)^t g_{F−1−t}, and leaves the rest alone.
+    The coefficients are in the order of ``numpy.concatenate(pywt.wavedec(…))``: from coarse to fine.
+
+    Parameters
+    ----------
+    n : int
+        A power of two.
+    name : str
+        An orthogonal discrete wavelet of PyWavelets: a Haar, Daubechies, symlet or coiflet filter. "dmey" is
+        taken too, but its taps are truncated and orthogonal to 2e-3 only.
+    level : int, optional
+        The number of levels, from 0 (the identity) to log₂ n. By default ``pywt.dwt_max_level(n, F)``. Where
+        a level's signal is shorter than the filter, the taps wrap around it and add up.
+
+    Returns
+    -------
+    SparseProduct
+        One factor for each level, float64. ``T.H`` is ``pywt.waverec``, the inverse.
+
+    Raises
+    ------
+    ImportError
+        If PyWavelets is not installed.
+
+    Examples
+    --------
+    >>> from papilio.transforms import wavelet
+    >>> wavelet(64, "db2", level=3).nnz
+    528
+    """
+    n, depth = _as_power_of_two(n)
+    if level is not None:
+        level = as_integer("level", level, 0, depth)
+    low_pass, default_level = _orthogonal_filter(name, n)
+    return _filter_bank(n, low_pass, default_level if level is None else level)
+
+
+def _as_power_of_two(value: Any) -> tuple[int, int]:
+    """The size n and log₂ n."""
+    n = as_integer("n", value, 1)
+    if n & (n - 1):
+        raise ValueError(f"n must be a power of two, got {n}")
+    return n, n.bit_length() - 1
+
+
+def _product(n: int, factors: Iterable[sp.csr_array], dtype: Any = np.float64) -> SparseProduct:
+    identity = sp.eye_array(n, dtype=dtype, format="csr")
+    return SparseProduct([factor for factor in factors if (factor - identity).count_nonzero()] or [identity])
+
+
+def _from_rows(columns: Array, values: Array) -> sp.csr_array:
+    """The square matrix with ``values[i]`` at ``columns[i]`` in row i; values at the same place add up."""
+    n, per_row = columns.shape
+    row_starts = np.arange(0, columns.size + 1, per_row)
+    return sp.csr_array((values.ravel(), columns.ravel(), row_starts), shape=(n, n))
+
+
+def _repeated(block: sp.csr_array, n: int) -> sp.csr_array:
+    """I ⊗ block, of size n."""
+    return sp.kron(sp.eye_array(n // block.shape[0]), block, format="csr")
+
+
+# -- Hadamard, Fourier and cosine transforms -----------------------------------------------------------
+
+
+def _butterfly(block: sp.csr_array) -> sp.csr_array:
+    """[[I, B], [I, −B]]."""
+    identity = sp.eye_array(block.shape[0])
+    return sp.block_array([[identity, block], [identity, -block]], format="csr")
+
+
+def _twiddles(half: int) -> sp.csr_array:
+    return sp.diags_array(np.exp(-1j * np.pi * np.arange(half) / half))
+
+
+def _side_by_side(is_type4: Array, type2: sp.csr_array, type4: sp.csr_array) -> sp.csr_array:
+    """The block-diagonal matrix with one of the two blocks at each place."""
+    here = is_type4.astype(np.float64)
+    return sp.csr_array(sp.kron(sp.diags_array(1.0 - here), type2) + sp.kron(sp.diags_array(here), type4))
+
+
+def _mirror(size: int) -> sp.csr_array:
+    return sp.eye_array(size, format="csr")[::-1]
+
+
+def _before_type2(size: int) -> sp.csr_array:
+    """x to (s, d), in the notation of `dct`."""
+    return _SQRT_HALF * _butterfly(_mirror(size // 2))
+
+
+def _before_type4(size: int) -> sp.csr_array:
+    """x to (u, w), in the notation of `dct`."""
+    j = np.arange(size // 2)
+    angle = np.pi * (2 * j + 1) / (4 * size)
+    cos, sin = sp.diags_array(np.cos(angle)), sp.diags_array(np.sin(angle))
+    sign, mirror = sp.diags_array(1.0 - 2.0 * (j % 2)), _mirror(size // 2)
+    return sp.block_array([[cos, sin @ mirror], [sign @ sin, -sign @ cos @ mirror]], format="csr")
+
+
+def _after_type2(size: int) -> sp.csr_array:
+    """The permutation that puts the first half at the even and the second half at the odd places."""
+    interleaved = np.arange(size).reshape(2, -1).T.reshape(size, 1)
+    return _from_rows(interleaved, np.ones((size, 1)))
+
+
+def _after_type4(size: int) -> sp.csr_array:
+    """(U, W) to X, in the notation of `dct`."""
+    row = np.arange(size)
+    # Row 2l or 2l−1 holds U_l, in column l, and W_{h−l}, in column 2h − l. The first row and the last have
+    # one entry: there U_l is U_0, and the column of U_h is that of W_0.
+    u_column = (row + 1) // 2
+    single = (row == 0) | (row == size - 1)
+    u_weight = np.where(single, 1.0, _SQRT_HALF)
+    w_weight = np.where(single, 0.0, np.where(row % 2, _SQRT_HALF, -_SQRT_HALF))
+    return _from_rows(np.stack((u_column, -u_column % size), axis=1), np.stack((u_weight, w_weight), axis=1))
+
+
+# -- wavelets ------------------------------------------------------------------------------------------
+
+
+def _orthogonal_filter(name: str, n: int) -> tuple[Array, int]:
+    """The low-pass analysis taps of a wavelet and the number of levels PyWavelets takes by default."""
+    try:
+        import pywt
+    except ImportError as error:
+        raise ImportError("wavelet needs PyWavelets: pip install PyWavelets") from error
+    if name not in pywt.wavelist(kind="discrete") or not pywt.Wavelet(name).orthogonal:
+        raise ValueError(
+            "name must be an orthogonal discrete wavelet of PyWavelets ('haar', 'db1' to 'db38', 'sym2' to "
+            f"'sym20', 'coif1' to 'coif17' or 'dmey'), got {name!r}"
+        )
+    low_pass = np.array(pywt.Wavelet(name).dec_lo)
+    return low_pass, pywt.dwt_max_level(n, low_pass.size)
+
+
+def _filter_bank(n: int, low_pass: Array, levels: int) -> SparseProduct:
+    """The transform of `wavelet` for these taps: the deepest level is the leftmost factor."""
+    return _product(n, (_analysis(n, n >> level, low_pass) for level in reversed(range(levels))))
+
+
+def _analysis(n: int, size: int, low_pass: Array) -> sp.csr_array:
+    """One level of the filter bank on the first ``size`` of n values, beside an identity on the others."""
+    tap = np.arange(low_pass.size)
+    high_pass = np.where(tap % 2, 1, -1) * low_pass[::-1]
+    columns = (2 * np.arange(size // 2)[:, np.newaxis] + tap.size // 2 - tap) % size
+    block = _from_rows(np.tile(columns, (2, 1)), np.repeat([low_pass, high_pass], size // 2, axis=0))
+    return sp.block_diag([block, sp.eye_array(n - size)], format="csr")

@@ -1,0 +1,108 @@
+"""Checks of what users hand in: each error names the argument, what was wrong and what is accepted."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+DTYPES = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))
+
+
+def working_dtype(name: str, dtype: Any) -> np.dtype[Any]:
+    """The dtype papilio works in for data of ``dtype``.
+
+    float32, float64, complex64 and complex128 stay as they are; booleans, integers and other floats become
+    float64, other complex types complex128.
+    """
+    dtype = np.dtype(dtype)
+    if dtype in DTYPES:
+        return dtype
+    if dtype.kind in "biuf":
+        return np.dtype(np.float64)
+    if dtype.kind == "c":
+        return np.dtype(np.complex128)
+    raise TypeError(f"{name} must hold real or complex numbers, got dtype {dtype}")
+
+
+def as_numbers(name: str, value: Any) -> Array:
+    """``value`` as a dense array of numbers in its working dtype; the array itself where nothing changes."""
+    if sp.issparse(value):
+        array = value.toarray()
+    elif hasattr(value, "toarray"):
+        array = np.asarray(value.toarray())
+    else:
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
+    return np.asarray(array, dtype=working_dtype(name, array.dtype))
+
+
+def as_matrix(name: str, value: Any, shape: tuple[int, int] | None = None) -> Array:
+    """``value`` as a dense, finite, non-empty matrix, of ``shape`` if one is given."""
+    array = as_numbers(name, value)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be a matrix (2 dimensions), got an array of {array.ndim}")
+    if shape is not None and array.shape != tuple(shape):
+        raise ValueError(f"{name} must have shape {tuple(shape)}, got {array.shape}")
+    if array.size == 0:
+        raise ValueError(f"{name} must not be empty, got shape {array.shape}")
+    require_finite(name, array)
+    return array
+
+
+def require_finite(name: str, array: Array) -> None:
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must hold finite numbers only, got NaN or infinity")
+
+
+def as_integer(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
+    """``value`` as an integer from ``minimum`` to ``maximum``."""
+    accepted = f"an integer of at least {minimum}" + ("" if maximum is None else f" and at most {maximum}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be {accepted}, got {value!r}") from None
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be {accepted}, got {value!r}")
+    if number < minimum or (maximum is not None and number > maximum):
+        raise ValueError(f"{name} must be {accepted}, got {number}")
+    return number
+
+
+def as_real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np.inf) -> float:
+    """``value`` as a finite real number from ``minimum`` to ``maximum``."""
+    limits = {
+        (False, False): "a finite real number",
+        (True, False): f"a finite real number of at least {minimum:g}",
+        (False, True): f"a finite real number of at most {maximum:g}",
+        (True, True): f"a real number from {minimum:g} to {maximum:g}",
+    }
+    accepted = limits[np.isfinite(minimum), np.isfinite(maximum)]
+    array = np.asarray(value)
+    if array.ndim != 0 or array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be {accepted}, got {value!r}")
+    number = float(array)
+    if not np.isfinite(number) or not minimum <= number <= maximum:
+        raise ValueError(f"{name} must be {accepted}, got {number}")
+    return number
+
+
+def as_shape(name: str, value: Any) -> tuple[int, int]:
+    """``value`` as (rows, columns), both at least 1; one integer n stands for (n, n)."""
+    if isinstance(value, Sequence | np.ndarray):
+        if len(value) != 2:
+            raise ValueError(f"{name} must be (rows, columns) or one integer, got {value!r}")
+        return as_integer(f"{name}[0]", value[0], 1), as_integer(f"{name}[1]", value[1], 1)
+    side = as_integer(name, value, 1)
+    return side, side
+
+
+def as_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return str(value)

@@ -1,0 +1,264 @@
+"""The fast transforms against independent implementations, and their structure against the literature."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import pywt
+import scipy.fft
+import scipy.linalg
+import scipy.sparse as sp
+
+from papilio import SparseProduct
+from papilio.transforms import dct, dft, haar, hadamard, wavelet
+
+SIZES = [2**k for k in range(1, 11)]
+TRANSFORMS = [hadamard, dft, dct, haar, wavelet]
+FILTERS = ["haar", "db2", "db4", "sym8", "coif2"]
+FILTERS_AND_SIZES = [(name, n) for name in FILTERS for n in SIZES if n >= pywt.Wavelet(name).dec_len]
+
+
+def assert_close(actual: Any, expected: Any, tolerance: float = 1e-12) -> None:
+    assert actual.shape == expected.shape
+    assert np.abs(actual - expected).max() <= tolerance * np.abs(expected).max()
+
+
+def assert_same_matrix(actual: sp.csr_array, expected: Any) -> None:
+    assert_close(actual.toarray(), np.asarray(expected), 1e-15)
+
+
+def signals(n: int, dtype: Any = np.float64) -> Any:
+    rng = np.random.default_rng(n)
+    real, imaginary = rng.standard_normal((2, n, 3))
+    return real + 1j * imaginary if dtype == np.complex128 else real
+
+
+def pywt_analysis(x: Any, name: str, level: int | None) -> list[Any]:
+    return pywt.wavedec(x, name, mode="periodization", level=level, axis=0)
+
+
+def entries_per_row(factor: sp.csr_array) -> set[int]:
+    return set(np.diff(factor.indptr).tolist())
+
+
+# -- what they compute ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, *SIZES])
+def test_hadamard_is_scipys_matrix_exactly(n: int) -> None:
+    transform = hadamard(n)
+    assert transform.dtype == np.float64
+    np.testing.assert_array_equal(transform.toarray(), scipy.linalg.hadamard(n))
+
+
+@pytest.mark.parametrize("n", [1, *SIZES])
+def test_dft_is_scipys_fft_and_its_adjoint_n_times_the_inverse(n: int) -> None:
+    transform = dft(n)
+    assert transform.dtype == np.complex128
+    assert_close(transform.toarray(), scipy.fft.fft(np.eye(n), axis=0))
+    x = signals(n, np.complex128)
+    assert_close(transform @ x, scipy.fft.fft(x, axis=0))
+    assert_close(transform.H @ x, n * scipy.fft.ifft(x, axis=0))
+
+
+@pytest.mark.parametrize("n", [1, *SIZES])
+def test_dct_is_scipys_orthonormal_dct_and_its_adjoint_the_inverse(n: int) -> None:
+    transform = dct(n)
+    assert transform.dtype == np.float64
+    assert_close(transform.toarray(), scipy.fft.dct(np.eye(n), type=2, norm="ortho", axis=0))
+    x = signals(n)
+    assert_close(transform.H @ x, scipy.fft.idct(x, type=2, norm="ortho", axis=0))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_every_factor_of_the_dct_is_orthogonal(n: int) -> None:
+    for factor in dct(n).factors:
+        assert_close((factor @ factor.T).toarray(), np.eye(n), 1e-15)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_haar_is_pywavelets_haar_transform_with_all_levels(n: int) -> None:
+    x = signals(n)
+    coefficients = pywt_analysis(x, "haar", None)
+    assert len(coefficients) == n.bit_length()
+    assert_close(haar(n) @ x, np.concatenate(coefficients))
+    assert haar(n) == wavelet(n, "haar")
+
+
+@pytest.mark.parametrize(("name", "n"), FILTERS_AND_SIZES)
+def test_wavelet_is_wavedec_and_its_adjoint_waverec_at_every_level(name: str, n: int) -> None:
+    x = signals(n)
+    for level in [None, *range(pywt.dwt_max_level(n, name) + 1)]:
+        transform = wavelet(n, name, level)
+        coefficients = pywt_analysis(x, name, level)
+        assert_close(transform @ x, np.concatenate(coefficients))
+        # The coefficients of another signal: waverec of the first one's would only show the inverse.
+        others = pywt_analysis(x[::-1] ** 2, name, level)
+        synthesis = pywt.waverec(others, name, mode="periodization", axis=0)
+        assert_close(transform.H @ np.concatenate(others), synthesis)
+
+
+@pytest.mark.parametrize(("name", "n"), [("db2", 2), ("db4", 4), ("sym8", 8), ("sym8", 64), ("coif2", 16)])
+def test_wavelet_taps_wrap_around_short_signals_as_in_pywavelets(name: str, n: int) -> None:
+    x = signals(n)
+    deepest = n.bit_length() - 1
+    with pytest.warns(UserWarning, match="too high"):
+        coefficients = pywt_analysis(x, name, deepest)
+    assert_close(wavelet(n, name, deepest) @ x, np.concatenate(coefficients))
+
+
+def test_wavelet_takes_db4_and_pywavelets_number_of_levels_by_default() -> None:
+    assert wavelet(256) == wavelet(256, "db4", pywt.dwt_max_level(256, "db4"))
+
+
+@pytest.mark.parametrize("n", [1, 2, 16])
+def test_wavelet_of_level_0_is_the_identity(n: int) -> None:
+    (factor,) = wavelet(n, level=0).factors
+    assert_same_matrix(factor, np.eye(n))
+    assert factor.nnz == n
+
+
+@pytest.mark.parametrize("n", [1, *SIZES])
+@pytest.mark.parametrize("make", [dct, haar, wavelet])
+def test_the_adjoint_of_an_orthonormal_transform_is_its_inverse(
+    make: Callable[[int], SparseProduct], n: int
+) -> None:
+    assert_close((make(n).H @ make(n)).toarray(), np.eye(n))
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_the_adjoint_of_every_wavelet_transform_is_its_inverse_even_with_taps_that_wrap(name: str) -> None:
+    for level in range(8):
+        transform = wavelet(128, name, level)
+        # PyWavelets' symlet taps are orthogonal to about 2e-13 and each level adds its part.
+        assert_close((transform.H @ transform).toarray(), np.eye(128), 1e-11)
+
+
+@pytest.mark.parametrize("make", TRANSFORMS)
+def test_size_1_is_the_identity(make: Callable[[int], SparseProduct]) -> None:
+    assert make(1).toarray() == [[1.0]]
+    assert make(1).nnz == 1
+
+
+# -- how they are built --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_hadamard_has_log_n_factors_of_2n_entries_that_are_kronecker_products(n: int) -> None:
+    depth = n.bit_length() - 1
+    transform = hadamard(n)
+    assert len(transform.factors) == depth
+    assert transform.nnz == 2 * n * depth
+    for k, factor in enumerate(transform.factors):
+        two_by_two = sp.kron(sp.eye_array(2**k), [[1, 1], [1, -1]])
+        expected = sp.kron(two_by_two, sp.eye_array(n // 2 ** (k + 1)))
+        assert factor.nnz == 2 * n
+        assert (factor - expected).count_nonzero() == 0
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_dft_has_log_n_stages_of_2n_entries_and_a_permutation(n: int) -> None:
+    depth = n.bit_length() - 1
+    transform = dft(n)
+    assert all(entries_per_row(stage) == {2} for stage in transform.factors[:depth])
+    assert all(entries_per_row(rest) == {1} for rest in transform.factors[depth:])
+    assert transform.nnz == 2 * n * depth + (n if n > 2 else 0)
+
+
+def test_dft_of_size_8_is_three_butterfly_stages_times_the_bit_reversal() -> None:
+    *stages, permutation = dft(8).factors
+    assert len(stages) == 3
+    for stage, half in zip(stages, [4, 2, 1], strict=True):
+        twiddles = np.diag([np.exp(-2j * np.pi * j / (2 * half)) for j in range(half)])
+        block = np.block([[np.eye(half), twiddles], [np.eye(half), -twiddles]])
+        assert_same_matrix(stage, np.kron(np.eye(4 // half), block))
+        assert entries_per_row(stage) == {2}
+    assert_same_matrix(permutation, np.eye(8)[[0, 4, 2, 6, 1, 5, 3, 7]])
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_dct_has_at_most_4_n_log_n_entries_at_most_two_in_a_row(n: int) -> None:
+    depth = n.bit_length() - 1
+    transform = dct(n)
+    assert transform.nnz <= 4 * n * depth
+    assert len(transform.factors) == 2 * depth - 1
+    assert all(entries_per_row(right) == {2} for right in transform.factors[depth - 1 :])
+    assert all(entries_per_row(left) <= {1, 2} for left in transform.factors[: depth - 1])
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("make", TRANSFORMS)
+def test_no_factor_of_a_transform_with_several_is_the_identity(
+    make: Callable[[int], SparseProduct], n: int
+) -> None:
+    factors = make(n).factors
+    identity = sp.eye_array(n)
+    assert len(factors) == 1 or all((factor - identity).count_nonzero() for factor in factors)
+
+
+def test_haar_of_size_32_has_222_entries() -> None:
+    assert haar(32).nnz == 222
+
+
+@pytest.mark.parametrize("name", ["haar", "db2"])
+def test_the_synthesis_factors_of_a_wavelet_are_blocks_beside_an_identity(name: str) -> None:
+    n = 32
+    synthesis = wavelet(n, name, level=3).H
+    for k, factor in enumerate(synthesis.factors):
+        size, matrix = n // 2**k, factor.toarray()
+        np.testing.assert_array_equal(matrix[size:, size:], np.eye(n - size))
+        assert not matrix[size:, :size].any()
+        assert not matrix[:size, size:].any()
+        assert entries_per_row(factor[:size]) == {pywt.Wavelet(name).dec_len}
+    assert len(synthesis.factors) == 3
+
+
+# -- bad input -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", TRANSFORMS)
+@pytest.mark.parametrize(
+    ("n", "error"),
+    [
+        (0, ValueError),
+        (3, ValueError),
+        (-4, ValueError),
+        (2.5, TypeError),
+        ("8", TypeError),
+        (True, TypeError),
+    ],
+)
+def test_a_size_that_is_no_power_of_two_is_refused(
+    make: Callable[[Any], SparseProduct], n: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"^n must be .*, got"):
+        make(n)
+
+
+@pytest.mark.parametrize("name", ["db0", "nonsense", "bior2.2", "rbio1.3", "gaus1", "morl", "", None, 4])
+def test_a_wavelet_that_is_not_orthogonal_and_discrete_is_refused(name: Any) -> None:
+    with pytest.raises(ValueError, match=r"^name must be an orthogonal discrete wavelet .*, got"):
+        wavelet(16, name)
+
+
+@pytest.mark.parametrize(
+    ("level", "error"), [(5, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)]
+)
+def test_a_level_outside_0_to_log_n_is_refused(level: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"^level must be .* at least 0 and at most 4, got"):
+        wavelet(16, level=level)
+
+
+def test_the_names_in_the_error_message_are_all_that_pywavelets_has() -> None:
+    orthogonal = {name for name in pywt.wavelist(kind="discrete") if pywt.Wavelet(name).orthogonal}
+    numbered = {"db": range(1, 39), "sym": range(2, 21), "coif": range(1, 18)}
+    assert orthogonal == {"haar", "dmey", *(f"{family}{i}" for family in numbered for i in numbered[family])}
+
+
+def test_only_wavelet_needs_pywavelets_and_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pywt", None)
+    assert haar(4).shape == (4, 4)
+    with pytest.raises(ImportError, match="pip install PyWavelets"):
+        wavelet(16)
