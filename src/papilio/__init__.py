@@ -34,7 +34,7 @@ _HOME = {
     "load": "operators",
     "palm": "solvers.palm",
 }
-__all__ = ["__version__", *_MODULES, *_HOME]  # noqa: PLE0604
+__all__ = ["__version__", *_MODULES, *_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -131,9 +131,7 @@ def largest_eigenvalue(
     return estimate + min(missing, tol * estimate), vector
 
 
-def spectral_norm_squared(
-    matrix: Matrix, start: Array | None = None, tol: float = 1e-7
-) -> tuple[float, Array]:
+def spectral_norm_squared(matrix: Matrix, start: Array | None = None, tol: float = 1e-7) -> tuple[float, Array]:
     """‖matrix‖₂² and the singular vector to start from next time (`largest_eigenvalue`)."""
     adjoined = adjoint(matrix)
     if matrix.shape[0] < matrix.shape[1]:

@@ -3,6 +3,7 @@
 import numbers
 import os
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ _FORMAT_VERSION = 1
 _BLOCK_ENTRIES = 1 << 22  # columns formed at once by `norm("fro")`: 32 MB of float64
 
 
-class SparseProduct(LinearOperator):
+class SparseProduct(LinearOperator):  # type: ignore[misc]
     """The matrix scale · S₁S₂…S_M, kept and applied as its sparse factors.
 
     Applying it costs one pass over the entries of the factors, ``nnz`` in all, where the dense matrix would
@@ -68,7 +69,7 @@ class SparseProduct(LinearOperator):
         matrices = [_as_csr(f"factors[{i}]", factor) for i, factor in enumerate(factors)]
         if not matrices:
             raise ValueError("factors must hold at least one matrix, got none")
-        for i, (left, right) in enumerate(zip(matrices, matrices[1:], strict=False)):
+        for i, (left, right) in enumerate(pairwise(matrices)):
             if left.shape[1] != right.shape[0]:
                 raise ValueError(
                     f"factors must chain: factors[{i}] has {left.shape[1]} columns "
@@ -209,7 +210,7 @@ class SparseProduct(LinearOperator):
     def __truediv__(self, other: Any) -> Any:
         if not isinstance(other, numbers.Number):
             return NotImplemented
-        if other == 0:
+        if not other:
             raise ZeroDivisionError("a SparseProduct cannot be divided by zero")
         return self._scaled(1 / other)  # type: ignore[operator]
 
@@ -422,5 +423,3 @@ def _selected(name: str, key: Any, size: int) -> Array | None:
     if ((indices < -size) | (indices >= size)).any():
         raise IndexError(f"index out of range for {size} {name}: {key!r}")
     return np.where(indices < 0, indices + size, indices)
-
-

@@ -37,10 +37,10 @@ class Constraint(ABC):
         Magnitudes that are equal up to rounding are ties, and ties go to the lowest row-major index.
         """
         array = as_matrix("matrix", matrix, self.shape)
-        parts = array.view(array.real.dtype) if array.flags.c_contiguous else np.array([array.real, array.imag])
-        largest = np.max(np.abs(parts))
+        largest = max(np.abs(array.real).max(), np.abs(array.imag).max())
         if largest > 0 and not 1e-15 < largest < 1e15:
-            array = array / largest  # sets of unit norm are cones' sections: the nearest member stays the same
+            # All members have the same norm, so a positive multiple has the same nearest member.
+            array = array / largest
         return self._project(array, nonnegative=False)
 
     @abstractmethod

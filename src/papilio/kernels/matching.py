@@ -58,13 +58,13 @@ def _spread(squares: Array, mask: Array, rows: Array, columns: Array, least_gain
             best_row = -1
             best_column = -1
             for row in open_rows:
-                if rows[row] > 0 and not mask[row, j]:
-                    if best_row < 0 or squares[row, j] > squares[best_row, j]:
-                        best_row = row
+                free = rows[row] > 0 and not mask[row, j]
+                if free and (best_row < 0 or squares[row, j] > squares[best_row, j]):
+                    best_row = int(row)
             for column in open_columns:
-                if columns[column] > 0 and not mask[i, column]:
-                    if best_column < 0 or squares[i, column] > squares[i, best_column]:
-                        best_column = column
+                free = columns[column] > 0 and not mask[i, column]
+                if free and (best_column < 0 or squares[i, column] > squares[i, best_column]):
+                    best_column = int(column)
             if best_row < 0 or best_column < 0:
                 continue
             gain = squares[best_row, j] + squares[i, best_column] - squares[i, j]

@@ -59,6 +59,13 @@ class Chain:
         end = count if self._rightwards else 0
         self._halves = prefix[end], suffix[end]
 
+    def whole(self) -> Array:
+        """S₁…S_M (times the tail) outside of a sweep."""
+        product = self._tail
+        for factor in reversed(self.factors):
+            product = times(compact(factor), product)
+        return dense(product)
+
     def product(self) -> Array:
         """S₁…S_M (times the tail), with the visited block as it was when its visit began."""
         return dense(times(*self._halves))

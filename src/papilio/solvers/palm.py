@@ -1,6 +1,7 @@
 """PALM for learning efficient dictionaries: the paper's Algorithm 2."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -78,7 +79,7 @@ def palm(
     as_choice("order", order, ORDERS)
     start = default_start(sets, order, moments.cross.dtype) if init is None else _given_start(sets, init)
     run = Run(callback)
-    result = run.descend(
+    factors, final_scale, _, status = run.descend(
         "palm",
         moments,
         sets,
@@ -88,7 +89,7 @@ def palm(
         as_integer("max_iter", max_iter, 1),
         as_real("tol", tol, 0.0),
     )
-    return run.factorization(*result)
+    return run.factorization(moments, factors, final_scale, status)
 
 
 def as_moments(target: Any) -> Moments:
@@ -105,7 +106,7 @@ def as_constraints(constraints: Any, shape: tuple[int, int]) -> list[Constraint]
             raise TypeError(f"constraints[{i}] must be a papilio constraint, got {type(constraint).__name__}")
     if not sets:
         raise ValueError("constraints must hold at least one constraint, got none")
-    for i, (left, right) in enumerate(zip(sets, sets[1:], strict=False)):
+    for i, (left, right) in enumerate(pairwise(sets)):
         if left.shape[1] != right.shape[0]:
             raise ValueError(
                 f"constraints must chain: constraints[{i}] has shape {left.shape} "
@@ -168,35 +169,28 @@ class Run:
         order: str,
         max_iter: int,
         tol: float,
-        patience: int | None = None,
     ) -> tuple[list[Array], float, float, Status]:
-        """PALM's iterations: the new factors and scale, the relative error and why they ended.
-
-        With ``patience``, they also end when no support has changed for so many iterations.
-        """
+        """PALM's iterations: the new factors and scale, the relative error and why they ended."""
         descent = _Descent(moments, sets, factors, order)
-        error, status, unchanged = np.inf, Status.MAX_ITER, 0
+        error, status = np.inf, Status.MAX_ITER
         for _ in range(max_iter):
-            previous_error, previous = error, descent.factors
+            previous = error
             scale, error = descent.advance(scale, error)
             self.report(phase, error, scale, descent.factors)
             if self.stopped:
                 status = Status.STOPPED
                 break
-            if patience is not None:
-                unchanged = unchanged + 1 if _same_supports(previous, descent.factors) else 0
-            settled = patience is not None and unchanged >= patience
-            if scale == 0.0 or settled or (tol > 0 and abs(previous_error - error) < tol):
+            if scale == 0.0 or (tol > 0 and abs(previous - error) < tol):
                 status = Status.CONVERGED
                 break
         return descent.factors, scale, error, status
 
-    def factorization(self, factors: Sequence[Array], scale: float, error: float, status: Status) -> Factorization:
+    def factorization(
+        self, moments: Moments, factors: Sequence[Array], scale: float, status: Status
+    ) -> Factorization:
+        chain = Chain(moments, factors, ORDERS[0])
+        error = chain.error(chain.whole(), scale)
         return Factorization(SparseProduct(factors, scale), error, len(self.history), status, self.history)
-
-
-def _same_supports(left: Sequence[Array], right: Sequence[Array]) -> bool:
-    return all(a is b or np.array_equal(a != 0, b != 0) for a, b in zip(left, right, strict=True))
 
 
 class _Descent:
@@ -238,7 +232,8 @@ class _Descent:
         """P(S − Lᴴ(L S R − X/scale)Rᴴ / (1.001‖L‖₂²‖R‖₂²)): Algorithm 2's step, with the scale cancelled."""
         old, left, right = self._chain.factors[j], self._chain.left, self._chain.right
         point = old
-        modulus = self._norm_squared("left", j, left, exact_norms) * self._norm_squared("right", j, right, exact_norms)
+        modulus = self._norm_squared(("left", j), left, exact_norms)
+        modulus *= self._norm_squared(("right", j), right, exact_norms)
         if modulus > 0:
             gradient = times(times(adjoint(left), residual), adjoint(right))
             point = old - gradient / old.real.dtype.type(_MARGIN * modulus)
@@ -252,11 +247,11 @@ class _Descent:
         self._is_member[j] = True
         return new
 
-    def _norm_squared(self, side: str, j: int, matrix: Matrix | None, exact: bool) -> float:
+    def _norm_squared(self, key: tuple[str, int], matrix: Matrix | None, exact: bool) -> float:
         if matrix is None:
             return 1.0
         if exact:
             return float(np.linalg.norm(dense(matrix), 2)) ** 2
-        start = self._singular_vectors.get((side, j))
-        value, self._singular_vectors[side, j] = spectral_norm_squared(matrix, start)
+        start = self._singular_vectors.get(key)
+        value, self._singular_vectors[key] = spectral_norm_squared(matrix, start)
         return value

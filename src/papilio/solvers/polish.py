@@ -18,7 +18,7 @@ def polish(
     scale: float,
     order: str,
     max_sweeps: int = 20,
-) -> tuple[list[Array], float, float]:
+) -> tuple[list[Array], float]:
     """Least squares for one factor after the other, each on its support, until the error stops falling.
 
     Only factors whose set is "scale × support" move. For such a factor with support Ω,
@@ -31,7 +31,7 @@ def polish(
 
     Returns
     -------
-    factors, scale, error
+    factors, scale
     """
     chain = Chain(moments, factors, order)
     supports = [factor != 0 for factor in chain.factors]
@@ -49,7 +49,7 @@ def polish(
         error = chain.error(chain.product(), scale)
         if error > 0.999 * previous or error <= chain.rounding:
             break
-    return chain.factors, scale, error
+    return chain.factors, scale
 
 
 def _least_squares(

@@ -1,0 +1,54 @@
+"""One registry of constraint sets feeds all parametrised tests.
+
+`test_package.py` fails when a public constraint class is missing here.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from papilio import constraints as c
+
+MASK = np.array([[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 1]], dtype=bool)
+MATRIX = np.array([[0.0, 2.0, 0.0, -1.0], [3.0, 0.0, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0]])
+
+# Every set has shape (3, 4), (4, 3) or (3, 3): small enough for an exhaustive search over supports.
+SMALL: dict[str, Callable[[], c.Constraint]] = {
+    "Dense": lambda: c.Dense((3, 4)),
+    "Sparse-1": lambda: c.Sparse((3, 4), 1),
+    "Sparse-5": lambda: c.Sparse((3, 4), 5),
+    "Sparse-full": lambda: c.Sparse((3, 4), 12),
+    "SparseRows-1": lambda: c.SparseRows((3, 4), 1),
+    "SparseRows-2": lambda: c.SparseRows((3, 4), 2),
+    "SparseRows-full": lambda: c.SparseRows((3, 4), 4),
+    "SparseColumns-1": lambda: c.SparseColumns((3, 4), 1),
+    "SparseColumns-2": lambda: c.SparseColumns((3, 4), 2),
+    "SparseRowsAndColumns-1": lambda: c.SparseRowsAndColumns((3, 4), 1),
+    "SparseRowsAndColumns-2": lambda: c.SparseRowsAndColumns((4, 3), 2),
+    "SparseRowsAndColumns-full": lambda: c.SparseRowsAndColumns((3, 4), 4),
+    "Support": lambda: c.Support(MASK),
+    "Support-3": lambda: c.Support(MASK, 3),
+    "Triangular-lower": lambda: c.Triangular((3, 4)),
+    "Triangular-upper-4": lambda: c.Triangular((4, 3), 4, lower=False),
+    "Diagonal": lambda: c.Diagonal((3, 4)),
+    "Diagonal-2": lambda: c.Diagonal(3, 2),
+    "BlockDiagonal": lambda: c.BlockDiagonal([(2, 1), (1, 3)]),
+    "BlockDiagonal-3": lambda: c.BlockDiagonal([(2, 1), (1, 3)], 3),
+    "Symmetric": lambda: c.Symmetric(3),
+    "Symmetric-1": lambda: c.Symmetric(3, 1),
+    "Symmetric-4": lambda: c.Symmetric(3, 4),
+    "Circulant": lambda: c.Circulant(3),
+    "Circulant-1": lambda: c.Circulant(3, 1),
+    "Toeplitz-1": lambda: c.Toeplitz((3, 4), 1),
+    "Toeplitz-3": lambda: c.Toeplitz((3, 4), 3),
+    "Hankel-1": lambda: c.Hankel((4, 3), 1),
+    "Hankel-3": lambda: c.Hankel((4, 3), 3),
+    "UnitColumns": lambda: c.UnitColumns((3, 4)),
+    "UnitRows": lambda: c.UnitRows((3, 4)),
+    "Fixed": lambda: c.Fixed(MATRIX),
+}
+NONNEGATIVE: dict[str, Callable[[], c.Constraint]] = {
+    f"NonNegative-{name}": (lambda make=make: c.NonNegative(make())) for name, make in SMALL.items() if name != "Fixed"
+} | {"NonNegative-Fixed": lambda: c.NonNegative(c.Fixed(np.abs(MATRIX)))}
+
+CONSTRAINTS = SMALL | NONNEGATIVE
