@@ -3,9 +3,11 @@
 `test_package.py` fails when a public constraint class is missing here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
+import pytest
 
 from papilio import constraints as c
 
@@ -48,7 +50,20 @@ SMALL: dict[str, Callable[[], c.Constraint]] = {
     "Fixed": lambda: c.Fixed(MATRIX),
 }
 NONNEGATIVE: dict[str, Callable[[], c.Constraint]] = {
-    f"NonNegative-{name}": (lambda make=make: c.NonNegative(make())) for name, make in SMALL.items() if name != "Fixed"
+    f"NonNegative-{name}": (lambda make=make: c.NonNegative(make()))
+    for name, make in SMALL.items()
+    if name != "Fixed"
 } | {"NonNegative-Fixed": lambda: c.NonNegative(c.Fixed(np.abs(MATRIX)))}
 
 CONSTRAINTS = SMALL | NONNEGATIVE
+
+# Bugs that tests already show, until `known_bug` can go.
+SYMMETRIC = [name for name in CONSTRAINTS if "Symmetric" in name]
+DIVISION = "sums of squares within 1e-9 count as ties, so entries of 1e-5 are lost; NaN where no pair fits"
+
+
+def known_bug(values: Iterable[Any], broken: Iterable[Any], reason: str) -> list[Any]:
+    """Parameters for a test that fails for the ``broken`` ones; when it no longer does, that fails too."""
+    broken = set(broken)
+    mark = pytest.mark.xfail(strict=True, reason=reason)
+    return [pytest.param(value, marks=mark) if value in broken else value for value in values]

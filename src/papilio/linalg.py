@@ -12,6 +12,7 @@ from .validation import Array
 Matrix: TypeAlias = Any  # a dense ndarray or a csr_array: both know @, .T and .conj()
 
 _TINY = 1e-300
+_SMALL = 128  # up to this side, all eigenvalues cost less than a power iteration
 
 
 def compact(matrix: Array) -> Matrix:
@@ -86,9 +87,9 @@ def largest_eigenvalue(
 
     With vₖ the normalised iterates, the Rayleigh quotients θₖ = vₖᴴAvₖ rise towards the eigenvalue, in the
     end geometrically: with ratio q of successive increments, what is missing is about q/(1 − q) times the
-    last increment. The iteration stops when that is below ``tol``·θ, never while the increments still grow
-    (a better eigenvector is then just emerging), and the estimate of what is missing is added to θ, so that
-    the result errs upwards rather than downwards.
+    last increment. The iteration stops when both are below ``tol``·θ, but never while the increments still
+    grow (a better eigenvector is then just emerging), and the estimate of what is missing is added to θ, so
+    that the result errs upwards rather than downwards.
 
     Parameters
     ----------
@@ -125,17 +126,25 @@ def largest_eigenvalue(
             ratio = increment / last
             if 0.0 < ratio < 1.0:
                 missing = increment * ratio / (1.0 - ratio)
-                if missing <= tol * estimate:
+                if max(increment, missing) <= tol * estimate:
                     break
         vector = image
     return estimate + min(missing, tol * estimate), vector
 
 
-def spectral_norm_squared(matrix: Matrix, start: Array | None = None, tol: float = 1e-7) -> tuple[float, Array]:
-    """‖matrix‖₂² and the singular vector to start from next time (`largest_eigenvalue`)."""
+def spectral_norm_squared(
+    matrix: Matrix, start: Array | None = None, tol: float = 1e-7
+) -> tuple[float, Array | None]:
+    """‖matrix‖₂², and a singular vector to start from next time.
+
+    Small matrices are done exactly, by the eigenvalues of their Gram matrix, which is then faster than power
+    iteration; the vector is None for these.
+    """
     adjoined = adjoint(matrix)
     if matrix.shape[0] < matrix.shape[1]:
         matrix, adjoined = adjoined, matrix
+    if matrix.shape[1] <= _SMALL:
+        return float(np.linalg.eigvalsh(dense(adjoined @ matrix))[-1]), None
 
     def apply(vector: Array) -> Array:
         return adjoined @ (matrix @ vector)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .linalg import frobenius, wide
-from .validation import Array, as_matrix, as_real
+from .linalg import dense, frobenius, wide
+from .validation import Array, as_matrix, as_real, require_finite
 
 
 class Compressed(NamedTuple):
@@ -54,7 +54,7 @@ class Moments:
                 raise ValueError("gram must be Hermitian and positive semidefinite, got a matrix that is not")
             if energy is None:
                 raise ValueError("energy must be given together with gram")
-        self.energy = frobenius(self.cross) ** 2 if energy is None else as_real("energy", energy, 0.0)
+        self.norm = frobenius(self.cross) if energy is None else float(np.sqrt(as_real("energy", energy, 0.0)))
 
     @classmethod
     def of(cls, signals: Any, codes: Any) -> "Moments":
@@ -62,13 +62,12 @@ class Moments:
         X = as_matrix("signals", signals)
         if sp.issparse(codes):
             G = sp.csr_array(codes)
-            if G.shape[1] != X.shape[1]:
-                raise ValueError(f"codes must have {X.shape[1]} columns, one a signal, got {G.shape}")
-            gram, cross = (G @ G.conj().T).toarray(), (G.conj() @ X.T).T
+            require_finite("codes", G.data)
         else:
-            G = as_matrix("codes", codes, (np.shape(codes)[0], X.shape[1]))
-            gram, cross = G @ G.conj().T, X @ G.conj().T
-        return cls(cross, gram, frobenius(X) ** 2)
+            G = as_matrix("codes", codes)
+        if G.shape[1] != X.shape[1]:
+            raise ValueError(f"codes must have {X.shape[1]} columns, one a signal, got shape {G.shape}")
+        return cls((G.conj() @ X.T).T, dense(G @ G.conj().T), frobenius(X) ** 2)
 
     def __add__(self, other: "Moments") -> "Moments":
         """The moments of both parts of the data together."""
@@ -77,6 +76,11 @@ class Moments:
         if self.gram is None or other.gram is None:
             raise ValueError("moments of plain matrices cannot be added: give their gram")
         return Moments(self.cross + other.cross, self.gram + other.gram, self.energy + other.energy)
+
+    @property
+    def energy(self) -> float:
+        """‖X‖_F²."""
+        return self.norm * self.norm
 
     @property
     def shape(self) -> tuple[int, int]:

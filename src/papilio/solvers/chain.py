@@ -28,7 +28,7 @@ class Chain:
         self.rounding = 100 * float(np.finfo(dtype).eps)
         self._tail = None if problem.tail is None else problem.tail.astype(dtype, copy=False)
         self._offset = float(np.sqrt(problem.offset))
-        self._size = float(np.sqrt(moments.energy)) or 1.0
+        self._size = moments.norm or 1.0
         self._rightwards = order == "left_to_right"
 
     def sweep(self) -> Iterator[int]:

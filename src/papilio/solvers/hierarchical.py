@@ -81,7 +81,7 @@ def hierarchical(
         start = default_start(pair, order, residual.dtype)
         split, split_scale, _, status = run.descend(f"split {k + 1}", Moments(residual), pair, start, 1.0, *limits)
         if retarget is not None:
-            moments = retarget(SparseProduct(factors, scale))
+            moments = _checked(retarget(SparseProduct(factors, scale)), schedule.shape)
         factors = [*factors[:-1], *split] if left_side else [*split, *factors[1:]]
         scale *= split_scale
         if status is Status.STOPPED:
@@ -94,3 +94,11 @@ def hierarchical(
     if polish and status is not Status.STOPPED:
         factors, scale = fit_on_supports(moments, sets, factors, scale, order)
     return run.factorization(moments, factors, scale, status)
+
+
+def _checked(moments: Any, shape: tuple[int, int]) -> Moments:
+    if not isinstance(moments, Moments):
+        raise TypeError(f"retarget must return Moments, got {type(moments).__name__}")
+    if moments.shape != shape:
+        raise ValueError(f"retarget must return Moments of shape {shape}, got {moments.shape}")
+    return moments

@@ -77,6 +77,9 @@ def palm(
     moments = as_moments(target)
     sets = as_constraints(constraints, moments.shape)
     as_choice("order", order, ORDERS)
+    scale = as_real("scale", scale)
+    if scale == 0.0:
+        raise ValueError("scale must not be zero: no step could leave it")
     start = default_start(sets, order, moments.cross.dtype) if init is None else _given_start(sets, init)
     run = Run(callback)
     factors, final_scale, _, status = run.descend(
@@ -84,7 +87,7 @@ def palm(
         moments,
         sets,
         start,
-        as_real("scale", scale),
+        scale,
         order,
         as_integer("max_iter", max_iter, 1),
         as_real("tol", tol, 0.0),
@@ -204,7 +207,7 @@ class _Descent:
             order,
         )
         self._is_member = [isinstance(constraint, Fixed) for constraint in sets]
-        self._singular_vectors: dict[tuple[str, int], Array] = {}
+        self._singular_vectors: dict[tuple[str, int], Array | None] = {}
 
     @property
     def factors(self) -> list[Array]:

@@ -47,25 +47,19 @@ class Schedule:
                 "factors and residuals must hold one constraint each per split, at least one; "
                 f"got {len(self.factors)} and {len(self.residuals)}"
             )
-        shape = self.shape
         for k in range(len(self.factors)):
-            if self.split_shape(k) != shape:
-                left, right = self.split(k)
+            left, right = self.split(k)
+            whole = self.residuals[k - 1].shape if k else (left.shape[0], right.shape[1])
+            if left.shape[1] != right.shape[0] or (left.shape[0], right.shape[1]) != whole:
                 raise ValueError(
-                    f"factors[{k}] and residuals[{k}] must chain to {shape}, which they split; "
+                    f"factors[{k}] and residuals[{k}] must chain to what they split, shape {whole}; "
                     f"their shapes are, left to right, {left.shape} and {right.shape}"
                 )
-            shape = self.residuals[k].shape
 
     def split(self, k: int) -> tuple[Constraint, Constraint]:
         """The two sets of split k, left to right."""
         pair = self.factors[k], self.residuals[k]
         return pair if self.side == "left" else (pair[1], pair[0])
-
-    def split_shape(self, k: int) -> tuple[int, int] | None:
-        """The shape of what split k factorizes; None if its two sets do not chain."""
-        left, right = self.split(k)
-        return (left.shape[0], right.shape[1]) if left.shape[1] == right.shape[0] else None
 
     def together(self, k: int) -> list[Constraint]:
         """All sets after split k, left to right: the constraints of the global step."""
@@ -73,9 +67,10 @@ class Schedule:
         return sets if self.side == "left" else sets[::-1]
 
     @property
-    def shape(self) -> tuple[int, int] | None:
+    def shape(self) -> tuple[int, int]:
         """The shape of the matrices that this schedule factorizes."""
-        return self.split_shape(0)
+        left, right = self.split(0)
+        return left.shape[0], right.shape[1]
 
     @property
     def max_nonzero(self) -> int:

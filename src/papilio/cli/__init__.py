@@ -1,0 +1,12 @@
+"""The command line. Needs the extra ``cli``."""
+
+import sys
+
+
+def main() -> None:
+    """Run ``papilio`` with the arguments of this process."""
+    try:
+        from .app import app
+    except ImportError as error:
+        sys.exit(f'papilio: the command line needs {error.name}: pip install "papilio[cli]"')
+    app()

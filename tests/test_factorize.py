@@ -1,0 +1,86 @@
+"""The front door."""
+
+import numpy as np
+import pytest
+
+import papilio as pp
+
+
+def gaussian(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (24, 24), (40, 10), (10, 40)])
+@pytest.mark.parametrize("complexity", [0.3, 0.5, 0.8])
+def test_complexity_is_kept_nearly_used_and_the_shape_is_right(shape, complexity):
+    result = pp.factorize(gaussian(shape), complexity=complexity)
+    assert result.operator.shape == shape
+    assert 0.8 * complexity < result.operator.relative_complexity <= complexity
+
+
+def test_the_error_falls_as_the_complexity_grows():
+    X = gaussian((24, 24))
+    errors = [pp.factorize(X, complexity=value).error for value in (0.2, 0.4, 0.6, 0.8)]
+    assert errors == sorted(errors, reverse=True)
+
+
+@pytest.mark.parametrize("n_factors", [2, 3, 5])
+@pytest.mark.parametrize("shape", [(16, 16), (40, 12), (12, 40)])
+def test_n_factors_is_the_number_of_factors(shape, n_factors):
+    result = pp.factorize(gaussian(shape), n_factors=n_factors)
+    assert len(result.operator.factors) == n_factors
+    assert result.error < 1
+
+
+def test_the_hadamard_matrix_comes_out_exact_with_no_wish_at_all():
+    H = pp.transforms.hadamard(64).toarray()
+    for wish in ({}, {"n_factors": 6}, {"complexity": 0.25}, {"max_error": 0.01}):
+        result = pp.factorize(H, **wish)
+        assert result.error < 1e-12
+        assert result.operator.nnz == 2 * 64 * 6
+
+
+def test_max_error_is_reached_with_few_entries_or_with_the_matrix_itself():
+    X = gaussian((20, 20))
+    loose, tight = pp.factorize(X, max_error=0.5), pp.factorize(X, max_error=0.1)
+    assert loose.error <= 0.5
+    assert tight.error <= 0.1
+    assert loose.operator.nnz < tight.operator.nnz < X.size
+    impossible = pp.factorize(X, max_error=1e-9)
+    assert impossible.error == 0
+    np.testing.assert_array_equal(impossible.operator.toarray(), X)
+
+
+def test_matrices_too_small_to_gain_anything_are_returned_as_they_are():
+    for shape in ((1, 1), (1, 6), (5, 1), (2, 2)):
+        result = pp.factorize(gaussian(shape))
+        assert result.error == 0
+        assert len(result.operator.factors) == 1
+
+
+def test_it_repeats_and_does_not_change_its_input():
+    X = gaussian((16, 16))
+    copy = X.copy()
+    assert pp.factorize(X).operator == pp.factorize(X).operator
+    np.testing.assert_array_equal(X, copy)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "wish", "error", "named"),
+    [
+        (np.full((4, 4), np.nan), {}, ValueError, "M must"),
+        (np.zeros((0, 4)), {}, ValueError, "M must"),
+        (["a"], {}, TypeError, "M must"),
+        (np.eye(20), {"n_factors": 1}, ValueError, "n_factors"),
+        (np.eye(20), {"complexity": 0}, ValueError, "complexity"),
+        (np.eye(20), {"complexity": 0.01}, ValueError, "complexity"),
+        (np.eye(20), {"complexity": 1.5}, ValueError, "complexity"),
+        (np.eye(20), {"complexity": "0.5"}, TypeError, "complexity"),
+        (np.eye(20), {"max_error": -1}, ValueError, "max_error"),
+        (np.eye(20), {"max_error": 0.1, "complexity": 0.5}, ValueError, "max_error"),
+        (np.eye(20), {"method": "magic"}, ValueError, "method"),
+    ],
+)
+def test_bad_input_is_named(matrix, wish, error, named):
+    with pytest.raises(error, match=named):
+        pp.factorize(matrix, **wish)

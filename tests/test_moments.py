@@ -1,0 +1,68 @@
+"""Moments say all that PALM needs to know of the data."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import papilio as pp
+
+
+def data(dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    signals, codes = rng.standard_normal((5, 30)), rng.standard_normal((7, 30)) * (rng.random((7, 30)) < 0.4)
+    if np.dtype(dtype).kind == "c":
+        signals, codes = signals * (1 + 2j), codes * np.exp(1j * rng.random((7, 30)))
+    return signals.astype(dtype), codes.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("n_signals", [4, 30])
+def test_compressed_data_have_the_same_misfit_for_every_dictionary(dtype, n_signals):
+    X, codes = (array[:, :n_signals] for array in data(dtype))
+    target, tail, offset = pp.Moments.of(X, codes).compressed
+    assert target.shape[1] == tail.shape[1] <= 7
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        D = rng.standard_normal((5, 7)).astype(dtype)
+        direct = np.linalg.norm(X - D @ codes) ** 2
+        assert np.linalg.norm(target - D @ tail) ** 2 + offset == pytest.approx(direct, rel=1e-10)
+
+
+def test_sparse_codes_give_the_same_moments():
+    X, codes = data(np.complex128)
+    dense, sparse = pp.Moments.of(X, codes), pp.Moments.of(X, sp.csc_array(codes))
+    np.testing.assert_allclose(sparse.gram, dense.gram)
+    np.testing.assert_allclose(sparse.cross, dense.cross)
+    assert sparse.energy == dense.energy
+
+
+def test_moments_of_parts_add_up():
+    X, codes = data()
+    whole = pp.Moments.of(X, codes)
+    parts = pp.Moments.of(X[:, :11], codes[:, :11]) + pp.Moments.of(X[:, 11:], codes[:, 11:])
+    np.testing.assert_allclose(parts.gram, whole.gram, atol=1e-12)
+    np.testing.assert_allclose(parts.cross, whole.cross, atol=1e-12)
+    assert parts.energy == pytest.approx(whole.energy)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "named"),
+    [
+        (lambda: pp.Moments(np.eye(2), np.eye(3), 1.0), ValueError, "gram"),
+        (lambda: pp.Moments(np.eye(2), [[1, 2], [0, 1]], 1.0), ValueError, "gram"),
+        (lambda: pp.Moments(np.eye(2), -np.eye(2), 1.0), ValueError, "gram"),
+        (lambda: pp.Moments(np.eye(2), np.eye(2)), ValueError, "energy"),
+        (lambda: pp.Moments(np.eye(2), np.eye(2), -1.0), ValueError, "energy"),
+        (lambda: pp.Moments([[np.nan]]), ValueError, "cross"),
+        (lambda: pp.Moments.of(np.eye(2), np.ones((3, 4))), ValueError, "codes"),
+        (lambda: pp.Moments.of(np.eye(2), sp.csr_array(np.ones((3, 4)))), ValueError, "codes"),
+        (lambda: pp.Moments.of(np.eye(2), sp.csr_array([[np.nan, 1.0]])), ValueError, "codes"),
+        (lambda: pp.Moments.of(np.eye(2), [1, 2]), ValueError, "codes"),
+        (lambda: pp.Moments.of([["a"]], np.eye(2)), TypeError, "signals"),
+        (lambda: pp.Moments(np.eye(2)) + pp.Moments(np.eye(2)), ValueError, "gram"),
+        (lambda: pp.Moments(np.eye(2), np.zeros((2, 2)), 1.0).compressed, ValueError, "gram"),
+    ],
+)
+def test_bad_moments_are_named(make, error, named):
+    with pytest.raises(error, match=named):
+        make()
