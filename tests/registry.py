@@ -3,11 +3,9 @@
 `test_package.py` fails when a public constraint class is missing here.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from papilio import constraints as c
 
@@ -56,14 +54,3 @@ NONNEGATIVE: dict[str, Callable[[], c.Constraint]] = {
 } | {"NonNegative-Fixed": lambda: c.NonNegative(c.Fixed(np.abs(MATRIX)))}
 
 CONSTRAINTS = SMALL | NONNEGATIVE
-
-# Bugs that tests already show, until `known_bug` can go.
-SYMMETRIC = [name for name in CONSTRAINTS if "Symmetric" in name]
-DIVISION = "sums of squares within 1e-9 count as ties, so entries of 1e-5 are lost; NaN where no pair fits"
-
-
-def known_bug(values: Iterable[Any], broken: Iterable[Any], reason: str) -> list[Any]:
-    """Parameters for a test that fails for the ``broken`` ones; when it no longer does, that fails too."""
-    broken = set(broken)
-    mark = pytest.mark.xfail(strict=True, reason=reason)
-    return [pytest.param(value, marks=mark) if value in broken else value for value in values]

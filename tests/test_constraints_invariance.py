@@ -10,15 +10,13 @@ import scipy.sparse as sp
 from papilio import constraints as c
 
 from .brute_force import UnitNorm, assert_member, definition, is_nonnegative, matrices, sample, tolerance
-from .registry import CONSTRAINTS, DIVISION, SYMMETRIC, known_bug
+from .registry import CONSTRAINTS
 
 Array = np.ndarray[Any, Any]
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 UNIT_NORM = [name for name in CONSTRAINTS if isinstance(definition(name), UnitNorm)]
 WITH_TWO_VALUES = [name for name in UNIT_NORM if (definition(name).supports.sum(axis=1) == 2).any()]
 WITHOUT_STRUCTURE = [name for name in UNIT_NORM if (definition(name).groups.sum(axis=(1, 2)) == 1).all()]
-EXCHANGE = "of entries equal up to rounding, an exchange takes the largest"
-SUBNORMAL = "complex division by a subnormal number overflows"
 
 
 def coarse(shape: tuple[int, int], dtype: Any) -> Array:
@@ -42,7 +40,7 @@ def assert_close(actual: Array, expected: Array) -> None:
 # -- members stay where they are -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", known_bug(CONSTRAINTS, ["Symmetric-1", "NonNegative-Symmetric-1"], DIVISION))
+@pytest.mark.parametrize("name", CONSTRAINTS)
 def test_projection_is_idempotent(name: str) -> None:
     constraint = CONSTRAINTS[name]()
     for matrix in matrices(name, seeds=2):
@@ -50,7 +48,7 @@ def test_projection_is_idempotent(name: str) -> None:
         assert_close(constraint.project(projected), projected)
 
 
-@pytest.mark.parametrize("name", known_bug(WITH_TWO_VALUES, SYMMETRIC, DIVISION))
+@pytest.mark.parametrize("name", WITH_TWO_VALUES)
 def test_members_with_fewer_entries_than_allowed_keep_them_all_however_small(name: str) -> None:
     constraint, defined = CONSTRAINTS[name](), definition(name)
     for support in defined.supports[defined.supports.sum(axis=1) == 2]:
@@ -157,8 +155,8 @@ def test_a_positive_factor_does_not_matter(name: str) -> None:
     [
         (np.float32, -140),
         (np.float64, -1060),
-        pytest.param(np.complex64, -140, marks=pytest.mark.xfail(strict=True, reason=SUBNORMAL)),
-        pytest.param(np.complex128, -1060, marks=pytest.mark.xfail(strict=True, reason=SUBNORMAL)),
+        (np.complex64, -140),
+        (np.complex128, -1060),
     ],
 )
 def test_subnormal_numbers_are_as_good_as_others(dtype: Any, exponent: int) -> None:
@@ -168,7 +166,6 @@ def test_subnormal_numbers_are_as_good_as_others(dtype: Any, exponent: int) -> N
         assert_close(constraint.project(matrix * dtype(2.0**exponent)), constraint.project(matrix))
 
 
-@pytest.mark.xfail(strict=True, reason="a common factor takes small lines below the smallest number")
 @pytest.mark.parametrize("name", ["UnitRows", "UnitColumns", "NonNegative-UnitRows", "NonNegative-UnitColumns"])
 def test_scale_of_one_line_does_not_matter_to_another(name: str) -> None:
     constraint, defined = CONSTRAINTS[name](), definition(name)
@@ -179,7 +176,6 @@ def test_scale_of_one_line_does_not_matter_to_another(name: str) -> None:
     assert_close(constraint.project(matrix), expected)
 
 
-@pytest.mark.xfail(strict=True, reason="the scale is that of all entries, not of those that the set sees")
 @pytest.mark.parametrize(
     ("constraint", "unseen", "seen", "exponent"),
     [
@@ -201,11 +197,7 @@ def test_entries_that_no_member_has_do_not_matter(
 
 @pytest.mark.parametrize(
     "name",
-    known_bug(
-        [name for name in UNIT_NORM if not is_nonnegative(name)],
-        ["Symmetric-4"],
-        "pairs go before the diagonal, though its first entry has the lowest index",
-    ),
+    [name for name in UNIT_NORM if not is_nonnegative(name)],
 )
 def test_ties_go_to_the_lowest_row_major_index(name: str) -> None:
     constraint, defined = CONSTRAINTS[name](), definition(name)
@@ -236,7 +228,7 @@ def test_of_equal_entries_the_first_ones_are_kept(constraint: c.Constraint, plac
     np.testing.assert_array_equal(constraint.project(np.ones(constraint.shape)) != 0, expected != 0)
 
 
-@pytest.mark.parametrize("name", known_bug(UNIT_NORM, ["NonNegative-SparseRowsAndColumns-1"], EXCHANGE))
+@pytest.mark.parametrize("name", UNIT_NORM)
 def test_rounding_does_not_decide_ties(name: str) -> None:
     constraint = CONSTRAINTS[name]()
     for dtype, size in [(np.float64, 1e-13), (np.complex128, 1e-13), (np.float32, 2e-7)]:

@@ -110,21 +110,16 @@ def test_attributes_are_those_of_the_chain(dtype: Any, sizes: tuple[int, ...]) -
     assert op.toarray().flags.writeable
     for word in (f"{sizes[0]}×{sizes[-1]}", np.dtype(dtype).name, f"{len(sizes) - 1} factor", f"{op.nnz} entries"):
         assert word in repr(op)
-
-
-def test_repr_of_a_long_chain_stays_on_one_short_line() -> None:
-    assert len(repr(SparseProduct([np.eye(3)] * 30))) < 115
+    assert len(repr(SparseProduct([np.eye(3)] * 30))) < 115  # a long chain is shortened
 
 
 @pytest.mark.parametrize("expression", DERIVED)
 def test_derived_operators_are_sparse_products_with_the_dense_matrix(case: Any, expression: str) -> None:
     op, dense = case
     derived, expected = evaluate(expression, op), evaluate(DERIVED[expression], dense)
-    dtype = np.result_type(op.dtype, np.complex64 if "j" in expression else op.dtype)
+    others = [kind for word, kind in (("j", np.complex64), ("astype", np.float64)) if word in expression]
     assert isinstance(derived, SparseProduct)
-    assert_close(
-        derived.toarray(), expected, np.result_type(dtype, np.float64) if "astype" in expression else dtype
-    )
+    assert_close(derived.toarray(), expected, np.result_type(op.dtype, *others))
     x = np.ones((derived.shape[1], 2), dtype=derived.dtype)
     assert_close(derived @ x, expected @ x, derived.dtype)
     assert dot_gap(derived, derived.H.matvec) < 20
@@ -189,8 +184,7 @@ def test_sparse_blocks_give_sparse_products_and_stay_as_they_are(case: Any, form
 
 
 REAL = [2, -3, 0, True, 2.5, 1e-3, Fraction(1, 3), np.int8(-2), np.uint64(5), np.float64(0.1), np.longdouble(0.1)]
-SINGLE = np.float32(3)
-COMPLEX = [2j, 0j, np.complex128(1 - 1j), np.complex64(1j)]
+SINGLE, COMPLEX = np.float32(3), [2j, 0j, np.complex128(1 - 1j), np.complex64(1j)]
 VECTORS = known("0-d arrays and np.bool count as vectors", np.array(2.0), np.True_)
 
 
@@ -264,7 +258,7 @@ MATRICES = {
     "one entry of many": np.eye(50)[:, :1] @ np.eye(60)[:1],
 }
 RANDOM = MATRICES["random"]
-FULL_ROW = np.full((3, 100), [[0.1], [0], [0]])  # op @ ones leaves the number range, the norm does not
+ROW = np.full((3, 100), [[0.1], [0], [0]])  # op @ ones leaves the number range, the norm does not
 
 
 @pytest.mark.parametrize("ord", [2, "fro"])
@@ -275,14 +269,12 @@ def test_norms_are_numpys_at_every_scale(request: Any, name: str, scale: float, 
         request.applymarker(bug("the Frobenius norm rounds the scale to float32"))
     matrix = MATRICES[name]
     expected = abs(scale) * float(np.linalg.norm(matrix.astype(np.result_type(matrix, np.float64)), ord))
-    rel = 1e-6 if "single" in name else 1e-12
+    rel = 1e-6 if "single" in name and ord == "fro" else 1e-12
     assert SparseProduct([matrix], scale).norm(ord) == pytest.approx(expected, rel=rel, abs=0)
 
 
 @pytest.mark.parametrize("ord", [*known("ARPACK squares; the test for a zero operator overflows", 2), "fro"])
-@pytest.mark.parametrize(
-    ("matrix", "size", "scale"), [(RANDOM, 1e200, 1), (RANDOM, 1e-200, 1), (FULL_ROW, 1, 1e308)]
-)
+@pytest.mark.parametrize(("matrix", "size", "scale"), [(RANDOM, 1e200, 1), (RANDOM, 1e-200, 1), (ROW, 1, 1e308)])
 def test_norms_of_very_large_and_very_small_operators(matrix: Any, size: float, scale: float, ord: Any) -> None:
     expected = size * float(np.linalg.norm(matrix, ord)) * scale
     assert SparseProduct([size * matrix], scale).norm(ord) == pytest.approx(expected, rel=1e-12, abs=0)
@@ -290,8 +282,8 @@ def test_norms_of_very_large_and_very_small_operators(matrix: Any, size: float, 
 
 def test_norm_of_a_product_that_cancels_is_zero_and_the_default_is_frobenius() -> None:
     zero = SparseProduct([MATRICES["nilpotent"]] * 2)
-    assert (zero.norm(2), zero.norm("fro")) == (0.0, 0.0)
-    assert SparseProduct([RANDOM]).norm() == pytest.approx(np.linalg.norm(RANDOM))
+    assert (zero.norm(2), zero.norm("fro"), zero.norm()) == (0.0, 0.0, 0.0)
+    assert SparseProduct([RANDOM]).norm() == SparseProduct([RANDOM]).norm("fro")
 
 
 def test_explicit_zeros_are_dropped_and_duplicates_added() -> None:
@@ -311,10 +303,8 @@ def chains(draw: st.DrawFn) -> list[Any]:
     shapes = list(pairwise(draw(st.lists(st.integers(1, 6), min_size=2, max_size=5))))
     kinds = [np.dtype(draw(st.sampled_from([*DTYPES, np.int8, bool]))) for _ in shapes]
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    parts = [rng.integers(-2, 3, (2, *shape)) for shape in shapes]
-    return [
-        (p[0] + 1j * p[1] if kind.kind == "c" else p[0]).astype(kind) for p, kind in zip(parts, kinds, strict=True)
-    ]
+    parts = zip(kinds, (rng.integers(-2, 3, (2, *shape)) for shape in shapes), strict=True)
+    return [(real + 1j * imag if kind.kind == "c" else real).astype(kind) for kind, (real, imag) in parts]
 
 
 def keys(size: int) -> st.SearchStrategy[Any]:
@@ -403,9 +393,7 @@ def test_bad_input_is_refused_by_name(error: type[Exception], named: str, expres
         evaluate(expression, OP)
 
 
-@pytest.mark.parametrize(
-    "key", known("unlike NumPy", "()", "(np.array(1), np.array(1))", "np.ix_([0, 1], [2, 1])")
-)
+@pytest.mark.parametrize("key", known("unlike NumPy", "()", "(np.array(1), np.array(1))", "np.ix_([0], [2, 1])"))
 def test_numpys_less_common_keys_select_as_in_numpy(key: str) -> None:
     part = OP[evaluate(key, OP)]
     assert_close(part.toarray() if isinstance(part, SparseProduct) else part, DENSE[evaluate(key, OP)])

@@ -47,12 +47,28 @@ def adjoint(matrix: Matrix | None) -> Matrix:
 
 def frobenius(array: Array) -> float:
     """The Frobenius norm, in float64, safe against overflow and underflow of the squares."""
-    largest = float(np.max(np.abs(array), initial=0.0))
+    values = array.astype(wide(array.dtype), copy=False).ravel(order="K").view(np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        norm = float(np.linalg.norm(values))
+    if 1e-100 < norm < 1e100:
+        return norm
+    largest = float(np.max(np.abs(values), initial=0.0))
     if largest == 0.0 or not np.isfinite(largest):
         return largest
-    if 1e-100 < largest < 1e100:
-        return float(np.linalg.norm(array.astype(wide(array.dtype), copy=False)))
-    return largest * float(np.linalg.norm((array / largest).astype(wide(array.dtype))))
+    exponent = int(np.frexp(largest)[1])
+    return float(np.ldexp(np.linalg.norm(np.ldexp(values, -exponent)), exponent))
+
+
+def rescaled(array: Array, axis: int | None = None) -> Array:
+    """``array``, or its lines along ``axis``, times powers of two if the largest entry is far from one.
+
+    Exact, apart from underflow, and for complex subnormal numbers too, where division overflows.
+    """
+    parts = np.ascontiguousarray(array)[..., None].view(array.real.dtype)
+    largest = np.abs(parts).max(axis=None if axis is None else (axis % array.ndim, -1), keepdims=True)
+    if largest.min() > 1e-15 and largest.max() < 1e15:
+        return array
+    return np.ldexp(parts, -np.frexp(largest)[1]).view(array.dtype)[..., 0]
 
 
 def inner(left: Array, right: Array) -> float:

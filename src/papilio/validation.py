@@ -94,7 +94,7 @@ def as_real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np
 
 def as_shape(name: str, value: Any) -> tuple[int, int]:
     """``value`` as (rows, columns), both at least 1; one integer n stands for (n, n)."""
-    if isinstance(value, Sequence | np.ndarray):
+    if isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0):
         if len(value) != 2:
             raise ValueError(f"{name} must be (rows, columns) or one integer, got {value!r}")
         return as_integer(f"{name}[0]", value[0], 1), as_integer(f"{name}[1]", value[1], 1)

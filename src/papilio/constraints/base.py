@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..linalg import frobenius
+from ..linalg import frobenius, rescaled
 from ..validation import Array, as_matrix, as_numbers
 from .selection import first_largest
 
@@ -37,10 +37,6 @@ class Constraint(ABC):
         Magnitudes that are equal up to rounding are ties, and ties go to the lowest row-major index.
         """
         array = as_matrix("matrix", matrix, self.shape)
-        largest = max(np.abs(array.real).max(), np.abs(array.imag).max())
-        if largest > 0 and not 1e-15 < largest < 1e15:
-            # All members have the same norm, so a positive multiple has the same nearest member.
-            array = array / largest
         return self._project(array, nonnegative=False)
 
     @abstractmethod
@@ -91,7 +87,7 @@ class UnitNorm(Constraint):
         return coordinates
 
     def _may_stand_alone(self) -> Array | None:
-        """Which coordinates are a member by themselves; None for all."""
+        """Which coordinates are a member by themselves, the others are zero in all members; None for all."""
         return None
 
     @abstractmethod
@@ -100,6 +96,11 @@ class UnitNorm(Constraint):
 
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         values = self._coordinates(matrix)
+        alone = self._may_stand_alone()
+        if alone is not None:
+            values = np.where(alone, values, 0)
+        # All members have the same norm, so a positive multiple has the same nearest member.
+        values = rescaled(values)
         worth = np.abs(values)
         if nonnegative:
             worth = np.maximum(values.real, 0)
@@ -108,5 +109,5 @@ class UnitNorm(Constraint):
             kept = kept.astype(matrix.dtype, copy=False) / matrix.real.dtype.type(frobenius(kept))
         else:
             kept = np.zeros(values.shape, dtype=matrix.dtype)
-            kept.flat[first_largest(values.real, self._may_stand_alone())] = 1
+            kept.flat[first_largest(values.real, alone)] = 1
         return self._matrix(kept)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..linalg import rescaled
 from ..validation import Array, as_matrix, as_shape
 from .base import Constraint
 from .selection import first_largest
@@ -59,11 +60,9 @@ class UnitColumns(Constraint):
 
 def _unit_lines(lines: Array, nonnegative: bool) -> Array:
     """Each line divided by its norm; with ``nonnegative``, its positive part (see `UnitNorm`)."""
+    lines = rescaled(lines, axis=1)
     values = np.maximum(lines.real, 0).astype(lines.dtype) if nonnegative else lines.copy()
-    largest = np.abs(values).max(axis=1, keepdims=True)
-    empty = np.flatnonzero(largest == 0)
-    largest[empty] = 1
-    values /= largest
-    for i in empty:
+    for i in np.flatnonzero(~values.any(axis=1)):
         values[i, first_largest(lines[i].real)] = 1
+    values = rescaled(values, axis=1)
     return values / np.linalg.norm(values, axis=1, keepdims=True)

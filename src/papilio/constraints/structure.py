@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
+from ..linalg import rescaled
 from ..validation import Array, as_integer, as_shape
 from .base import UnitNorm
 from .selection import largest, slack_of
@@ -84,6 +85,7 @@ class _Tied(UnitNorm):
         return int(np.sort(self._sizes)[-self.n_nonzero :].sum())
 
     def _coordinates(self, matrix: Array) -> Array:
+        matrix = rescaled(matrix)  # or sums could overflow
         sums = np.bincount(self._groups, weights=matrix.real.ravel())
         if matrix.dtype.kind == "c":
             sums = sums + 1j * np.bincount(self._groups, weights=matrix.imag.ravel())
@@ -142,7 +144,8 @@ class Symmetric(_Tied):
     """{A : A = Aᵀ, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}, complex matrices included (Aᵀ, not Aᴴ). Exact.
 
     ``n_nonzero`` counts entries, all n² by default: a pair off the diagonal takes two of them. The best support
-    is the best a diagonal entries with the best ⌊(n_nonzero − a)/2⌋ pairs, for the best a.
+    is the best a diagonal entries with the best ⌊(n_nonzero − a)/2⌋ pairs, for the best a; of equally good ones,
+    the largest.
     """
 
     def __init__(self, n: Any, n_nonzero: int | None = None) -> None:
@@ -162,22 +165,23 @@ class Symmetric(_Tied):
 
     def _select(self, worth: Array) -> Array:
         diagonal = self._sizes == 1
-        squares = np.square(worth, dtype=np.float64)
-        best_diagonal = _best_sums(squares[diagonal])
-        best_pairs = _best_sums(squares[~diagonal])
-        n_diagonal = np.arange(min(best_diagonal.size, self.n_nonzero + 1))
-        n_pairs = np.minimum((self.n_nonzero - n_diagonal) // 2, best_pairs.size - 1)
-        totals = best_diagonal[n_diagonal] + best_pairs[n_pairs]
-        choice = int(np.argmax(totals >= totals.max() * (1 - slack_of(worth))))
+        # What is lost, not what is kept: sums of small squares only, so that nothing small drowns in rounding.
+        lost_diagonal = _lost(worth[diagonal])
+        lost_pairs = _lost(worth[~diagonal])
+        n_diagonal = np.arange(min(lost_diagonal.size, self.n_nonzero + 1))
+        n_pairs = np.minimum((self.n_nonzero - n_diagonal) // 2, lost_pairs.size - 1)
+        lost = lost_diagonal[n_diagonal] + lost_pairs[n_pairs]
+        n_diagonal = n_diagonal[lost <= lost.min() * (1 + slack_of(worth))][-1]
         mask = np.zeros(worth.shape, dtype=bool)
-        mask[diagonal] = largest(worth[diagonal], choice)
-        mask[~diagonal] = largest(worth[~diagonal], int(n_pairs[choice]))
+        mask[diagonal] = largest(worth[diagonal], int(n_diagonal))
+        mask[~diagonal] = largest(worth[~diagonal], int(n_pairs[n_diagonal]))
         return mask
 
 
-def _best_sums(squares: Array) -> Array:
-    """The sum of the k largest squares, for k = 0, 1, …"""
-    return np.concatenate([[0.0], np.cumsum(np.sort(squares)[::-1])])
+def _lost(worth: Array) -> Array:
+    """The sum of all squares but the k largest, for k = 0, 1, …"""
+    squares = np.sort(np.square(worth, dtype=np.float64))
+    return np.concatenate([[0.0], np.cumsum(squares)])[::-1]
 
 
 def _as_side(n: Any) -> int:

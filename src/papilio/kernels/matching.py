@@ -38,6 +38,7 @@ def exchange(squares: Array, mask: Array, rows: Array, columns: Array, least_gai
         before = exchanges
         exchanges += _spread(squares, mask, rows, columns, least_gain)
         exchanges += _cross(squares, mask, least_gain)
+        exchanges += _add(squares, mask, rows, columns, least_gain)
         if exchanges == before:
             break
     return exchanges
@@ -59,11 +60,11 @@ def _spread(squares: Array, mask: Array, rows: Array, columns: Array, least_gain
             best_column = -1
             for row in open_rows:
                 free = rows[row] > 0 and not mask[row, j]
-                if free and (best_row < 0 or squares[row, j] > squares[best_row, j]):
+                if free and (best_row < 0 or squares[row, j] > squares[best_row, j] + least_gain):
                     best_row = int(row)
             for column in open_columns:
                 free = columns[column] > 0 and not mask[i, column]
-                if free and (best_column < 0 or squares[i, column] > squares[i, best_column]):
+                if free and (best_column < 0 or squares[i, column] > squares[i, best_column] + least_gain):
                     best_column = int(column)
             if best_row < 0 or best_column < 0:
                 continue
@@ -79,19 +80,19 @@ def _spread(squares: Array, mask: Array, rows: Array, columns: Array, least_gain
 
 
 @njit(cache=True)
-def _least_in_row(squares: Array, mask: Array, i: int) -> int:
+def _least_in_row(squares: Array, mask: Array, i: int, least_gain: float) -> int:
     least = -1
     for j in range(mask.shape[1]):
-        if mask[i, j] and (least < 0 or squares[i, j] < squares[i, least]):
+        if mask[i, j] and (least < 0 or squares[i, j] < squares[i, least] - least_gain):
             least = j
     return least
 
 
 @njit(cache=True)
-def _least_in_column(squares: Array, mask: Array, j: int) -> int:
+def _least_in_column(squares: Array, mask: Array, j: int, least_gain: float) -> int:
     least = -1
     for i in range(mask.shape[0]):
-        if mask[i, j] and (least < 0 or squares[i, j] < squares[least, j]):
+        if mask[i, j] and (least < 0 or squares[i, j] < squares[least, j] - least_gain):
             least = i
     return least
 
@@ -100,8 +101,8 @@ def _least_in_column(squares: Array, mask: Array, j: int) -> int:
 def _cross(squares: Array, mask: Array, least_gain: float) -> int:
     """Give up (i, q) and (p, j) for (i, j) and (p, q): row and column sums stay as they are."""
     exchanges = 0
-    least_in_row = np.array([_least_in_row(squares, mask, i) for i in range(mask.shape[0])])
-    least_in_column = np.array([_least_in_column(squares, mask, j) for j in range(mask.shape[1])])
+    least_in_row = np.array([_least_in_row(squares, mask, i, least_gain) for i in range(mask.shape[0])])
+    least_in_column = np.array([_least_in_column(squares, mask, j, least_gain) for j in range(mask.shape[1])])
     for i in range(mask.shape[0]):
         for j in range(mask.shape[1]):
             q = least_in_row[i]
@@ -115,8 +116,22 @@ def _cross(squares: Array, mask: Array, least_gain: float) -> int:
                 mask[i, j] = True
                 mask[p, q] = True
                 for row in (i, p):
-                    least_in_row[row] = _least_in_row(squares, mask, row)
+                    least_in_row[row] = _least_in_row(squares, mask, row, least_gain)
                 for column in (j, q):
-                    least_in_column[column] = _least_in_column(squares, mask, column)
+                    least_in_column[column] = _least_in_column(squares, mask, column, least_gain)
                 exchanges += 1
     return exchanges
+
+
+@njit(cache=True)
+def _add(squares: Array, mask: Array, rows: Array, columns: Array, least_gain: float) -> int:
+    """Take entries whose row and column have room, which `_cross` may have made."""
+    additions = 0
+    for i in np.flatnonzero(rows):
+        for j in np.flatnonzero(columns):
+            if rows[i] > 0 and columns[j] > 0 and not mask[i, j] and squares[i, j] > least_gain:
+                mask[i, j] = True
+                rows[i] -= 1
+                columns[j] -= 1
+                additions += 1
+    return additions
