@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 from papilio import SparseProduct, load
 
-from .test_operators import CHAINS, DERIVED, DTYPES, RANDOM, bug, evaluate, known, make, random_array
+from .test_operators import CHAINS, DERIVED, DTYPES, RANDOM, evaluate, make, random_array
 
 OP = SparseProduct([random_array(0, (3, 4), np.float64), random_array(1, (4, 2), np.float64)], -0.1)
 MEGABYTE = 10**6
@@ -66,7 +66,7 @@ def test_changing_the_input_afterwards_changes_nothing(form: Any) -> None:
     np.testing.assert_array_equal(op.toarray(), RANDOM)
 
 
-SPECIAL = [*known("explicit zeros are dropped again", "op * 0j"), *known("no rows are refused", "op[:0]")]
+SPECIAL = ["op * 0j"]
 
 
 @pytest.mark.parametrize("expression", [*DERIVED, *SPECIAL])
@@ -230,9 +230,9 @@ CHANGES: list[dict[str, Any]] = [
     *({"data_0": DATA.astype(x), "data_1": DATA[:8].astype(x)} for x in ("f2", "i8", "?", ">f8", "U9", "S9", "g")),
 ]
 NOT_REFUSED_YET = [
-    *known("read as 1", *({"version": x} for x in (1.5, True, "1"))),
-    *known("no limit of columns", {"shape_1": np.array([4, 2**62])}),
-    *known("differences wrap around: RuntimeError or worse", one_factor(12, [0, INT64.max, INT64.min, -1, 12])),
+    *({"version": x} for x in (1.5, True, "1")),
+    {"shape_1": np.array([4, 2**62])},
+    one_factor(12, [0, INT64.max, INT64.min, -1, 12]),
 ]
 
 
@@ -292,7 +292,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, saved: bytes) -> None:
         assert_refused(tmp_path, saved[:length])
 
 
-@pytest.mark.parametrize("part", ["archive", *known("OSError from a negative seek", "end record")])
+@pytest.mark.parametrize("part", ["archive", "end record"])
 def test_a_flipped_bit_is_refused_or_harmless(tmp_path: Path, saved: bytes, part: str) -> None:
     end = saved.rindex(b"PK\5\6")
     flips = random.Random(0).sample(range(8 * end), 600) if part == "archive" else range(8 * end, 8 * len(saved))
@@ -351,9 +351,11 @@ MEMBERS = [
     npy.magic(3, 0) + bytes(9),
     npy.magic(2, 0) + bytes([255] * 4),
     *(npy.magic(1, 0)[:length] for length in range(8)),
-    *known("TokenError", npy_file("{'shape': (1,"), npy_file("'''", 2)),
-    *known("MemoryError", npy_file("-" * 9000 + "1")),
-    *known("passes a warning on", header("'<f8'", "(1L,)"), header("'a8'", "()")),
+    npy_file("{'shape': (1,"),
+    npy_file("'''", 2),
+    npy_file("-" * 9000 + "1"),
+    header("'<f8'", "(1L,)"),
+    header("'a8'", "()"),
 ]
 
 
@@ -376,16 +378,15 @@ def with_directory(body: bytes, entries: list[tuple[bytes, int, int, int]]) -> b
     return body + directory + struct.pack("<4s4x2H2L2x", b"PK\5\6", *[len(entries)] * 2, len(directory), len(body))
 
 
-ELSEWHERE = [(2**64 - 1, 1), (1, 1), (0, 0), (0, 2), *known("OSError from seek", (2**60, 1), (2**63 - 1, 1))]
+ELSEWHERE = [(2**64 - 1, 1), (1, 1), (0, 0), (0, 2), (2**60, 1), (2**63 - 1, 1)]
 
 
-@pytest.mark.parametrize("claim", [*ELSEWHERE, *known("reserves up to 2 GB", (0, 2**31), (0, 2**40), (0, 2**63))])
+@pytest.mark.parametrize("claim", [*ELSEWHERE, (0, 2**31), (0, 2**40), (0, 2**63)])
 def test_members_that_claim_to_be_elsewhere_or_huge_are_refused(tmp_path: Path, claim: Any) -> None:
     body = local_header(b"scale.npy", b"x") + b"x"
     assert_refused(tmp_path, with_directory(body, [(b"scale.npy", zlib.crc32(b"x"), *claim[::-1])]))
 
 
-@bug("only Python 3.11.8 and later see the overlap")
 def test_members_that_share_their_bytes_do_not_multiply(tmp_path: Path) -> None:
     """Each member holds all those before it: small on disk, a hundred times that in memory."""
     body, sizes = bytes(MEGABYTE), []

@@ -42,17 +42,8 @@ DERIVED = {expression.strip(): expression.strip() for expression in SPELT_ALIKE.
 }
 
 
-def bug(reason: str) -> pytest.MarkDecorator:
-    """What should hold but does not yet; a fix makes the strict mark fail, so that it gets removed."""
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 def evaluate(expression: str, op: Any) -> Any:
     return eval(expression, globals(), {"op": op, "P": SparseProduct})
-
-
-def known(reason: str, *values: Any) -> list[Any]:
-    return [pytest.param(value, marks=bug(reason)) for value in values]
 
 
 def random_array(seed: int, shape: Any, dtype: Any) -> Any:
@@ -185,7 +176,7 @@ def test_sparse_blocks_give_sparse_products_and_stay_as_they_are(case: Any, form
 
 REAL = [2, -3, 0, True, 2.5, 1e-3, Fraction(1, 3), np.int8(-2), np.uint64(5), np.float64(0.1), np.longdouble(0.1)]
 SINGLE, COMPLEX = np.float32(3), [2j, 0j, np.complex128(1 - 1j), np.complex64(1j)]
-VECTORS = known("0-d arrays and np.bool count as vectors", np.array(2.0), np.True_)
+VECTORS = [np.array(2.0), np.True_]
 
 
 @pytest.mark.parametrize("number", [*REAL, SINGLE, *COMPLEX, *VECTORS])
@@ -200,7 +191,6 @@ def test_scalars_scale_from_both_sides(number: Any) -> None:
 
 
 @pytest.mark.parametrize(("scale", "number"), [(49, 49), (1e-310, 1e-310), (0.3, SINGLE), (1e200, SINGLE)])
-@bug("multiplies by the reciprocal, in the number's own precision")
 def test_division_rounds_the_scale_only_once(scale: float, number: Any) -> None:
     op = make(np.float64, scale=scale)[0]
     assert (op / number).scale == scale / float(number)
@@ -264,16 +254,14 @@ ROW = np.full((3, 100), [[0.1], [0], [0]])  # op @ ones leaves the number range,
 @pytest.mark.parametrize("ord", [2, "fro"])
 @pytest.mark.parametrize("scale", [1.0, -2.5, 0.0, 1e200, -1e-200])
 @pytest.mark.parametrize("name", MATRICES)
-def test_norms_are_numpys_at_every_scale(request: Any, name: str, scale: float, ord: Any) -> None:
-    if "single" in name and ord == "fro" and abs(scale) in (1e200, 1e-200):
-        request.applymarker(bug("the Frobenius norm rounds the scale to float32"))
+def test_norms_are_numpys_at_every_scale(name: str, scale: float, ord: Any) -> None:
     matrix = MATRICES[name]
     expected = abs(scale) * float(np.linalg.norm(matrix.astype(np.result_type(matrix, np.float64)), ord))
     rel = 1e-6 if "single" in name and ord == "fro" else 1e-12
     assert SparseProduct([matrix], scale).norm(ord) == pytest.approx(expected, rel=rel, abs=0)
 
 
-@pytest.mark.parametrize("ord", [*known("ARPACK squares; the test for a zero operator overflows", 2), "fro"])
+@pytest.mark.parametrize("ord", [2, "fro"])
 @pytest.mark.parametrize(("matrix", "size", "scale"), [(RANDOM, 1e200, 1), (RANDOM, 1e-200, 1), (ROW, 1, 1e308)])
 def test_norms_of_very_large_and_very_small_operators(matrix: Any, size: float, scale: float, ord: Any) -> None:
     expected = size * float(np.linalg.norm(matrix, ord)) * scale
@@ -323,7 +311,15 @@ def test_random_chains_apply_and_select_as_numpy_does(factors: list[Any], data: 
     block = np.arange(3.0 * op.shape[1]).reshape(-1, 3)
     np.testing.assert_array_equal(op @ block, dense @ block)
     both = [data.draw(keys(size)) for size in op.shape]
-    part, picked = op[tuple(both)], [np.atleast_1d(np.arange(n)[k]) for n, k in zip(op.shape, both, strict=True)]
+    picked = [
+        np.atleast_1d(np.arange(n)[k] if np.size(k) or isinstance(k, slice) else np.arange(0))
+        for n, k in zip(op.shape, both, strict=True)
+    ]
+    if 0 in (picked[0].size, picked[1].size):
+        with pytest.raises(IndexError, match="at least one"):
+            op[tuple(both)]
+        return
+    part = op[tuple(both)]
     if all(isinstance(key, int) for key in both):
         assert part == dense[tuple(both)]
         assert part.dtype == op.dtype
@@ -349,14 +345,14 @@ BAD: list[tuple[Any, ...]] = [
         FIRST,
         "P([sp.coo_array(np.ones(2))]) | P([sp.csr_array([[np.inf]])]) | P([[[complex(0, np.inf)]]])",
     ),
-    (ValueError, FIRST, "P([TWICE])", "duplicates are added after the test for infinity"),
-    (ValueError, FIRST, "P([OUTSIDE])", "SciPy's message, which names no factor"),
+    (ValueError, FIRST, "P([TWICE])"),
+    (ValueError, FIRST, "P([OUTSIDE])"),
     (ValueError, SECOND, "P([np.eye(1), [[np.nan]]]) | P([np.eye(2), np.ones(2)])"),
     (ValueError, SECOND + r".*factors\[2\]", "P([np.eye(3), np.eye(3), np.eye(2)])"),
     (TypeError, FIRST, "P([[['a']]]) | P([np.array([[None]])])"),
     (ValueError, "scale", "P([[[1]]], np.nan) | P([[[1]]], np.inf) | op * np.nan | op / np.nan"),
     (ValueError, "scale", "op * complex(0, np.inf) | HUGE * 1e200 | HUGE @ HUGE"),
-    (ValueError, "scale", "HUGE * 1e200j | op * 10**400", "infinity in a factor; OverflowError"),
+    (ValueError, "scale", "HUGE * 1e200j | op * 10**400"),
     (TypeError, "scale", "P([[[1]]], 1j) | P([[[1]]], '1') | P([[[1]]], [1.0]) | P([[[1]]], None)"),
     (ZeroDivisionError, "zero", "op / 0 | op / np.float64(0) | op / 0j"),
     (TypeError, "SparseProduct", "op / np.ones(2) | 2 / op | op + 1"),
@@ -366,16 +362,15 @@ BAD: list[tuple[Any, ...]] = [
         ValueError,
         X,
         "op @ np.ones(5) | op @ np.ones((5, 2)) | np.ones((4, 2, 2)) @ op | np.ones(4) @ op",
-        "no name",
     ),
     (TypeError, X, "op @ ['a', 'b', 'c', 'd'] | op @ None | [None] @ op"),
-    (ValueError, r"\(6, 4\) and \(6, 4\)", "op @ op"),
+    (ValueError, "x must have 4 rows", "op @ op"),
     (
         IndexError,
         "rows",
         "op[6] | op[-7] | op[2**70] | op[1.0] | op['a'] | op[None] | op[[True]] | op[True] | op[[[0]]]",
     ),
-    (IndexError, "rows", "op[2**64 - 1] | op[np.uint64(2**64 - 6)]", "wraps around"),
+    (IndexError, "rows", "op[2**64 - 1] | op[np.uint64(2**64 - 6)]"),
     (IndexError, "columns", "op[:, [0, 4]] | op[:, 1.5] | op[0, -5] | op[0, None]"),
     (IndexError, "2 dimensions", "op[0, 0, 0]"),
     (ValueError, "ord", "op.norm(1) | op.norm('nuc') | op.norm(None)"),
@@ -385,7 +380,7 @@ BAD: list[tuple[Any, ...]] = [
 
 @pytest.mark.parametrize(
     ("error", "named", "expression"),
-    [pytest.param(*row[:2], e, marks=[*map(bug, row[3:])], id=e) for row in BAD for e in row[2].split(" | ")],
+    [pytest.param(*row[:2], e, id=e) for row in BAD for e in row[2].split(" | ")],
 )
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_bad_input_is_refused_by_name(error: type[Exception], named: str, expression: str) -> None:
@@ -393,7 +388,7 @@ def test_bad_input_is_refused_by_name(error: type[Exception], named: str, expres
         evaluate(expression, OP)
 
 
-@pytest.mark.parametrize("key", known("unlike NumPy", "()", "(np.array(1), np.array(1))", "np.ix_([0], [2, 1])"))
+@pytest.mark.parametrize("key", ["()", "(np.array(1), np.array(1))", "np.ix_([0], [2, 1])"])
 def test_numpys_less_common_keys_select_as_in_numpy(key: str) -> None:
     part = OP[evaluate(key, OP)]
     assert_close(part.toarray() if isinstance(part, SparseProduct) else part, DENSE[evaluate(key, OP)])

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from . import constraints as constraints
     from . import plot as plot
     from . import transforms as transforms
+    from .kernels.threads import get_num_threads as get_num_threads
+    from .kernels.threads import set_num_threads as set_num_threads
     from .moments import Moments as Moments
     from .operators import SparseProduct as SparseProduct
     from .operators import load as load
@@ -30,9 +32,11 @@ _HOME = {
     "SparseProduct": "operators",
     "Status": "results",
     "factorize": "solvers.factorize",
+    "get_num_threads": "kernels.threads",
     "hierarchical": "solvers.hierarchical",
     "load": "operators",
     "palm": "solvers.palm",
+    "set_num_threads": "kernels.threads",
 }
 __all__ = ["__version__", *_MODULES, *_HOME]
 

@@ -1,53 +1,41 @@
 """Named arrays in one npz file: written whole or not at all, and believed only after a check.
 
-The files are what ``numpy.savez`` writes: a zip archive of .npy members, not compressed. Reading refuses
-compressed members, so that a small file cannot unpack into a large one, and compares every header with the
-number of bytes that are really there before any memory is taken.
+The files are what ``numpy.savez`` writes: a zip archive of .npy members, not compressed. Reading accepts nothing
+else: no compressed member, so that a small file cannot unpack into a large one, no array of objects, no header
+that is not of the plain form which NumPy writes, and no member that claims more bytes than there are.
 """
 
 import contextlib
 import io
 import os
-import struct
+import re
+import uuid
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from .validation import Array
 
-MAX_DIMENSIONS = 2
-_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-# What a damaged archive makes zipfile and NumPy's header parser raise. RuntimeError is an encrypted member,
-# NotImplementedError a compression that is not known here.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    RuntimeError,
-    OverflowError,
-    IndexError,
-    KeyError,
+_MAGIC = b"\x93NUMPY\x01\x00"
+_HEADER = re.compile(
+    rb"\{'descr': '([<>|][biufcU]\d{1,6})', 'fortran_order': (False|True), 'shape': \(([0-9, ]{0,60})\), \} *\n"
 )
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
     """Write ``arrays`` to ``path``; a crash leaves the old file, or none, but never half of a new one."""
-    target = Path(path)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    target = Path(os.path.realpath(path))  # a link goes on to point to the file
+    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
     try:
-        with open(partial, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+        with open(partial, "xb") as file:
+            np.savez(file, **arrays)
             file.flush()
             os.fsync(file.fileno())
+        if target.exists():
+            partial.chmod(target.stat().st_mode)
         os.replace(partial, target)
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -56,17 +44,20 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Non
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
     """The arrays in ``path`` by name; ``ValueError`` if the file is damaged, hostile or no such archive."""
-    with open(path, "rb") as file:
-        try:
-            return _read_archive(file)
-        except _DAMAGE as error:
-            raise ValueError(f"{os.fspath(path)!r} is not an intact papilio file: {error}") from error
+    content = Path(path).read_bytes()
+    try:
+        return _read_archive(content)
+    except Exception as error:  # whatever zipfile makes of a damaged archive
+        raise ValueError(f"{os.fspath(path)!r} is not an intact papilio file: {error}") from error
 
 
-def _read_archive(file: IO[bytes]) -> dict[str, Array]:
+def _read_archive(content: bytes) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
-    with zipfile.ZipFile(file) as archive:
-        for member in archive.infolist():
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > len(content):
+            raise ValueError("its members are larger than the file")
+        for member in members:
             name = member.filename.removesuffix(".npy")
             if name in arrays or name == member.filename:
                 raise ValueError(f"member {member.filename!r} is foreign or there twice")
@@ -78,17 +69,19 @@ def _read_archive(file: IO[bytes]) -> dict[str, Array]:
 
 
 def _parse_npy(name: str, content: bytes) -> Array:
-    stream = io.BytesIO(content)
-    version = npy.read_magic(stream)
-    if version not in _READERS:
-        raise ValueError(f"member {name!r} has .npy version {version}")
-    shape, fortran_order, dtype = _READERS[version](stream)
-    if dtype.hasobject or dtype.kind not in "biufcU" or len(shape) > MAX_DIMENSIONS or min(shape, default=0) < 0:
-        raise ValueError(f"member {name!r} is an array of dtype {dtype} and shape {shape}")
-    values = content[stream.tell() :]
+    """The array of a .npy file; its header is matched, not evaluated."""
+    length = int.from_bytes(content[len(_MAGIC) : len(_MAGIC) + 2], "little")
+    begin = len(_MAGIC) + 2
+    header = _HEADER.fullmatch(content[begin : begin + length])
+    if not content.startswith(_MAGIC) or header is None:
+        raise ValueError(f"member {name!r} is no plain array")
+    dtype = np.dtype(header[1].decode())
+    shape = tuple(int(number) for number in header[3].split(b",") if number.strip())
+    values = content[begin + length :]
     count = 1
-    for length in shape:  # Python's integers: a hostile shape must not overflow
-        count *= length
-    if count * dtype.itemsize != len(values):
+    for side in shape:  # Python's integers: a hostile shape must not overflow
+        count *= side
+    if len(shape) > 2 or count * dtype.itemsize != len(values):
         raise ValueError(f"member {name!r} holds {len(values)} bytes for shape {shape} of {dtype}")
+    fortran_order = header[2] == b"True"
     return np.frombuffer(values, dtype=dtype).reshape(shape, order="F" if fortran_order else "C").copy()

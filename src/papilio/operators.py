@@ -3,16 +3,21 @@
 import numbers
 import os
 from collections.abc import Iterable
+from functools import reduce
 from itertools import pairwise
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
+from . import csr
 from .io import read_arrays, write_arrays
-from .linalg import frobenius
-from .validation import Array, as_integer, as_matrix, as_numbers, as_real, require_finite, working_dtype
+from .linalg import frobenius, wide
+from .validation import Array, as_integer, as_numbers, as_real, require_finite, working_dtype
+
+if TYPE_CHECKING:
+    from .application import Application
 
 _FORMAT = "papilio.SparseProduct"
 _FORMAT_VERSION = 1
@@ -28,8 +33,8 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
     Parameters
     ----------
     factors : sequence of matrices
-        S₁, …, S_M from left to right, dense or sparse, real or complex. They are copied; all take the
-        common dtype. Integers and booleans become float64.
+        S₁, …, S_M from left to right, dense or sparse, real or complex; a SparseProduct stands for its
+        factors. They are copied; all take the common dtype. Integers and booleans become float64.
     scale : float
         A real number in front of the product.
 
@@ -49,8 +54,13 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
     -----
     ``op @ x`` takes vectors, blocks of columns, sparse blocks (the result is then sparse) and other
     SparseProducts (the result is then one too). ``2 * op``, ``op / 2``, ``-op``, ``op.T``, ``op.H`` and
-    ``op[rows, columns]`` are SparseProducts; a selection always keeps two dimensions, except that
-    ``op[i, j]`` with two integers is the entry. Sums and everything else are SciPy's lazy operators.
+    ``op[rows, columns]`` are SparseProducts. A selection takes the chosen rows of the chosen columns (as
+    ``numpy.ix_`` would) and keeps two dimensions, except that ``op[i, j]`` with two integers is the entry. Sums
+    and everything else are SciPy's lazy operators.
+
+    The factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
+    (`papilio.set_num_threads`). A complex scalar goes into a factor, as the scale is real; scalars never change
+    the precision.
 
     Examples
     --------
@@ -62,11 +72,19 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
     _factors: tuple[sp.csr_array, ...]
     _scale: float
+    _cache: dict[str, Any]
 
     def __init__(self, factors: Iterable[Any], scale: float = 1.0) -> None:
         if isinstance(factors, str) or not isinstance(factors, Iterable) or sp.issparse(factors):
             raise TypeError(f"factors must be a sequence of matrices, got {type(factors).__name__}")
-        matrices = [_as_csr(f"factors[{i}]", factor) for i, factor in enumerate(factors)]
+        scale = as_real("scale", scale)
+        matrices: list[sp.csr_array] = []
+        for i, factor in enumerate(factors):
+            if isinstance(factor, SparseProduct):
+                matrices.extend(factor._factors)
+                scale = as_real("scale", scale * factor._scale)
+            else:
+                matrices.append(csr.as_csr(f"factors[{i}]", factor))
         if not matrices:
             raise ValueError("factors must hold at least one matrix, got none")
         for i, (left, right) in enumerate(pairwise(matrices)):
@@ -76,19 +94,21 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
                     f"but factors[{i + 1}] has {right.shape[0]} rows"
                 )
         dtype = np.result_type(*matrices)
-        self._set(tuple(_frozen(matrix.astype(dtype, copy=False)) for matrix in matrices), as_real("scale", scale))
+        self._set([matrix.astype(dtype, copy=False) for matrix in matrices], scale)
 
-    def _set(self, factors: tuple[sp.csr_array, ...], scale: float) -> None:
-        object.__setattr__(self, "_factors", factors)
+    def _set(self, factors: Iterable[sp.csr_array], scale: float) -> None:
+        frozen = tuple(csr.frozen(factor) for factor in factors)
+        object.__setattr__(self, "_factors", frozen)
         object.__setattr__(self, "_scale", scale)
-        object.__setattr__(self, "shape", (factors[0].shape[0], factors[-1].shape[1]))
-        object.__setattr__(self, "dtype", factors[0].dtype)
+        object.__setattr__(self, "_cache", {})
+        object.__setattr__(self, "shape", (frozen[0].shape[0], frozen[-1].shape[1]))
+        object.__setattr__(self, "dtype", frozen[0].dtype)
 
     @classmethod
     def _trusted(cls, factors: Iterable[sp.csr_array], scale: float) -> Self:
         """A product of csr_arrays that are known to be sound, of one dtype and chained."""
         op = cls.__new__(cls)
-        op._set(tuple(_frozen(factor) for factor in factors), scale)
+        op._set(factors, scale)
         return op
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -135,7 +155,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             self._scale == other._scale
             and self.dtype == other.dtype
             and len(self._factors) == len(other._factors)
-            and all(map(_same_matrix, self._factors, other._factors))
+            and all(map(csr.same, self._factors, other._factors))
         )
 
     def __hash__(self) -> int:
@@ -149,87 +169,127 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
     # -- applying it -----------------------------------------------------------------------------------
 
-    def _chain(self, block: Any) -> Any:
-        for factor in reversed(self._factors):
-            block = factor @ block
-        return block if self._scale == 1.0 else block * self._scale_as(block.dtype)
+    def __matmul__(self, other: Any) -> Any:
+        # The shortest way for what is called most: one vector of the operator's own dtype.
+        if type(other) is np.ndarray and other.shape == self.shape[1:] and other.dtype == self.dtype:
+            return self._application.vector(other)
+        if _is_scalar(other):
+            raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
+        return self.dot(other)
 
-    def _scale_as(self, dtype: np.dtype[Any]) -> Any:
-        return dtype.type(self._scale)
-
-    def _matvec(self, x: Array) -> Array:
-        return self._chain(x)
-
-    def _matmat(self, X: Array) -> Array:
-        return self._chain(X)
-
-    def _rmatvec(self, x: Array) -> Array:
-        return self.H._chain(x)
-
-    def _rmatmat(self, X: Array) -> Array:
-        return self.H._chain(X)
-
-    def _transpose(self) -> "SparseProduct":
-        return self._trusted([sp.csr_array(factor.T) for factor in reversed(self._factors)], self._scale)
-
-    def _adjoint(self) -> "SparseProduct":
-        if self.dtype.kind != "c":
-            return self._transpose()
-        return self._trusted([sp.csr_array(factor.conj().T) for factor in reversed(self._factors)], self._scale)
+    def __rmatmul__(self, other: Any) -> Any:
+        if _is_scalar(other):
+            raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
+        if sp.issparse(other):
+            return sp.csr_array(self.T.dot(other.T).T)
+        return self.T._times(as_numbers("x", other).T).T
 
     def dot(self, x: Any) -> Any:
         """This operator times a scalar, a vector, a block of columns, a sparse block or another operator."""
         if isinstance(x, SparseProduct):
             return self._compose(x)
-        if isinstance(x, numbers.Number):
+        if _is_scalar(x):
             return self._scaled(x)
-        if sp.issparse(x):
-            if x.ndim != 2 or x.shape[0] != self.shape[1]:
-                raise ValueError(f"x must be a block of {self.shape[1]} rows, got shape {x.shape}")
-            return self._chain(sp.csr_array(x, dtype=working_dtype("x", x.dtype)))
         if isinstance(x, LinearOperator):
             return super().dot(x)
-        return super().dot(as_numbers("x", x))
+        if not sp.issparse(x):
+            return self._times(as_numbers("x", x))
+        if x.ndim != 2 or x.shape[0] != self.shape[1]:
+            raise ValueError(f"x must be a block of {self.shape[1]} rows, got shape {x.shape}")
+        block = sp.csr_array(x, dtype=working_dtype("x", x.dtype))
+        product = reduce(lambda right, left: left @ right, reversed(self._factors), block)
+        return product * product.dtype.type(self._scale)
 
-    def __matmul__(self, other: Any) -> Any:
-        if isinstance(other, numbers.Number):
-            raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
-        return self.dot(other)
+    def _times(self, x: Array) -> Array:
+        """The fused product with a dense vector or block of any dtype and layout."""
+        if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"x must be a vector of {self.shape[1]} entries or a block of as many rows, got shape {x.shape}"
+            )
+        dtype = np.result_type(self.dtype, x.dtype)
+        if dtype.kind == "c" and self.dtype.kind != "c":
+            # A real operator sees real and imaginary parts as two columns.
+            parts = np.ascontiguousarray(x, dtype=dtype).reshape(x.shape[0], -1).view(dtype.type(0).real.dtype)
+            return self._times(parts).view(dtype).reshape(self.shape[:1] + x.shape[1:])
+        application = self.astype(dtype)._application
+        x = x.astype(dtype, copy=False)
+        return application.vector(x) if x.ndim == 1 else application.block(x)
+
+    @property
+    def _application(self) -> "Application":
+        application = self._cache.get("application")
+        if application is None:
+            from .application import Application  # loads numba, which `import papilio` does not
+
+            application = self._cache["application"] = Application(self._factors, self._scale)
+        return application
+
+    def _matvec(self, x: Array) -> Array:
+        return self._times(as_numbers("x", x).reshape(-1))
+
+    def _matmat(self, X: Array) -> Array:
+        return self.dot(X)
+
+    def _rmatvec(self, x: Array) -> Array:
+        return self.H._matvec(x)
+
+    def _rmatmat(self, X: Array) -> Array:
+        return self.H._matmat(X)
+
+    def _transpose(self) -> "SparseProduct":
+        return self._turned("T", conjugated=False)
+
+    def _adjoint(self) -> "SparseProduct":
+        return self._turned("H", conjugated=True) if self.dtype.kind == "c" else self._transpose()
+
+    def _turned(self, name: str, conjugated: bool) -> "SparseProduct":
+        """The transpose or adjoint, built once; turned again it is this operator."""
+        turned = self._cache.get(name)
+        if turned is None:
+            factors = [f.conj() for f in self._factors] if conjugated else self._factors
+            turned = self._trusted([sp.csr_array(f.T) for f in reversed(factors)], self._scale)
+            turned._cache[name] = self
+            self._cache[name] = turned
+        return turned
+
+    def conj(self) -> "SparseProduct":
+        """The complex conjugate."""
+        return self._adjoint()._transpose()
 
     def __mul__(self, other: Any) -> Any:
         return self.dot(other)
 
-    def __rmatmul__(self, other: Any) -> Any:
-        if isinstance(other, numbers.Number):
-            raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
-        return (self.T.dot(other.T if sp.issparse(other) else as_numbers("x", other).T)).T
-
     def __rmul__(self, other: Any) -> Any:
-        return self._scaled(other) if isinstance(other, numbers.Number) else self.__rmatmul__(other)
+        return self._scaled(other) if _is_scalar(other) else self.__rmatmul__(other)
 
     def __truediv__(self, other: Any) -> Any:
-        if not isinstance(other, numbers.Number):
+        if not _is_scalar(other):
             return NotImplemented
         if not other:
             raise ZeroDivisionError("a SparseProduct cannot be divided by zero")
-        return self._scaled(1 / other)  # type: ignore[operator]
+        if np.iscomplexobj(other):
+            return self._scaled(1 / complex(other))
+        return self._trusted(self._factors, as_real("scale", self._scale / _as_float(other)))
 
     def __neg__(self) -> "SparseProduct":
         return self._trusted(self._factors, -self._scale)
 
     def _scaled(self, number: Any) -> "SparseProduct":
         """A real number goes into the scale; a complex one into the smallest factor (the scale is real)."""
-        if not isinstance(number, complex | np.complexfloating):
-            return self._trusted(self._factors, as_real("scale", self._scale * number))
+        if not np.iscomplexobj(number):
+            return self._trusted(self._factors, as_real("scale", self._scale * _as_float(number)))
         require_finite("scale", np.asarray(number))
         factors = list(self.astype(np.result_type(self.dtype, np.complex64))._factors)
         smallest = min(range(len(factors)), key=lambda i: factors[i].nnz)
-        factors[smallest] = factors[smallest] * factors[smallest].dtype.type(number)
+        with np.errstate(over="ignore"):
+            factors[smallest] = factors[smallest] * factors[smallest].dtype.type(number)
+        require_finite("scale", factors[smallest].data)
+        factors[smallest].eliminate_zeros()
         return self._trusted(factors, self._scale)
 
     def _compose(self, other: "SparseProduct") -> "SparseProduct":
         if self.shape[1] != other.shape[0]:
-            raise ValueError(f"shapes {self.shape} and {other.shape} do not chain")
+            raise ValueError(f"x must have {self.shape[1]} rows, got an operator of shape {other.shape}")
         dtype = np.result_type(self.dtype, other.dtype)
         factors = [*self.astype(dtype)._factors, *other.astype(dtype)._factors]
         return self._trusted(factors, as_real("scale", self._scale * other._scale))
@@ -240,24 +300,24 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         parts = key if isinstance(key, tuple) else (key,)
         if len(parts) > 2:
             raise IndexError(f"a SparseProduct has 2 dimensions, got {len(parts)} indices")
-        rows, columns = (*parts, slice(None))[:2]
+        rows, columns = (*parts, slice(None), slice(None))[:2]
+        if np.shape(rows)[1:] == (1,) and np.shape(columns)[:1] == (1,) and np.ndim(columns) == 2:
+            rows, columns = np.ravel(rows), np.ravel(columns)  # the two parts of numpy.ix_
         row_indices = _selected("rows", rows, self.shape[0])
         column_indices = _selected("columns", columns, self.shape[1])
         factors = list(self._factors)
         if row_indices is not None:
-            factors[0] = factors[0][row_indices, :]
+            factors[0] = sp.csr_array(factors[0][row_indices, :])
         if column_indices is not None:
-            factors[-1] = factors[-1][:, column_indices]
-        part = self._trusted(map(sp.csr_array, factors), self._scale)
-        if isinstance(rows, numbers.Integral) and isinstance(columns, numbers.Integral):
-            return part.toarray()[0, 0]
-        return part
+            factors[-1] = sp.csr_array(factors[-1][:, column_indices])
+        part = self._trusted(factors, self._scale)
+        return part.toarray()[0, 0] if _is_index(rows) and _is_index(columns) else part
 
     def toarray(self) -> Array:
         """The dense matrix."""
         if self.shape[0] < self.shape[1]:
-            return self.T._chain(np.eye(self.shape[0], dtype=self.dtype)).T
-        return self._chain(np.eye(self.shape[1], dtype=self.dtype))
+            return self.T.toarray().T
+        return self._times(np.eye(self.shape[1], dtype=self.dtype))
 
     def astype(self, dtype: Any) -> "SparseProduct":
         """The same operator in float32, float64, complex64 or complex128."""
@@ -268,7 +328,8 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             raise TypeError(f"dtype must be float32, float64, complex64 or complex128, got {dtype}")
         if self.dtype.kind == "c" and dtype.kind != "c":
             raise TypeError(f"dtype must be complex for a complex operator, got {dtype}")
-        return type(self)([factor.astype(dtype) for factor in self._factors], self._scale)
+        with np.errstate(over="ignore"):
+            return type(self)([factor.astype(dtype) for factor in self._factors], self._scale)
 
     def norm(self, ord: int | str = "fro") -> float:
         """The Frobenius norm (``ord="fro"``) or the spectral norm (``ord=2``), as ``numpy.linalg.norm``.
@@ -276,25 +337,25 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         The spectral norm is found by Lanczos iteration on the factors; the matrix is not formed. The
         Frobenius norm forms it, a block of columns at a time.
         """
-        if ord == 2:
-            return self._spectral_norm()
-        if ord != "fro":
+        if ord not in (2, "fro"):
             raise ValueError(f"ord must be 2 or 'fro', got {ord!r}")
+        # The scale and the factors' sizes stand apart, so that products do not leave the number range.
+        sizes = [frobenius(factor.data) for factor in self._factors]
+        if 0.0 in sizes:
+            return 0.0
+        units = [f.astype(wide(self.dtype)) / size for f, size in zip(self._factors, sizes, strict=True)]
+        unit = self._trusted(units, 1.0)
+        norm = unit._blockwise_norm()
+        if ord == 2 and norm > 0 and min(self.shape) > 1:
+            start = np.random.default_rng(0).standard_normal(min(self.shape))
+            norm *= float(svds(unit / norm, k=1, v0=start, return_singular_vectors=False)[0])
+        return abs(float(reduce(lambda product, size: product * size, sizes, norm * self._scale)))
+
+    def _blockwise_norm(self) -> float:
         op = self if self.shape[1] <= self.shape[0] else self.T
         width = max(1, _BLOCK_ENTRIES // op.shape[0])
         blocks = range(0, op.shape[1], width)
         return frobenius(np.array([frobenius(op[:, start : start + width].toarray()) for start in blocks]))
-
-    def _spectral_norm(self) -> float:
-        if min(self.shape) == 1:
-            return self.norm("fro")
-        start = np.random.default_rng(0).standard_normal(min(self.shape))
-        wide = self.astype(np.result_type(self.dtype, np.float64))
-        if not np.any(wide @ np.ones(self.shape[1])) and wide.norm("fro") == 0.0:
-            return 0.0  # Lanczos cannot start on a zero operator
-        # The scale stands apart, so that very large and very small ones do not leave the number range.
-        unscaled = self._trusted(wide._factors, 1.0)
-        return abs(self._scale) * float(svds(unscaled, k=1, v0=start, return_singular_vectors=False)[0])
 
     # -- keeping it ------------------------------------------------------------------------------------
 
@@ -335,73 +396,32 @@ def load(path: str | os.PathLike[str]) -> SparseProduct:
 def _from_arrays(arrays: dict[str, Array]) -> SparseProduct:
     if arrays["format"].shape or str(arrays["format"]) != _FORMAT:
         raise ValueError(f"its format is not {_FORMAT!r}")
-    if arrays["version"].shape or int(arrays["version"]) != _FORMAT_VERSION:
-        raise ValueError(f"its version is {arrays['version']}, this papilio reads {_FORMAT_VERSION}")
+    as_integer("its version", arrays["version"][()], _FORMAT_VERSION, _FORMAT_VERSION)
     count = as_integer("n_factors", arrays["n_factors"][()], 1, len(arrays))
-    names = [f"{part}_{i}" for i in range(count) for part in ("shape", "data", "indices", "indptr")]
-    unknown = set(arrays) - {"format", "version", "scale", "n_factors", *names}
+    parts = ("data", "indices", "indptr", "shape")
+    unknown = set(arrays) - {"format", "version", "scale", "n_factors"}
+    unknown -= {f"{part}_{i}" for i in range(count) for part in parts}
     if unknown:
-        raise ValueError(f"{sorted(unknown)[0]!r} is unknown")
-    factors = []
-    for i in range(count):
-        parts = (arrays[f"{part}_{i}"] for part in ("data", "indices", "indptr", "shape"))
-        factors.append(_checked_csr(f"factor {i}", *parts))
+        raise ValueError(f"{min(unknown)!r} is unknown")
+    factors = [csr.from_parts(f"factor {i}", *(arrays[f"{part}_{i}"] for part in parts)) for i in range(count)]
     if len({factor.dtype for factor in factors}) > 1:
         raise ValueError("its factors have different dtypes")
     return SparseProduct(factors, as_real("scale", arrays["scale"]))
 
 
-def _checked_csr(name: str, data: Array, indices: Array, indptr: Array, shape: Array) -> sp.csr_array:
-    """The csr_array of these parts, after a check of everything that a kernel would rely on."""
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or not (shape >= 1).all():
-        raise ValueError(f"{name} has shape {shape}")
-    n_rows, n_columns = map(int, shape)
-    if data.ndim != 1 or working_dtype(name, data.dtype) != data.dtype:
-        raise ValueError(f"{name} has values of dtype {data.dtype} in {data.ndim} dimensions")
-    for part, array in (("indices", indices), ("indptr", indptr)):
-        if array.ndim != 1 or array.dtype not in (np.int32, np.int64):
-            raise ValueError(f"{name} has {part} of dtype {array.dtype} in {array.ndim} dimensions")
-    if indptr.size != n_rows + 1 or indptr[0] != 0 or indptr[-1] != data.size or (np.diff(indptr) < 0).any():
-        raise ValueError(f"{name} has row pointers that do not fit its {n_rows} rows and {data.size} entries")
-    if indices.size != data.size or (indices < 0).any() or (indices >= n_columns).any():
-        raise ValueError(f"{name} has column indices outside its {n_columns} columns")
-    steps = np.diff(indices)
-    inside_row = np.ones(steps.size, dtype=bool)
-    starts = indptr[1:-1]
-    inside_row[starts[(starts > 0) & (starts < data.size)] - 1] = False
-    if (steps[inside_row] <= 0).any():
-        raise ValueError(f"{name} has column indices that are not in order")
-    return sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, numbers.Number | np.bool_) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
-def _as_csr(name: str, value: Any) -> sp.csr_array:
-    """A copy of ``value`` as a sound csr_array: numbers, finite, two dimensions, no duplicates, no zeros."""
-    if not sp.issparse(value):
-        return sp.csr_array(as_matrix(name, value))
-    if value.ndim != 2 or 0 in value.shape:
-        raise ValueError(f"{name} must be a matrix with rows and columns, got shape {value.shape}")
-    matrix = sp.csr_array(value, dtype=working_dtype(name, value.dtype), copy=True)
-    matrix.check_format(full_check=True)
-    require_finite(name, matrix.data)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix
+def _as_float(number: Any) -> float:
+    try:
+        return as_real("scale", float(number))
+    except OverflowError:
+        raise ValueError(f"scale must be a finite real number, got {number!r}") from None
 
 
-def _frozen(matrix: sp.csr_array) -> sp.csr_array:
-    """``matrix`` with sorted indices, on read-only arrays."""
-    if not matrix.data.flags.writeable:
-        return matrix
-    matrix.sort_indices()
-    for array in (matrix.data, matrix.indices, matrix.indptr):
-        array.flags.writeable = False
-    return matrix
-
-
-def _same_matrix(left: sp.csr_array, right: sp.csr_array) -> bool:
-    return left.shape == right.shape and all(
-        np.array_equal(getattr(left, part), getattr(right, part)) for part in ("indptr", "indices", "data")
-    )
+def _is_index(key: Any) -> bool:
+    return isinstance(key, numbers.Integral) or (isinstance(key, np.ndarray) and key.ndim == 0)
 
 
 def _selected(name: str, key: Any, size: int) -> Array | None:
@@ -409,17 +429,16 @@ def _selected(name: str, key: Any, size: int) -> Array | None:
     if key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
         return None
     if isinstance(key, slice):
-        return np.arange(size)[key]
-    indices = np.asarray(key)
-    if indices.dtype == bool:
-        if indices.shape != (size,):
-            raise IndexError(f"a boolean mask of {name} must have shape ({size},), got {indices.shape}")
-        return np.flatnonzero(indices)
+        indices = np.arange(size)[key]
+    else:
+        given = np.asarray(key)
+        if given.dtype == bool and given.shape != (size,):
+            raise IndexError(f"a boolean mask of {name} must have shape ({size},), got {given.shape}")
+        indices = np.flatnonzero(given) if given.dtype == bool else np.atleast_1d(given)
     if indices.size == 0:
-        indices = indices.astype(np.intp)
+        raise IndexError(f"{name} must be selected so that at least one of {size} is left, got {key!r}")
     if indices.ndim > 1 or indices.dtype.kind not in "iu":
         raise IndexError(f"{name} must be selected by integers, slices or booleans, got {key!r}")
-    indices = np.atleast_1d(indices).astype(np.intp)
     if ((indices < -size) | (indices >= size)).any():
-        raise IndexError(f"index out of range for {size} {name}: {key!r}")
-    return np.where(indices < 0, indices + size, indices)
+        raise IndexError(f"{name} must be selected from {-size} to {size - 1}, got {key!r}")
+    return np.where(indices < 0, indices + size, indices).astype(np.intp)

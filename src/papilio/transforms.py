@@ -101,7 +101,7 @@ def dct(n: int) -> SparseProduct:
     Examples
     --------
     >>> from papilio.transforms import dct
-    >>> dct(4) @ [1, 1, 1, 1]
+    >>> (dct(4) @ [1, 1, 1, 1]).round(12) + 0.0
     array([2., 0., 0., 0.])
     """
     n, depth = _as_power_of_two(n)

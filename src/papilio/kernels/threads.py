@@ -1,0 +1,58 @@
+"""Threads for kernels that release the GIL.
+
+The kernels are plain functions on a range of work, and these are Python's own threads, so that any number of
+Python threads may call them at once: numba's parallel loops would not survive that on its `workqueue` layer.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ..validation import as_integer
+
+_pool: ThreadPoolExecutor | None = None
+_count: int | None = None
+
+
+def get_num_threads() -> int:
+    """How many threads a kernel may use: `set_num_threads`, else ``PAPILIO_NUM_THREADS``, else all cores."""
+    if _count is not None:
+        return _count
+    wanted = os.environ.get("PAPILIO_NUM_THREADS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def set_num_threads(n: int | None) -> None:
+    """Let kernels use ``n`` threads from now on; None is the default again."""
+    global _count
+    _count = None if n is None else as_integer("n", n, 1)
+    _forget_pool()
+
+
+def _forget_pool() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)  # threads do not live on in a forked process
+
+
+def split_work(kernel: Callable[..., Any], arguments: tuple[Any, ...], size: int, grain: int, last: Any) -> None:
+    """kernel(*arguments, start, stop, last) over range(size), on several threads in multiples of ``grain``."""
+    global _pool
+    threads = min(get_num_threads(), -(-size // grain))
+    if threads <= 1:
+        kernel(*arguments, 0, size, last)
+        return
+    share = -(-size // (threads * grain)) * grain
+    if _pool is None:
+        _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="papilio")
+    begins = range(share, size, share)
+    others = [_pool.submit(kernel, *arguments, begin, min(begin + share, size), last) for begin in begins]
+    kernel(*arguments, 0, min(share, size), last)
+    for other in others:
+        other.result()
