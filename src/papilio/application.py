@@ -1,18 +1,19 @@
 """Applying an operator: its factors packed for the kernels, once per operator and direction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from .kernels.apply import apply_columns, apply_rows, apply_vector
-from .kernels.threads import split_work
+from .kernels.apply import ANY, PAIRS, QUADS, apply_block, apply_vector
+from .kernels.threads import split_work, workspace
 from .linalg import wide
 from .validation import Array
 
-_TILE_BYTES = 512  # of one row of a tile: a few cache lines for each vector instruction stream
-_THREAD_WORK = 500_000  # entries × vectors from which a second thread pays, about 0.2 ms
+_TILE_BYTES = 1024  # of one row of a tile; half of it where the tile would leave a megabyte of cache
+_THREAD_WORK = 2_000_000  # entries × vectors from which a second thread pays, about 0.2 ms
 
 
 class Application:
@@ -26,53 +27,106 @@ class Application:
     """
 
     def __init__(self, factors: Sequence[sp.csr_array], scale: float) -> None:
-        packed = list(reversed(factors))
-        steps, first, offset, pointers = [], 0, 0, []
-        for factor in packed:
-            counts = np.diff(factor.indptr)
-            width = int(counts[0]) if counts[0] <= 4 and (counts == counts[0]).all() else 0
-            steps.append((factor.shape[0], width, first))
-            pointers.append(factor.indptr.astype(np.int64) + offset)
-            first += factor.shape[0] + 1
-            offset += factor.nnz
-        self._dtype = packed[0].dtype
-        self._rows = packed[-1].shape[0]
-        last = packed[-1].data
+        applied = list(reversed(factors))
+        self._dtype = applied[0].dtype
+        self._rows = applied[-1].shape[0]
+        self._entries = sum(factor.nnz for factor in applied)
+        self._longest = max(applied[0].shape[1], *(factor.shape[0] for factor in applied))
+        self._tile = _TILE_BYTES // self._dtype.itemsize // (1 if self._longest <= 1024 else 2)
+
         if scale != 1.0:
-            last = (last.astype(wide(self._dtype)) * scale).astype(self._dtype)
+            last = applied[-1].astype(wide(self._dtype))
+            applied[-1] = (last * scale).astype(self._dtype)
+        steps: list[tuple[int, ...]] = []
+        pieces: tuple[list[Array], ...] = ([], [], [])  # pointers, indices, values
+        for rows, kind, *own in _joined([(factor.shape[0], *_form(factor)) for factor in applied]):
+            steps.append((rows, kind, *(sum(map(len, piece)) for piece in pieces)))
+            for piece, array in zip(pieces, own, strict=True):
+                piece.append(array)
+        pointers, indices, values = map(np.concatenate, pieces)
         self._packed = (
             np.array(steps, dtype=np.int64),
-            np.concatenate(pointers),
-            np.concatenate([factor.indices for factor in packed]).astype(np.int32),
-            np.concatenate([*(factor.data for factor in packed[:-1]), last]),
+            pointers.astype(np.int64),
+            indices.astype(np.uint32),
+            values,
         )
-        self._entries = offset
-        self._tile = _TILE_BYTES // self._dtype.itemsize
 
     def vector(self, x: Array) -> Array:
         """scale · S₁…S_M x."""
         y = np.empty(self._rows, self._dtype)
-        apply_vector(*self._packed, _as_source(x), y)
+        apply_vector(*self._packed, x if x.flags.c_contiguous else x.copy(), y)
         return y
 
     def block(self, X: Array) -> Array:
         """scale · S₁…S_M X, row-major for row-major X and column-major for column-major X."""
         count = X.shape[1]
-        if X.flags.f_contiguous and not X.flags.c_contiguous:
-            Y = np.empty((count, self._rows), self._dtype)
-            self._run(apply_columns, X.T, Y, count)
-            return Y.T
-        Y = np.empty((self._rows, count), self._dtype)
-        self._run(apply_rows, X, Y, count)
-        return Y
+        by_rows = not X.flags.f_contiguous or X.flags.c_contiguous
+        source = np.ascontiguousarray(X if by_rows else X.T)
+        Y = np.empty((self._rows, count) if by_rows else (count, self._rows), self._dtype)
 
-    def _run(self, kernel: Callable[..., Any], X: Array, Y: Array, count: int) -> None:
-        grain = self._tile if self._entries * count >= _THREAD_WORK else max(count, 1)
-        split_work(kernel, (*self._packed, _as_source(X), Y), count, grain, self._tile)
+        def run(start: int, stop: int) -> None:
+            size = (2, self._longest, min(self._tile, stop - start))
+            room = workspace(self._dtype.itemsize * prod(size)).view(self._dtype).reshape(size)
+            apply_block(*self._packed, source, Y, by_rows, room[0], room[1], start, stop)
+
+        if self._entries * count < _THREAD_WORK:
+            run(0, count)
+        else:
+            split_work(run, count, self._tile // 2)
+        return Y if by_rows else Y.T
 
 
-def _as_source(array: Array) -> Array:
-    """A contiguous, read-only view: one compiled kernel serves writeable and read-only arrays alike."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
+def _form(factor: sp.csr_array) -> tuple[int, Array, Array, Array]:
+    """What the kernels see of a factor: its kind, pointers, indices and values."""
+    counts = np.diff(factor.indptr)
+    width = int(counts[0])
+    none = factor.indptr[:0]
+    if width > 3 or width == 0 or not (counts == width).all():
+        return ANY, factor.indptr, factor.indices, factor.data
+    if width == 2 and factor.shape[0] == factor.shape[1]:
+        columns = factor.indices.reshape(-1, 2)
+        low = np.flatnonzero(columns[:, 0] == np.arange(len(columns)))  # the upper row of each pair
+        high = columns[low, 1]
+        if 2 * low.size == len(columns) and (columns[high] == columns[low]).all():
+            values = factor.data.reshape(-1, 2)
+            return PAIRS, none, columns[low].ravel(), np.hstack([values[low], values[high]]).ravel()
+    return width, none, factor.indices, factor.data
+
+
+def _joined(parts: list[tuple[int, int, Array, Array, Array]]) -> list[tuple[int, int, Array, Array, Array]]:
+    """Neighbouring pairs of rows joined to squares wherever they close."""
+    joined = parts[:1]
+    for part in parts[1:]:
+        before = joined[-1]
+        quads = _quads(before[3:], part[3:]) if before[1] == part[1] == PAIRS else None
+        if quads is None:
+            joined.append(part)
+        else:
+            joined[-1] = (part[0], QUADS, part[2], *quads)
+    return joined
+
+
+def _quads(first: Any, second: Any) -> tuple[Array, Array] | None:
+    """Indices and values of second @ first, if the pairs of both close to squares (i, j, k, m).
+
+    (i, k) and (j, m) are pairs of the first, (i, j) and (k, m) of the second factor.
+    """
+    pairs, later_pairs = first[0].reshape(-1, 2), second[0].reshape(-1, 2)
+    values, later_values = first[1].reshape(-1, 2, 2), second[1].reshape(-1, 2, 2)
+    places = np.empty((2, pairs.size), dtype=np.intp)  # of each row in the pairs of both, flat
+    for place, rows in zip(places, (pairs, later_pairs), strict=True):
+        place[rows.ravel()] = np.arange(pairs.size)
+
+    # Each square is found from that of its second pairs which holds the upper rows of its first pairs.
+    upper = np.flatnonzero((places[0][later_pairs] % 2 == 0).all(axis=1))
+    i, j = later_pairs[upper].T
+    k, m = pairs[places[0][i] // 2, 1], pairs[places[0][j] // 2, 1]
+    lower = places[1][k] // 2
+    if 4 * upper.size != pairs.size or (later_pairs[lower] != np.stack([k, m], axis=1)).any():
+        return None
+    blocks = np.zeros((2, upper.size, 4, 4), dtype=values.dtype)  # of both factors, rows i, j, k, m
+    blocks[0, :, 0::2, 0::2] = values[places[0][i] // 2]
+    blocks[0, :, 1::2, 1::2] = values[places[0][j] // 2]
+    blocks[1, :, :2, :2] = later_values[upper]
+    blocks[1, :, 2:, 2:] = later_values[lower]
+    return np.stack([i, j, k, m], axis=1).ravel(), (blocks[1] @ blocks[0]).ravel()

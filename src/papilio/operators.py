@@ -170,9 +170,12 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
     # -- applying it -----------------------------------------------------------------------------------
 
     def __matmul__(self, other: Any) -> Any:
-        # The shortest way for what is called most: one vector of the operator's own dtype.
-        if type(other) is np.ndarray and other.shape == self.shape[1:] and other.dtype == self.dtype:
-            return self._application.vector(other)
+        # The shortest way for what is called most: dense vectors and blocks of the operator's own dtype.
+        if type(other) is np.ndarray and other.dtype == self.dtype and other.shape[:1] == self.shape[1:]:
+            if other.ndim == 1:
+                return self._application.vector(other)
+            if other.ndim == 2:
+                return self._application.block(other)
         if _is_scalar(other):
             raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
         return self.dot(other)

@@ -1,8 +1,18 @@
 """A chain of sparse factors times vectors, fused: a tile of vectors goes through all factors in cache.
 
-The factors are packed in the order of application. ``steps[f]`` is (rows, width, first): factor f has ``rows``
-rows, whose entries begin at ``pointers[first], pointers[first + 1], …`` in ``indices`` and ``data``; ``width`` is
-the number of entries of every row where that is one of 1 to 4, which are unrolled, and 0 otherwise.
+The factors are packed in the order of application (`papilio.application`). ``steps[f]`` is (rows, kind, first,
+index, value) of factor f: its indices begin at ``indices[index]``, its values at ``values[value]``, and ``kind``
+says how to read them:
+
+- `PAIRS`: a butterfly. For each pair of rows (j, k) that have their entries in columns (j, k): two indices j, k
+  and four values, row by row. Works in place, and reads and writes each row once.
+- `QUADS`: two butterflies, one after the other, whose pairs close to squares (i, j, k, m): four indices and the
+  sixteen values of their product on these rows. As many operations as two times `PAIRS`, half the memory traffic.
+- 1, 2, 3: so many entries in every row, unrolled.
+- `ANY`: row i has the entries from ``pointers[first + i]`` to ``pointers[first + i + 1]``, counted from the
+  factor's beginning; they are taken four at a time.
+
+Indices are unsigned, so that numba does not test each of them for a negative sign.
 """
 
 import numpy as np
@@ -10,171 +20,192 @@ from numba import njit
 
 from ..validation import Array
 
+ANY, PAIRS, QUADS = 0, -1, -2
+
 # Fused multiply-adds are welcome; sums keep their order, so that results do not depend on tiles and threads.
 compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+inlined = njit(inline="always", nogil=True, fastmath={"contract", "nsz"})
 
 
-@njit(inline="always", nogil=True, fastmath={"contract", "nsz"})
-def _factor(
-    step: Array,
-    pointers: Array,
-    indices: Array,
-    data: Array,
-    source: Array,
-    source_column: int,
-    result: Array,
-    result_column: int,
-    width: int,
+@inlined
+def _pairs(pairs: int, indices: Array, values: Array, block: Array, width: int) -> None:
+    for p in range(pairs):
+        j, k = indices[2 * p], indices[2 * p + 1]
+        jj, jk, kj, kk = values[4 * p], values[4 * p + 1], values[4 * p + 2], values[4 * p + 3]
+        for t in range(width):
+            x, y = block[j, t], block[k, t]
+            block[j, t] = jj * x + jk * y
+            block[k, t] = kj * x + kk * y
+
+
+@inlined
+def _quads(quads: int, indices: Array, values: Array, block: Array, width: int) -> None:
+    for q in range(quads):
+        i, j, k, m = indices[4 * q], indices[4 * q + 1], indices[4 * q + 2], indices[4 * q + 3]
+        v = values[16 * q : 16 * q + 16]
+        ii, ij, ik, im, ji, jj, jk, jm = v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]
+        ki, kj, kk, km, mi, mj, mk, mm = v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15]
+        for t in range(width):
+            w, x, y, z = block[i, t], block[j, t], block[k, t], block[m, t]
+            block[i, t] = ii * w + ij * x + ik * y + im * z
+            block[j, t] = ji * w + jj * x + jk * y + jm * z
+            block[k, t] = ki * w + kj * x + kk * y + km * z
+            block[m, t] = mi * w + mj * x + mk * y + mm * z
+
+
+@inlined
+def _unrolled(
+    rows: int, entries: int, indices: Array, values: Array, source: Array, result: Array, width: int
 ) -> None:
-    """result[:, …] = factor @ source[:, …] for ``width`` columns."""
-    rows, entries, first = step[0], step[1], step[2]
-    s, r = source_column, result_column
-    k = pointers[first]
     if entries == 1:
         for i in range(rows):
-            a, ja = data[k], indices[k]
+            a, ja = values[i], indices[i]
             for t in range(width):
-                result[i, r + t] = a * source[ja, s + t]
-            k += 1
+                result[i, t] = a * source[ja, t]
     elif entries == 2:
         for i in range(rows):
-            a, b = data[k], data[k + 1]
-            ja, jb = indices[k], indices[k + 1]
+            a, b = values[2 * i], values[2 * i + 1]
+            ja, jb = indices[2 * i], indices[2 * i + 1]
             for t in range(width):
-                result[i, r + t] = a * source[ja, s + t] + b * source[jb, s + t]
-            k += 2
-    elif entries == 3:
-        for i in range(rows):
-            a, b, c = data[k], data[k + 1], data[k + 2]
-            ja, jb, jc = indices[k], indices[k + 1], indices[k + 2]
-            for t in range(width):
-                result[i, r + t] = a * source[ja, s + t] + b * source[jb, s + t] + c * source[jc, s + t]
-            k += 3
+                result[i, t] = a * source[ja, t] + b * source[jb, t]
     else:
-        # Any number of entries, four at a time; with exactly four, one pass.
         for i in range(rows):
-            k = pointers[first + i]
-            end = pointers[first + i + 1]
-            if end - k < 4:
+            a, b, c = values[3 * i], values[3 * i + 1], values[3 * i + 2]
+            ja, jb, jc = indices[3 * i], indices[3 * i + 1], indices[3 * i + 2]
+            for t in range(width):
+                result[i, t] = a * source[ja, t] + b * source[jb, t] + c * source[jc, t]
+
+
+@inlined
+def _any(
+    rows: int, pointers: Array, indices: Array, values: Array, source: Array, result: Array, width: int
+) -> None:
+    for i in range(rows):
+        n, end = pointers[i], pointers[i + 1]
+        begun = False
+        while end - n >= 4:
+            a, b, c, d = values[n], values[n + 1], values[n + 2], values[n + 3]
+            ja, jb, jc, jd = indices[n], indices[n + 1], indices[n + 2], indices[n + 3]
+            if begun:
                 for t in range(width):
-                    result[i, r + t] = 0
+                    result[i, t] += a * source[ja, t] + b * source[jb, t] + c * source[jc, t] + d * source[jd, t]
             else:
-                a, b, c, d = data[k], data[k + 1], data[k + 2], data[k + 3]
-                ja, jb, jc, jd = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
                 for t in range(width):
-                    result[i, r + t] = (
-                        a * source[ja, s + t]
-                        + b * source[jb, s + t]
-                        + c * source[jc, s + t]
-                        + d * source[jd, s + t]
-                    )
-                k += 4
-            while end - k >= 4:
-                a, b, c, d = data[k], data[k + 1], data[k + 2], data[k + 3]
-                ja, jb, jc, jd = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
-                for t in range(width):
-                    result[i, r + t] += (
-                        a * source[ja, s + t]
-                        + b * source[jb, s + t]
-                        + c * source[jc, s + t]
-                        + d * source[jd, s + t]
-                    )
-                k += 4
-            while k < end:
-                a, ja = data[k], indices[k]
-                for t in range(width):
-                    result[i, r + t] += a * source[ja, s + t]
-                k += 1
+                    result[i, t] = a * source[ja, t] + b * source[jb, t] + c * source[jc, t] + d * source[jd, t]
+                begun = True
+            n += 4
+        if not begun:
+            for t in range(width):
+                result[i, t] = 0
+        while n < end:
+            a, ja = values[n], indices[n]
+            for t in range(width):
+                result[i, t] += a * source[ja, t]
+            n += 1
 
 
 @compiled
-def _longest(steps: Array) -> int:
-    """The number of rows that a buffer between factors needs."""
-    longest = 1
-    for f in range(steps.shape[0] - 1):
-        longest = max(longest, steps[f, 0])
-    return longest
-
-
-@compiled
-def apply_rows(
+def apply_block(
     steps: Array,
     pointers: Array,
     indices: Array,
-    data: Array,
+    values: Array,
     X: Array,
     Y: Array,
+    by_rows: bool,
+    near: Array,
+    far: Array,
     start: int,
     stop: int,
-    tile: int,
 ) -> None:
-    """Y[:, start:stop] = chain @ X[:, start:stop] for row-major X and Y."""
-    count = steps.shape[0]
-    near = np.empty((_longest(steps), tile), Y.dtype)
-    far = np.empty((_longest(steps), tile), Y.dtype)
+    """Vectors ``start`` to ``stop`` of Y = chain @ X.
+
+    They are columns of X and Y if ``by_rows`` (row-major blocks), else rows (column-major blocks, transposed).
+    ``near`` and ``far`` are room for a tile, as long as the longest vector on the way.
+    """
+    tile = near.shape[1]
     for begin in range(start, stop, tile):
         width = min(tile, stop - begin)
-        if count == 1:
-            _factor(steps[0], pointers, indices, data, X, begin, Y, begin, width)
-            continue
-        _factor(steps[0], pointers, indices, data, X, begin, near, 0, width)
-        for f in range(1, count - 1):
-            _factor(steps[f], pointers, indices, data, near, 0, far, 0, width)
+        if by_rows:
+            for i in range(X.shape[0]):
+                for t in range(width):
+                    near[i, t] = X[i, begin + t]
+        else:
+            for t in range(width):
+                for i in range(X.shape[1]):
+                    near[i, t] = X[begin + t, i]
+        for f in range(steps.shape[0]):
+            rows, kind = steps[f, 0], steps[f, 1]
+            own_indices, own_values = indices[steps[f, 3] :], values[steps[f, 4] :]
+            if kind == PAIRS:
+                _pairs(rows // 2, own_indices, own_values, near, width)
+                continue
+            if kind == QUADS:
+                _quads(rows // 4, own_indices, own_values, near, width)
+                continue
+            if kind == ANY:
+                _any(rows, pointers[steps[f, 2] :], own_indices, own_values, near, far, width)
+            else:
+                _unrolled(rows, kind, own_indices, own_values, near, far, width)
             near, far = far, near
-        _factor(steps[count - 1], pointers, indices, data, near, 0, Y, begin, width)
+        if by_rows:
+            for i in range(Y.shape[0]):
+                for t in range(width):
+                    Y[i, begin + t] = near[i, t]
+        else:
+            for t in range(width):
+                for i in range(Y.shape[1]):
+                    Y[begin + t, i] = near[i, t]
 
 
 @compiled
-def apply_columns(
-    steps: Array,
-    pointers: Array,
-    indices: Array,
-    data: Array,
-    X: Array,
-    Y: Array,
-    start: int,
-    stop: int,
-    tile: int,
-) -> None:
-    """Y[start:stop] = X[start:stop] @ chainᵀ: the vectors are rows here, as in a column-major block."""
-    count = steps.shape[0]
-    size = max(X.shape[1], Y.shape[1], _longest(steps))
-    near = np.empty((size, tile), Y.dtype)
-    far = np.empty((size, tile), Y.dtype)
-    for begin in range(start, stop, tile):
-        width = min(tile, stop - begin)
-        for t in range(width):
-            for i in range(X.shape[1]):
-                near[i, t] = X[begin + t, i]
-        for f in range(count):
-            _factor(steps[f], pointers, indices, data, near, 0, far, 0, width)
-            near, far = far, near
-        for t in range(width):
-            for i in range(Y.shape[1]):
-                Y[begin + t, i] = near[i, t]
-
-
-@compiled
-def apply_vector(steps: Array, pointers: Array, indices: Array, data: Array, x: Array, y: Array) -> None:
+def apply_vector(steps: Array, pointers: Array, indices: Array, values: Array, x: Array, y: Array) -> None:
     """y = chain @ x."""
     count = steps.shape[0]
-    near = np.empty(_longest(steps), y.dtype)
-    far = np.empty(_longest(steps), y.dtype)
+    longest = 1
+    for f in range(count - 1):
+        longest = max(longest, steps[f, 0])
+    near = np.empty(longest, y.dtype)
+    far = np.empty(longest, y.dtype)
     for f in range(count):
+        rows, kind = steps[f, 0], steps[f, 1]
+        own_indices, own_values = indices[steps[f, 3] :], values[steps[f, 4] :]
         source = x if f == 0 else near
-        result = y if f == count - 1 else far
-        rows, entries, first = steps[f, 0], steps[f, 1], steps[f, 2]
-        k = pointers[first]
-        if entries == 2:
+        if f == count - 1:
+            result = y
+        elif kind in (PAIRS, QUADS):
+            result = near
+        else:
+            result, near, far = far, far, near
+        if kind == QUADS:
+            for q in range(rows // 4):
+                own = own_indices[4 * q : 4 * q + 4]
+                v = own_values[16 * q : 16 * q + 16]
+                a, b, c, d = source[own[0]], source[own[1]], source[own[2]], source[own[3]]
+                result[own[0]] = v[0] * a + v[1] * b + v[2] * c + v[3] * d
+                result[own[1]] = v[4] * a + v[5] * b + v[6] * c + v[7] * d
+                result[own[2]] = v[8] * a + v[9] * b + v[10] * c + v[11] * d
+                result[own[3]] = v[12] * a + v[13] * b + v[14] * c + v[15] * d
+        elif kind == PAIRS:
+            for p in range(rows // 2):
+                j, k = own_indices[2 * p], own_indices[2 * p + 1]
+                a, b = source[j], source[k]
+                result[j] = own_values[4 * p] * a + own_values[4 * p + 1] * b
+                result[k] = own_values[4 * p + 2] * a + own_values[4 * p + 3] * b
+        elif kind == 2:
             for i in range(rows):
-                result[i] = data[k] * source[indices[k]] + data[k + 1] * source[indices[k + 1]]
-                k += 2
+                a, b = source[own_indices[2 * i]], source[own_indices[2 * i + 1]]
+                result[i] = own_values[2 * i] * a + own_values[2 * i + 1] * b
+        elif kind == ANY:
+            own_pointers = pointers[steps[f, 2] :]
+            for i in range(rows):
+                total = y.dtype.type(0)
+                for n in range(own_pointers[i], own_pointers[i + 1]):
+                    total += own_values[n] * source[own_indices[n]]
+                result[i] = total
         else:
             for i in range(rows):
-                end = pointers[first + i + 1]
                 total = y.dtype.type(0)
-                while k < end:
-                    total += data[k] * source[indices[k]]
-                    k += 1
+                for n in range(kind * i, kind * (i + 1)):
+                    total += own_values[n] * source[own_indices[n]]
                 result[i] = total
-        near, far = far, near

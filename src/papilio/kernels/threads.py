@@ -5,14 +5,18 @@ Python threads may call them at once: numba's parallel loops would not survive t
 """
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..validation import as_integer
+import numpy as np
+
+from ..validation import Array, as_integer
 
 _pool: ThreadPoolExecutor | None = None
 _count: int | None = None
+_local = threading.local()
 
 
 def get_num_threads() -> int:
@@ -41,18 +45,28 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)  # threads do not live on in a forked process
 
 
-def split_work(kernel: Callable[..., Any], arguments: tuple[Any, ...], size: int, grain: int, last: Any) -> None:
-    """kernel(*arguments, start, stop, last) over range(size), on several threads in multiples of ``grain``."""
+def split_work(run: Callable[[int, int], Any], size: int, grain: int) -> None:
+    """run(start, stop) over range(size), on several threads in multiples of ``grain``."""
     global _pool
     threads = min(get_num_threads(), -(-size // grain))
     if threads <= 1:
-        kernel(*arguments, 0, size, last)
+        run(0, size)
         return
     share = -(-size // (threads * grain)) * grain
     if _pool is None:
         _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="papilio")
-    begins = range(share, size, share)
-    others = [_pool.submit(kernel, *arguments, begin, min(begin + share, size), last) for begin in begins]
-    kernel(*arguments, 0, min(share, size), last)
+    others = [_pool.submit(run, begin, min(begin + share, size)) for begin in range(share, size, share)]
+    run(0, min(share, size))
     for other in others:
         other.result()
+
+
+def workspace(n_bytes: int) -> Array:
+    """``n_bytes`` of scratch memory of this thread, the same at each call.
+
+    Fresh memory would cost a page fault every 4 kB, which is as slow as the kernels themselves.
+    """
+    room: Array | None = getattr(_local, "room", None)
+    if room is None or room.size < n_bytes:
+        room = _local.room = np.empty(n_bytes, dtype=np.uint8)
+    return room[:n_bytes]
