@@ -69,9 +69,9 @@ class Application:
             room = workspace(self._dtype.itemsize * prod(size)).view(self._dtype).reshape(size)
             apply_block(*self._packed, source, Y, by_rows, room[0], room[1], start, stop)
 
-        if self._entries * count < _THREAD_WORK:
+        if count and self._entries * count < _THREAD_WORK:
             run(0, count)
-        else:
+        elif count:
             split_work(run, count, self._tile // 2)
         return Y if by_rows else Y.T
 

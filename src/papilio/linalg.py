@@ -83,12 +83,12 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 @lru_cache(maxsize=64)
-def _probe(size: int) -> Array:
+def probe(size: int) -> Array:
     """A fixed vector with no structure, so that no singular vector is orthogonal to it."""
-    probe = np.random.default_rng(size).standard_normal(size)
-    probe /= np.linalg.norm(probe)
-    probe.flags.writeable = False
-    return probe
+    vector = np.random.default_rng(size).standard_normal(size)
+    vector /= np.linalg.norm(vector)
+    vector.flags.writeable = False
+    return vector
 
 
 def largest_eigenvalue(
@@ -123,7 +123,7 @@ def largest_eigenvalue(
     eigenvector : ndarray
         The start for a next, similar, operator.
     """
-    vector = _probe(size).astype(dtype) if start is None else start + 0.1 * _probe(size).astype(dtype)
+    vector = probe(size).astype(dtype) if start is None else start + 0.1 * probe(size).astype(dtype)
     length = float(np.linalg.norm(vector))
     rounding = 4 * float(np.finfo(dtype).eps)
     tol = max(tol, rounding)

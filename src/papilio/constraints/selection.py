@@ -8,6 +8,7 @@ decide whether a factorization succeeds. Rounding must not decide them: magnitud
 import numpy as np
 
 from ..kernels.matching import exchange, fill
+from ..kernels.select import keep_largest_of_lines
 from ..validation import Array
 
 
@@ -18,17 +19,13 @@ def slack_of(worth: Array) -> float:
 
 def largest(worth: Array, count: int) -> Array:
     """A mask of the ``count`` largest positive entries of each line (along the last axis)."""
-    length = worth.shape[-1]
-    if count >= length:
+    if count >= worth.shape[-1]:
         return worth > 0
-    if count == 0:
-        return np.zeros(worth.shape, dtype=bool)
-    threshold = np.partition(worth, length - count, axis=-1)[..., length - count, None]
-    slack = slack_of(worth) * worth.max(axis=-1, keepdims=True)
-    certain = worth > threshold + slack
-    tied = (worth >= threshold - slack) & (worth > 0) & ~certain
-    room = count - certain.sum(axis=-1, keepdims=True)
-    return certain | (tied & (np.cumsum(tied, axis=-1) <= room))
+    keep = np.zeros(worth.shape, dtype=bool)
+    if count > 0:
+        lines = np.ascontiguousarray(worth).reshape(-1, worth.shape[-1])
+        keep_largest_of_lines(lines, count, slack_of(worth), keep.reshape(lines.shape))
+    return keep
 
 
 def first_largest(values: Array, allowed: Array | None = None) -> int:

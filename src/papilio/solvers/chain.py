@@ -26,10 +26,10 @@ class Chain:
         self.target = problem.target.astype(dtype, copy=False)
         self.factors = [factor.astype(dtype, copy=False) for factor in factors]
         self.rounding = 100 * float(np.finfo(dtype).eps)
-        self._tail = None if problem.tail is None else problem.tail.astype(dtype, copy=False)
+        self.tail = None if problem.tail is None else problem.tail.astype(dtype, copy=False)
         self._offset = float(np.sqrt(problem.offset))
         self._size = moments.norm or 1.0
-        self._rightwards = order == "left_to_right"
+        self.rightwards = order == "left_to_right"
 
     def sweep(self) -> Iterator[int]:
         """Visit all blocks in order; `product` is then that of the whole chain at any time."""
@@ -37,31 +37,31 @@ class Chain:
         count = len(blocks)
         # prefix[j] is the product of the blocks before j, suffix[j] of those from j on.
         prefix: list[Matrix | None] = [None] * (count + 1)
-        suffix: list[Matrix | None] = [None] * count + [self._tail]
-        if self._rightwards:
+        suffix: list[Matrix | None] = [None] * count + [self.tail]
+        if self.rightwards:
             for j in reversed(range(count)):
                 suffix[j] = times(blocks[j], suffix[j + 1])
         else:
             for j in range(count):
                 prefix[j + 1] = times(prefix[j], blocks[j])
-        for j in range(count) if self._rightwards else reversed(range(count)):
+        for j in range(count) if self.rightwards else reversed(range(count)):
             self.left, self.right = prefix[j], suffix[j + 1]
-            cut = j if self._rightwards else j + 1  # block j is still the old one on its side of the cut
+            cut = j if self.rightwards else j + 1  # block j is still the old one on its side of the cut
             self._halves = prefix[cut], suffix[cut]
             before = self.factors[j]
             yield j
             if self.factors[j] is not before:
                 blocks[j] = compact(self.factors[j])
-            if self._rightwards:
+            if self.rightwards:
                 prefix[j + 1] = times(prefix[j], blocks[j])
             else:
                 suffix[j] = times(blocks[j], suffix[j + 1])
-        end = count if self._rightwards else 0
+        end = count if self.rightwards else 0
         self._halves = prefix[end], suffix[end]
 
     def whole(self) -> Array:
         """S₁…S_M (times the tail) outside of a sweep."""
-        product = self._tail
+        product = self.tail
         for factor in reversed(self.factors):
             product = times(compact(factor), product)
         return dense(product)
@@ -79,5 +79,8 @@ class Chain:
 
     def error(self, product: Array, scale: float) -> float:
         """‖X − scale·X̂‖ / ‖X‖."""
-        misfit = frobenius(self.target - product * product.real.dtype.type(scale))
+        return self.relative(frobenius(self.target - product * product.real.dtype.type(scale)))
+
+    def relative(self, misfit: float) -> float:
+        """The relative error for ``misfit``, the norm of the residual of the compressed data."""
         return float(np.hypot(misfit, self._offset)) / self._size

@@ -8,17 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..constraints import Constraint, Fixed
-from ..linalg import Matrix, adjoint, dense, frobenius, inner, spectral_norm_squared, times
 from ..moments import Moments
 from ..operators import SparseProduct
 from ..results import Factorization, History, Status, Step
 from ..validation import Array, as_choice, as_integer, as_matrix, as_real
 from .chain import Chain
+from .descent import descent_for
 
 ORDERS = ("right_to_left", "left_to_right")
 Callback: TypeAlias = Callable[[Step], Any]
-
-_MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 
 
 def palm(
@@ -174,7 +172,7 @@ class Run:
         tol: float,
     ) -> tuple[list[Array], float, float, Status]:
         """PALM's iterations: the new factors and scale, the relative error and why they ended."""
-        descent = _Descent(moments, sets, factors, order)
+        descent = descent_for(moments, sets, factors, order)
         error, status = np.inf, Status.MAX_ITER
         for _ in range(max_iter):
             previous = error
@@ -194,67 +192,3 @@ class Run:
         chain = Chain(moments, factors, ORDERS[0])
         error = chain.error(chain.whole(), scale)
         return Factorization(SparseProduct(factors, scale), error, len(self.history), status, self.history)
-
-
-class _Descent:
-    """PALM's iteration on one problem, and what it keeps warm from one iteration to the next."""
-
-    def __init__(self, moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str) -> None:
-        self._sets = sets
-        self._chain = Chain(
-            moments,
-            [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)],
-            order,
-        )
-        self._is_member = [isinstance(constraint, Fixed) for constraint in sets]
-        self._singular_vectors: dict[tuple[str, int], Array | None] = {}
-
-    @property
-    def factors(self) -> list[Array]:
-        return list(self._chain.factors)
-
-    def advance(self, scale: float, error: float) -> tuple[float, float]:
-        """Update all blocks, then the scale; returns the scale and the relative error."""
-        before = self.factors
-        new_scale, new_error = self._iterate(scale, exact_norms=False)
-        if new_error > error * (1 + self._chain.rounding) + self._chain.rounding:
-            # Power iteration missed a largest singular value, and a step was too long: take it again.
-            self._chain.factors = before
-            new_scale, new_error = self._iterate(scale, exact_norms=True)
-        return new_scale, new_error
-
-    def _iterate(self, scale: float, exact_norms: bool) -> tuple[float, float]:
-        chain = self._chain
-        goal = chain.target / chain.target.dtype.type(scale)
-        for j in chain.sweep():
-            if not isinstance(self._sets[j], Fixed):
-                chain.factors[j] = self._step(j, chain.product() - goal, exact_norms)
-        return chain.fit_scale(chain.product(), scale)
-
-    def _step(self, j: int, residual: Array, exact_norms: bool) -> Array:
-        """P(S − Lᴴ(L S R − X/scale)Rᴴ / (1.001‖L‖₂²‖R‖₂²)): Algorithm 2's step, with the scale cancelled."""
-        old, left, right = self._chain.factors[j], self._chain.left, self._chain.right
-        point = old
-        modulus = self._norm_squared(("left", j), left, exact_norms)
-        modulus *= self._norm_squared(("right", j), right, exact_norms)
-        if modulus > 0:
-            gradient = times(times(adjoint(left), residual), adjoint(right))
-            point = old - gradient / old.real.dtype.type(_MARGIN * modulus)
-        new = self._sets[j]._project(point, nonnegative=False)
-        # All members of a set have the same norm, so that the nearer to the point is the one with the larger
-        # inner product. A nearest member always wins here, save for ties.
-        change = new - old
-        rounding = self._chain.rounding * frobenius(change) * frobenius(point)
-        if self._is_member[j] and inner(change, point) < -rounding:
-            return old
-        self._is_member[j] = True
-        return new
-
-    def _norm_squared(self, key: tuple[str, int], matrix: Matrix | None, exact: bool) -> float:
-        if matrix is None:
-            return 1.0
-        if exact:
-            return float(np.linalg.norm(dense(matrix), 2)) ** 2
-        start = self._singular_vectors.get(key)
-        value, self._singular_vectors[key] = spectral_norm_squared(matrix, start)
-        return value

@@ -1,0 +1,232 @@
+"""One iteration of PALM on small matrices, compiled: what `papilio.solvers.palm` does, without its overhead.
+
+The blocks S₁, …, S_M lie one after the other in a flat array, row by row; ``sizes`` are the sides d₀, d₁, …, d_M
+of the chain, so that S_j is d_{j−1} × d_j. ``kinds`` says which set a block lies in.
+"""
+
+import numpy as np
+from numba import njit
+
+from ..validation import Array
+from .select import keep_largest, keep_largest_of_lines
+
+FIXED, ENTRIES, ROWS, COLUMNS = range(4)
+_MARGIN = 1.001
+
+# Sums may be reordered here, for the vector units' sake: an iteration is not reproduced to the last bit by the
+# general code, but by itself it is.
+compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+
+
+@compiled
+def multiply(left: Array, right: Array, result: Array) -> None:
+    """result = left @ right; zeros on the left cost nothing."""
+    for i in range(left.shape[0]):
+        result[i] = 0
+        for k in range(left.shape[1]):
+            value = left[i, k]
+            if value != 0:
+                for j in range(right.shape[1]):
+                    result[i, j] += value * right[k, j]
+
+
+@compiled
+def norm_squared(matrix: Array, probe: Array, push: float, start: Array, tol: float) -> float:
+    """‖matrix‖₂² by power iteration on matrixᴴ·matrix: see `papilio.linalg.largest_eigenvalue`.
+
+    ``start`` is the singular vector of the last time (zero at first) and becomes that of this time; ``push`` says
+    how much of ``probe`` is mixed in.
+    """
+    size = matrix.shape[1]
+    vector = start[:size] + start.real.dtype.type(push) * probe[:size]
+    following = np.empty(size, matrix.dtype)
+    estimate, increment, missing, length = 0.0, np.inf, 0.0, 0.0
+    for k in range(size):
+        length += (np.conj(vector[k]) * vector[k]).real
+    for iteration in range(1000):
+        vector *= start.real.dtype.type(1 / np.sqrt(length))
+        previous = estimate
+        estimate, length = 0.0, 0.0
+        following[:] = 0
+        for i in range(matrix.shape[0]):
+            along = 0 * vector[0]
+            for k in range(size):
+                along += matrix[i, k] * vector[k]
+            estimate += (np.conj(along) * along).real
+            for k in range(size):
+                following[k] += np.conj(matrix[i, k]) * along
+        for k in range(size):
+            length += (np.conj(following[k]) * following[k]).real
+        if length == 0.0:
+            return 0.0
+        if iteration > 0:
+            last, increment = increment, estimate - previous
+            ratio = increment / last
+            if increment <= 1e-15 * estimate:
+                break
+            if 0.0 < ratio < 1.0:
+                missing = increment * ratio / (1.0 - ratio)
+                if max(increment, missing) <= tol * estimate:
+                    break
+        vector[:] = following
+    start[:size] = vector
+    return estimate + min(missing, tol * estimate)
+
+
+@compiled
+def select(kind: int, count: int, slack: float, guess: float, worth: Array, keep: Array) -> float:
+    """Which entries the projection keeps (`papilio.constraints.sparsity`); a guess for the next time."""
+    if kind == ENTRIES:
+        return keep_largest(worth.ravel(), count, slack, guess, keep.ravel())
+    if kind == ROWS:
+        keep_largest_of_lines(worth, count, slack, keep)
+    else:
+        lines = np.empty((worth.shape[1], worth.shape[0]), dtype=np.bool_)
+        keep_largest_of_lines(worth.T.copy(), count, slack, lines)
+        keep[:] = lines.T
+    return 0.0
+
+
+@compiled
+def replace(
+    old: Array, point: Array, kind: int, count: int, slack: float, guess: float, rounding: float, member: bool
+) -> float:
+    """old ← the projection of ``point``, unless ``old`` is a nearer member.
+
+    Returns a guess for the next selection; −1 for the zero matrix, which general code takes care of.
+    """
+    worth = np.empty(point.shape, point.real.dtype)
+    keep = np.empty(point.shape, dtype=np.bool_)
+    values, sizes, kept, before = point.ravel(), worth.ravel(), keep.ravel(), old.ravel()
+    whole = 0.0
+    for i in range(values.size):
+        sizes[i] = abs(values[i])
+        whole += sizes[i] * sizes[i]
+    if whole == 0.0:
+        return -1.0
+    guess = select(kind, count, slack, guess, worth, keep)
+    norm = 0.0
+    for i in range(values.size):
+        norm += kept[i] * (sizes[i] * sizes[i])
+    shrink = point.real.dtype.type(1 / np.sqrt(norm))
+    gain, change = 0.0, 0.0  # ⟨new − old, point⟩ and ‖new − old‖²
+    for i in range(values.size):
+        difference = (kept[i] * shrink) * values[i] - before[i]
+        gain += (np.conj(values[i]) * difference).real
+        change += (np.conj(difference) * difference).real
+    if not member or gain >= -rounding * np.sqrt(change * whole):
+        for i in range(values.size):
+            before[i] = (kept[i] * shrink) * values[i]
+    return guess
+
+
+@compiled
+def iterate(
+    target: Array,
+    scale: float,
+    is_complex: bool,
+    blocks: Array,
+    sizes: Array,
+    kinds: Array,
+    counts: Array,
+    members: Array,
+    guesses: Array,
+    starts: Array,
+    probe: Array,
+    push: float,
+    fit: Array,
+    rightwards: bool,
+    slack: float,
+    rounding: float,
+    tol: float,
+) -> bool:
+    """Update all blocks for the goal G = X/scale. False if general code must take over.
+
+    ``fit`` becomes Re⟨G, X̂⟩/‖X̂‖² with X̂ = S₁…S_M, by which the scale changes, and ‖G − fit[0]·X̂‖.
+    """
+    count = kinds.size
+    rows, columns = target.shape
+    goal = target / target.real.dtype.type(scale)
+    product = np.empty((rows, columns), goal.dtype)
+    begin = np.zeros(count + 1, dtype=np.int64)
+    for j in range(count):
+        begin[j + 1] = begin[j] + sizes[j] * sizes[j + 1]
+    # The products before and from each block on, as in `papilio.solvers.chain`; those of no block stay unused.
+    prefix = np.empty((count + 1, rows * sizes.max()), goal.dtype)
+    suffix = np.empty((count + 1, columns * sizes.max()), goal.dtype)
+    if rightwards:
+        for j in range(count - 1, -1, -1):
+            block = blocks[begin[j] : begin[j + 1]].reshape(sizes[j], sizes[j + 1])
+            result = suffix[j, : sizes[j] * columns].reshape(sizes[j], columns)
+            if j == count - 1:
+                result[:] = block
+            else:
+                multiply(block, suffix[j + 1, : sizes[j + 1] * columns].reshape(sizes[j + 1], columns), result)
+    else:
+        for j in range(count):
+            block = blocks[begin[j] : begin[j + 1]].reshape(sizes[j], sizes[j + 1])
+            result = prefix[j + 1, : rows * sizes[j + 1]].reshape(rows, sizes[j + 1])
+            if j == 0:
+                result[:] = block
+            else:
+                np.dot(prefix[j, : rows * sizes[j]].reshape(rows, sizes[j]), block, result)
+    for step in range(count):
+        j = step if rightwards else count - 1 - step
+        block = blocks[begin[j] : begin[j + 1]].reshape(sizes[j], sizes[j + 1])
+        left = prefix[j, : rows * sizes[j]].reshape(rows, sizes[j])
+        right = suffix[j + 1, : sizes[j + 1] * columns].reshape(sizes[j + 1], columns)
+        if kinds[j] != FIXED:
+            cut = j if rightwards else j + 1
+            if cut == 0:
+                product[:] = suffix[0, : rows * columns].reshape(rows, columns)
+            elif cut == count:
+                product[:] = prefix[count, : rows * columns].reshape(rows, columns)
+            else:
+                before = prefix[cut, : rows * sizes[cut]].reshape(rows, sizes[cut])
+                after = suffix[cut, : sizes[cut] * columns].reshape(sizes[cut], columns)
+                np.dot(before, after, product)
+            gradient = product - goal
+            modulus = 1.0
+            if j > 0:
+                modulus *= norm_squared(left, probe, push, starts[0, j], tol)
+                through = np.empty((sizes[j], columns), goal.dtype)
+                np.dot(np.conj(left).T if is_complex else left.T, gradient, through)
+                gradient = through
+            if j < count - 1:
+                modulus *= norm_squared(right, probe, push, starts[1, j], tol)
+                through = np.empty((sizes[j], sizes[j + 1]), goal.dtype)
+                np.dot(gradient, np.conj(right).T if is_complex else right.T, through)
+                gradient = through
+            if modulus == 0.0:
+                return False
+            point = block - gradient / goal.real.dtype.type(_MARGIN * modulus)
+            guesses[j] = replace(block, point, kinds[j], counts[j], slack, guesses[j], rounding, members[j])
+            if guesses[j] < 0.0:
+                return False
+            members[j] = True
+        if rightwards:
+            result = prefix[j + 1, : rows * sizes[j + 1]].reshape(rows, sizes[j + 1])
+            if j == 0:
+                result[:] = block
+            else:
+                np.dot(left, block, result)
+        else:
+            result = suffix[j, : sizes[j] * columns].reshape(sizes[j], columns)
+            if j == count - 1:
+                result[:] = block
+            else:
+                multiply(block, right, result)
+    end = (prefix[count] if rightwards else suffix[0])[: rows * columns].reshape(rows, columns)
+    along, size, misfit = 0.0, 0.0, 0.0
+    for i in range(rows):
+        for j in range(columns):
+            along += (np.conj(end[i, j]) * goal[i, j]).real
+            size += abs(end[i, j]) ** 2
+    if not 1e-200 < size < 1e200:
+        return False
+    for i in range(rows):
+        for j in range(columns):
+            misfit += abs(goal[i, j] - along / size * end[i, j]) ** 2
+    fit[0] = along / size
+    fit[1] = np.sqrt(misfit)
+    return bool(misfit < 1e200)
