@@ -1,48 +1,14 @@
-"""Linear algebra that the solvers share: spectral norms, products of mixed dense and sparse chains."""
+"""Linear algebra that all share: norms that neither overflow nor underflow, and the largest eigenvalue."""
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .validation import Array
 
-Matrix: TypeAlias = Any  # a dense ndarray or a csr_array: both know @, .T and .conj()
-
 _TINY = 1e-300
-_SMALL = 128  # up to this side, all eigenvalues cost less than a power iteration
-
-
-def compact(matrix: Array) -> Matrix:
-    """``matrix`` as csr_array where sparse products are cheaper than BLAS, else as it is.
-
-    A sparse product does about a tenth of BLAS's operations a second, and has some 20 µs of overhead.
-    """
-    if matrix.size < 4096 or np.count_nonzero(matrix) > 0.1 * matrix.size:
-        return matrix
-    return sp.csr_array(matrix)
-
-
-def times(left: Matrix | None, right: Matrix | None) -> Matrix:
-    """left @ right, where None is the identity; dense as soon as that is cheaper to go on with."""
-    if left is None or right is None:
-        return right if left is None else left
-    product = left @ right
-    if sp.issparse(product) and product.nnz > 0.1 * product.shape[0] * product.shape[1]:
-        return product.toarray()
-    return product
-
-
-def dense(matrix: Matrix) -> Array:
-    return matrix.toarray() if sp.issparse(matrix) else matrix
-
-
-def adjoint(matrix: Matrix | None) -> Matrix:
-    if matrix is None:
-        return None
-    return matrix.conj().T if np.iscomplexobj(matrix) else matrix.T
 
 
 def frobenius(array: Array) -> float:
@@ -146,23 +112,3 @@ def largest_eigenvalue(
                     break
         vector = image
     return estimate + min(missing, tol * estimate), vector
-
-
-def spectral_norm_squared(
-    matrix: Matrix, start: Array | None = None, tol: float = 1e-7
-) -> tuple[float, Array | None]:
-    """‖matrix‖₂², and a singular vector to start from next time.
-
-    Small matrices are done exactly, by the eigenvalues of their Gram matrix, which is then faster than power
-    iteration; the vector is None for these.
-    """
-    adjoined = adjoint(matrix)
-    if matrix.shape[0] < matrix.shape[1]:
-        matrix, adjoined = adjoined, matrix
-    if matrix.shape[1] <= _SMALL:
-        return float(np.linalg.eigvalsh(dense(adjoined @ matrix))[-1]), None
-
-    def apply(vector: Array) -> Array:
-        return adjoined @ (matrix @ vector)
-
-    return largest_eigenvalue(apply, matrix.shape[1], matrix.dtype, start, tol)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .linalg import dense, frobenius, wide
+from .linalg import frobenius, wide
 from .validation import Array, as_matrix, as_real, require_finite
 
 
@@ -67,7 +67,8 @@ class Moments:
             G = as_matrix("codes", codes)
         if G.shape[1] != X.shape[1]:
             raise ValueError(f"codes must have {X.shape[1]} columns, one a signal, got shape {G.shape}")
-        return cls((G.conj() @ X.T).T, dense(G @ G.conj().T), frobenius(X) ** 2)
+        gram = G @ G.conj().T
+        return cls((G.conj() @ X.T).T, gram.toarray() if sp.issparse(gram) else gram, frobenius(X) ** 2)
 
     def __add__(self, other: "Moments") -> "Moments":
         """The moments of both parts of the data together."""

@@ -8,7 +8,7 @@ decide whether a factorization succeeds. Rounding must not decide them: magnitud
 import numpy as np
 
 from ..kernels.matching import exchange, fill
-from ..kernels.select import keep_largest_of_lines
+from ..kernels.select import keep_largest_of_lines, nth_largest
 from ..validation import Array
 
 
@@ -43,25 +43,36 @@ def largest_per_row_and_column(worth: Array, count: int) -> Array:
     The best mask is a maximum-weight b-matching. This one is filled greedily from the largest entry down, and
     then improved by exchanges of two entries for two, or of one for two where rows and columns have room.
     """
-    order = _descending(worth)
+    flat = worth.ravel()
+    slack = slack_of(worth) * float(flat.max())
     mask = np.zeros(worth.shape, dtype=bool)
     rows = np.full(worth.shape[0], count)
     columns = np.full(worth.shape[1], count)
-    fill(order, mask, rows, columns)
+    # Most places go to the few largest entries: the others are looked at only where room is left.
+    few = 4 * count * min(worth.shape)
+    least = nth_largest(flat, few, slack, 0.0) - slack if few < flat.size else 0.0
+    first = flat > max(least, slack)
+    fill(_descending(flat, np.flatnonzero(first), slack), mask, rows, columns)
+    if rows.any() and columns.any():
+        others = np.flatnonzero(~first & (flat > 0))
+        fill(_descending(flat, others, slack), mask, rows, columns)
     squares = np.square(worth, dtype=np.float64)
     exchange(squares, mask, rows, columns, 4 * slack_of(worth) * float(squares.max()))
     return mask
 
 
-def _descending(worth: Array) -> Array:
-    """Flat indices of the positive entries from the largest down, ties in row-major order."""
-    flat = worth.ravel()
-    positive = np.flatnonzero(flat)
-    order = positive[np.argsort(-flat[positive], kind="stable")]
-    gaps = flat[order[:-1]] - flat[order[1:]]
-    slack = slack_of(worth) * flat[order[0]]
-    if ((gaps > 0) & (gaps <= slack)).any():
-        # Chains of entries each within rounding of the next are one tie.
-        tie = np.concatenate([[0], np.cumsum(gaps > slack)])
-        order = order[np.lexsort((order, tie))]
-    return order
+def _descending(values: Array, places: Array, slack: float) -> Array:
+    """``places`` of ``values`` from the largest down; chains of values each within ``slack`` of the next are ties.
+
+    Ties stay in the order of ``places``.
+    """
+    chosen = values[places]
+    if chosen.size == 0 or chosen.max() - chosen.min() <= slack:
+        return places
+    ordered = np.sort(chosen)
+    steps = np.flatnonzero(np.diff(ordered) > slack)
+    if steps.size == chosen.size - 1:
+        return places[np.argsort(-chosen)]
+    # Few classes of ties fit into small integers, which sort in linear time.
+    classes = steps.size - np.searchsorted(ordered[steps], chosen)
+    return places[np.argsort(classes.astype(np.int16 if steps.size < 2**15 else np.int64), kind="stable")]

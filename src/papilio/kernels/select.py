@@ -8,44 +8,52 @@ compiled = njit(cache=True, nogil=True)
 
 
 @compiled
+def nth_largest(worth: Array, count: int, slack: float, guess: float) -> float:
+    """The ``count``-th largest of ``worth`` ≥ 0, or an entry less than ``slack`` away; count < worth.size.
+
+    Found by bisection, from a ``guess`` if that is positive: counting is fast on vector units, and needs no copy.
+    """
+    top = worth.max()
+    low, high = top * 0, top  # at least ``count`` entries are ≥ low, fewer are > high
+    middle = 0.5 * top
+    reach = 0.0
+    if 0 < guess < top:
+        middle = guess
+        reach = 0.01 * guess
+    # Until just ``count`` are left, or all between low and high are ties.
+    while high - low > 0.25 * slack and low < middle < high:
+        above = 0
+        for i in range(worth.size):
+            above += worth[i] >= middle
+        if above >= count:
+            low = middle
+        else:
+            high = middle
+        if above == count:
+            break
+        middle = low + 0.5 * (high - low)
+        if reach > 0 and high == top and low + reach < middle:
+            middle = low + reach
+        elif reach > 0 and low == 0 and high - reach > middle:
+            middle = high - reach
+        reach *= 4
+    threshold = top
+    for i in range(worth.size):
+        if low <= worth[i] < threshold:
+            threshold = worth[i]
+    return threshold
+
+
+@compiled
 def keep_largest(worth: Array, count: int, slack: float, guess: float, keep: Array) -> float:
     """Set ``keep`` where ``worth`` ≥ 0 is among the ``count`` ≥ 1 largest, and positive; returns the threshold.
 
-    Entries within ``slack`` times the largest of the threshold are ties, which go to the lowest indices. The
-    threshold is found by bisection, from a ``guess`` if that is positive: counting is fast on vector units, and
-    needs no copy.
+    Entries within ``slack`` times the largest of the threshold are ties, which go to the lowest indices.
     """
-    top = worth.max()
-    slack *= top
-    threshold = top * 0
+    slack *= worth.max()
+    threshold = 0 * worth[0]
     if count < worth.size:
-        low, high = top * 0, top  # at least ``count`` entries are ≥ low, fewer are > high
-        middle = 0.5 * top
-        reach = 0.0
-        if 0 < guess < top:
-            middle = guess
-            reach = 0.01 * guess
-        # Until just ``count`` are left, or all between low and high are ties.
-        while high - low > 0.25 * slack and low < middle < high:
-            above = 0
-            for i in range(worth.size):
-                above += worth[i] >= middle
-            if above >= count:
-                low = middle
-            else:
-                high = middle
-            if above == count:
-                break
-            middle = low + 0.5 * (high - low)
-            if reach > 0 and high == top and low + reach < middle:
-                middle = low + reach
-            elif reach > 0 and low == 0 and high - reach > middle:
-                middle = high - reach
-            reach *= 4
-        threshold = top
-        for i in range(worth.size):
-            if low <= worth[i] < threshold:
-                threshold = worth[i]
+        threshold = nth_largest(worth, count, slack, guess)
     room = count
     for i in range(worth.size):
         keep[i] = worth[i] > threshold + slack

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..linalg import Matrix, compact, dense, frobenius, inner, times
+from ..linalg import frobenius, inner
 from ..moments import Moments
 from ..validation import Array
+from .products import Matrix, compact, dense, times
 
 
 class Chain:
@@ -61,10 +62,10 @@ class Chain:
 
     def whole(self) -> Array:
         """S₁…S_M (times the tail) outside of a sweep."""
-        product = self.tail
+        product: Matrix | None = self.tail
         for factor in reversed(self.factors):
             product = times(compact(factor), product)
-        return dense(product)
+        return dense(times(None, product))
 
     def product(self) -> Array:
         """S₁…S_M (times the tail), with the visited block as it was when its visit began."""

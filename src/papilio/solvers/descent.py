@@ -8,10 +8,11 @@ import numpy as np
 from ..constraints import Constraint, Dense, Fixed, Sparse, SparseColumns, SparseRows
 from ..constraints.selection import slack_of
 from ..kernels import descent as kernel
-from ..linalg import Matrix, adjoint, dense, frobenius, inner, probe, spectral_norm_squared, times
+from ..linalg import frobenius, inner, probe
 from ..moments import Moments
 from ..validation import Array
 from .chain import Chain
+from .products import Matrix, adjoint, dense, spectral_norm_squared, times
 
 _MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 _TOLERANCE = 1e-7  # of squared spectral norms
@@ -50,6 +51,10 @@ class Descent:
     def factors(self) -> list[Array]:
         return list(self._chain.factors)
 
+    def error(self, scale: float) -> float:
+        """The relative error of the blocks as they are."""
+        return self._chain.error(self._chain.whole(), scale)
+
     def advance(self, scale: float, error: float) -> tuple[float, float]:
         """Update all blocks, then the scale; returns the scale and the relative error."""
         before = self.factors
@@ -75,7 +80,7 @@ class Descent:
         modulus = self._norm_squared(("left", j), left, exact_norms)
         modulus *= self._norm_squared(("right", j), right, exact_norms)
         if modulus > 0:
-            gradient = times(times(adjoint(left), residual), adjoint(right))
+            gradient = dense(times(times(adjoint(left), residual), adjoint(right)))
             point = old - gradient / old.real.dtype.type(_MARGIN * modulus)
         new = self._sets[j]._project(point, nonnegative=False)
         # All members of a set have the same norm, so that the nearer to the point is the one with the larger

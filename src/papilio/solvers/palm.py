@@ -174,8 +174,10 @@ class Run:
         """PALM's iterations: the new factors and scale, the relative error and why they ended."""
         descent = descent_for(moments, sets, factors, order)
         error, status = np.inf, Status.MAX_ITER
+        start_error = descent.error(scale) if tol > 0 else np.inf
         for _ in range(max_iter):
-            previous = error
+            previous = min(error, start_error)
+            start_error = np.inf
             scale, error = descent.advance(scale, error)
             self.report(phase, error, scale, descent.factors)
             if self.stopped:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..constraints import Constraint
-from ..linalg import Matrix, adjoint, compact, dense, frobenius, times
+from ..linalg import frobenius
 from ..moments import Moments
 from ..validation import Array
 from .chain import Chain
+from .products import Matrix, adjoint, compact, dense, times
 
 
 def polish(
@@ -62,7 +63,7 @@ def _least_squares(
     left_adjoint, right_adjoint = adjoint(left), adjoint(right)
 
     def gradient_of(misfit: Array) -> Array:
-        return np.where(support, times(times(left_adjoint, misfit), right_adjoint), 0)
+        return np.where(support, dense(times(times(left_adjoint, misfit), right_adjoint)), 0)
 
     values, gradient = start, gradient_of(misfit)
     direction = gradient
