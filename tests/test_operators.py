@@ -392,3 +392,17 @@ def test_bad_input_is_refused_by_name(error: type[Exception], named: str, expres
 def test_numpys_less_common_keys_select_as_in_numpy(key: str) -> None:
     part = OP[evaluate(key, OP)]
     assert_close(part.toarray() if isinstance(part, SparseProduct) else part, DENSE[evaluate(key, OP)])
+
+
+@pytest.mark.parametrize("name", ["hadamard", "dft", "dct", "haar"])
+def test_the_optimized_operator_is_equal_and_has_no_more_work(name: str) -> None:
+    from papilio import transforms
+    from papilio.application import _cost
+
+    op = getattr(transforms, name)(64)
+    better = op.optimized()
+    assert_close(better.toarray(), op.toarray(), op.dtype)
+    assert sum(map(_cost, better.factors)) <= sum(map(_cost, op.factors))
+    assert better == op.optimized()
+    assert (better is op) == (name == "hadamard")
+    assert better.scale == op.scale

@@ -27,7 +27,16 @@ ROOMS = {
     "csr": {"validation"},
     "application": {"validation", "kernels", "linalg"},
     "constraints": {"validation", "linalg", "kernels"},
-    "operators": {"validation", "linalg", "io", "csr", "application"},
+    "indexing": {"validation"},
+    "operators": {
+        "validation",
+        "linalg",
+        "csr",
+        "indexing",
+        "application",
+        "storage",
+    },  # the last two when first used
+    "storage": {"validation", "io", "csr", "operators"},
     "moments": {"validation", "linalg"},
     "results": {"validation", "operators"},
     "transforms": {"validation", "operators"},

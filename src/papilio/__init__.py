@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from .kernels.threads import set_num_threads as set_num_threads
     from .moments import Moments as Moments
     from .operators import SparseProduct as SparseProduct
-    from .operators import load as load
     from .results import Factorization as Factorization
     from .results import Status as Status
     from .solvers.factorize import factorize as factorize
     from .solvers.hierarchical import hierarchical as hierarchical
     from .solvers.palm import palm as palm
     from .solvers.schedule import Schedule as Schedule
+    from .storage import load as load
 
 _MODULES = ("constraints", "plot", "transforms")
 _HOME = {
@@ -34,7 +34,7 @@ _HOME = {
     "factorize": "solvers.factorize",
     "get_num_threads": "kernels.threads",
     "hierarchical": "solvers.hierarchical",
-    "load": "operators",
+    "load": "storage",
     "palm": "solvers.palm",
     "set_num_threads": "kernels.threads",
 }

@@ -130,3 +130,23 @@ def _quads(first: Any, second: Any) -> tuple[Array, Array] | None:
     blocks[1, :, :2, :2] = later_values[upper]
     blocks[1, :, 2:, 2:] = later_values[lower]
     return np.stack([i, j, k, m], axis=1).ravel(), (blocks[1] @ blocks[0]).ravel()
+
+
+def merged(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
+    """The cheapest way to multiply out neighbours, by dynamic programming over where groups end."""
+    best: list[tuple[float, list[sp.csr_array]]] = [(0.0, [])]
+    for end in range(1, len(factors) + 1):
+        options = []
+        product = None
+        for begin in reversed(range(end)):
+            product = factors[begin] if product is None else sp.csr_array(factors[begin] @ product)
+            options.append((best[begin][0] + _cost(product), [*best[begin][1], product]))
+            if _cost(product) > sum(map(_cost, factors[begin:end])):
+                break  # products only fill up from here
+        best.append(min(options, key=lambda option: option[0]))
+    return best[-1][1]
+
+
+def _cost(factor: sp.csr_array) -> float:
+    """The time for one vector, in units of one entry: a row costs about a quarter, a butterfly half."""
+    return factor.nnz * (0.5 if _form(factor)[0] == PAIRS else 1.0) + 0.25 * factor.shape[0]

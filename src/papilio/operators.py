@@ -12,15 +12,13 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
 from . import csr
-from .io import read_arrays, write_arrays
+from .indexing import is_index, selected
 from .linalg import frobenius, wide
-from .validation import Array, as_integer, as_numbers, as_real, require_finite, working_dtype
+from .validation import Array, as_numbers, as_real, require_finite, working_dtype
 
 if TYPE_CHECKING:
     from .application import Application
 
-_FORMAT = "papilio.SparseProduct"
-_FORMAT_VERSION = 1
 _BLOCK_ENTRIES = 1 << 22  # columns formed at once by `norm("fro")`: 32 MB of float64
 
 
@@ -306,15 +304,15 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         rows, columns = (*parts, slice(None), slice(None))[:2]
         if np.shape(rows)[1:] == (1,) and np.shape(columns)[:1] == (1,) and np.ndim(columns) == 2:
             rows, columns = np.ravel(rows), np.ravel(columns)  # the two parts of numpy.ix_
-        row_indices = _selected("rows", rows, self.shape[0])
-        column_indices = _selected("columns", columns, self.shape[1])
+        row_indices = selected("rows", rows, self.shape[0])
+        column_indices = selected("columns", columns, self.shape[1])
         factors = list(self._factors)
         if row_indices is not None:
             factors[0] = sp.csr_array(factors[0][row_indices, :])
         if column_indices is not None:
             factors[-1] = sp.csr_array(factors[-1][:, column_indices])
         part = self._trusted(factors, self._scale)
-        return part.toarray()[0, 0] if _is_index(rows) and _is_index(columns) else part
+        return part.toarray()[0, 0] if is_index(rows) and is_index(columns) else part
 
     def toarray(self) -> Array:
         """The dense matrix."""
@@ -333,6 +331,18 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             raise TypeError(f"dtype must be complex for a complex operator, got {dtype}")
         with np.errstate(over="ignore"):
             return type(self)([factor.astype(dtype) for factor in self._factors], self._scale)
+
+    def optimized(self) -> "SparseProduct":
+        """An equal operator (up to rounding) that is faster to apply.
+
+        Neighbouring factors are multiplied out wherever a model of the kernels says that this saves time; the
+        model is fixed, so that the same operator always gives the same result. An operator that cannot be made
+        faster is returned itself.
+        """
+        from .application import merged
+
+        factors = merged(self._factors)
+        return self if len(factors) == len(self._factors) else self._trusted(factors, self._scale)
 
     def norm(self, ord: int | str = "fro") -> float:
         """The Frobenius norm (``ord="fro"``) or the spectral norm (``ord=2``), as ``numpy.linalg.norm``.
@@ -364,52 +374,9 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the operator to ``path``, an npz file without pickle. `papilio.load` reads it back."""
-        arrays: dict[str, Any] = {
-            "format": np.array(_FORMAT),
-            "version": np.array(_FORMAT_VERSION),
-            "scale": np.array(self._scale),
-            "n_factors": np.array(len(self._factors)),
-        }
-        for i, factor in enumerate(self._factors):
-            arrays[f"shape_{i}"] = np.array(factor.shape, dtype=np.int64)
-            arrays[f"data_{i}"] = factor.data
-            arrays[f"indices_{i}"] = factor.indices
-            arrays[f"indptr_{i}"] = factor.indptr
-        write_arrays(path, arrays)
+        from .storage import save
 
-
-def load(path: str | os.PathLike[str]) -> SparseProduct:
-    """The SparseProduct that `SparseProduct.save` wrote to ``path``.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is damaged, was not written by papilio, or holds anything but a sound SparseProduct.
-    """
-    arrays = read_arrays(path)
-    try:
-        return _from_arrays(arrays)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        detail = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{os.fspath(path)!r} does not hold a sound SparseProduct: {detail}") from error
-
-
-def _from_arrays(arrays: dict[str, Array]) -> SparseProduct:
-    if arrays["format"].shape or str(arrays["format"]) != _FORMAT:
-        raise ValueError(f"its format is not {_FORMAT!r}")
-    as_integer("its version", arrays["version"][()], _FORMAT_VERSION, _FORMAT_VERSION)
-    count = as_integer("n_factors", arrays["n_factors"][()], 1, len(arrays))
-    parts = ("data", "indices", "indptr", "shape")
-    unknown = set(arrays) - {"format", "version", "scale", "n_factors"}
-    unknown -= {f"{part}_{i}" for i in range(count) for part in parts}
-    if unknown:
-        raise ValueError(f"{min(unknown)!r} is unknown")
-    factors = [csr.from_parts(f"factor {i}", *(arrays[f"{part}_{i}"] for part in parts)) for i in range(count)]
-    if len({factor.dtype for factor in factors}) > 1:
-        raise ValueError("its factors have different dtypes")
-    return SparseProduct(factors, as_real("scale", arrays["scale"]))
+        save(self, path)
 
 
 def _is_scalar(value: Any) -> bool:
@@ -421,27 +388,3 @@ def _as_float(number: Any) -> float:
         return as_real("scale", float(number))
     except OverflowError:
         raise ValueError(f"scale must be a finite real number, got {number!r}") from None
-
-
-def _is_index(key: Any) -> bool:
-    return isinstance(key, numbers.Integral) or (isinstance(key, np.ndarray) and key.ndim == 0)
-
-
-def _selected(name: str, key: Any, size: int) -> Array | None:
-    """The indices that ``key`` selects along an axis of ``size``; None for all of them."""
-    if key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
-        return None
-    if isinstance(key, slice):
-        indices = np.arange(size)[key]
-    else:
-        given = np.asarray(key)
-        if given.dtype == bool and given.shape != (size,):
-            raise IndexError(f"a boolean mask of {name} must have shape ({size},), got {given.shape}")
-        indices = np.flatnonzero(given) if given.dtype == bool else np.atleast_1d(given)
-    if indices.size == 0:
-        raise IndexError(f"{name} must be selected so that at least one of {size} is left, got {key!r}")
-    if indices.ndim > 1 or indices.dtype.kind not in "iu":
-        raise IndexError(f"{name} must be selected by integers, slices or booleans, got {key!r}")
-    if ((indices < -size) | (indices >= size)).any():
-        raise IndexError(f"{name} must be selected from {-size} to {size - 1}, got {key!r}")
-    return np.where(indices < 0, indices + size, indices).astype(np.intp)

@@ -1,0 +1,58 @@
+"""The same operator in the hands of each peer that is installed."""
+
+import warnings
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+import scipy.sparse as sp
+
+import papilio as pp
+
+Apply = Callable[[np.ndarray], object]
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pyfaust
+        import pyfaust.fact
+        import pyfaust.factparams
+except ImportError:
+    pyfaust = None
+
+try:
+    import lazylinop
+except ImportError:
+    lazylinop = None
+
+
+def applications(op: pp.SparseProduct, adjoint: bool = False) -> dict[str, Apply]:
+    """x ↦ op @ x, or op.H @ x, by papilio, by the dense matrix, by SciPy, pyfaust and lazylinop."""
+    op = op.H if adjoint else op
+    dense = op.toarray()
+    chain = [sp.csr_array(factor, copy=True) for factor in op.factors]
+    peers: dict[str, Apply] = {
+        "papilio": lambda x: op @ x,
+        "dense NumPy": lambda x: dense @ x,
+        "SciPy CSR chain": lambda x: reduce(lambda y, factor: factor @ y, reversed(chain), x),
+    }
+    if pyfaust is not None:
+        faust = pyfaust.Faust([sp.csr_matrix(factor, copy=True) for factor in chain])
+        peers["pyfaust"] = lambda x: faust @ x
+    if lazylinop is not None:
+        lazy = reduce(lambda a, b: a @ b, (lazylinop.aslazylinop(sp.csr_matrix(factor)) for factor in chain))
+        peers["lazylinop"] = lambda x: lazy @ x
+    x = np.ones(op.shape[1], dtype=op.dtype)
+    for name, apply in peers.items():
+        np.testing.assert_allclose(apply(x), dense @ x, rtol=1e-4, atol=1e-4 * np.abs(dense).max(), err_msg=name)
+    return peers
+
+
+def random_chain(seed: int = 0) -> pp.SparseProduct:
+    """Five factors of 512×512 with four entries a row at random places."""
+    rng = np.random.default_rng(seed)
+    columns = [np.array([rng.choice(512, 4, replace=False) for _ in range(512)]) for _ in range(5)]
+    pointers = np.arange(0, 2049, 4)
+    return pp.SparseProduct(
+        [sp.csr_array((rng.standard_normal(2048), c.ravel(), pointers), shape=(512, 512)) for c in columns]
+    )
