@@ -126,14 +126,17 @@ def apply_block(
     tile = near.shape[1]
     for begin in range(start, stop, tile):
         width = min(tile, stop - begin)
+        # Through slices: an index begin + t would be tested for its sign, and the loops not be vectorised.
         if by_rows:
             for i in range(X.shape[0]):
+                source, result = X[i, begin : begin + width], near[i]
                 for t in range(width):
-                    near[i, t] = X[i, begin + t]
+                    result[t] = source[t]
         else:
             for t in range(width):
-                for i in range(X.shape[1]):
-                    near[i, t] = X[begin + t, i]
+                source = X[begin + t]
+                for i in range(source.size):
+                    near[i, t] = source[i]
         for f in range(steps.shape[0]):
             rows, kind = steps[f, 0], steps[f, 1]
             own_indices, own_values = indices[steps[f, 3] :], values[steps[f, 4] :]
@@ -150,12 +153,14 @@ def apply_block(
             near, far = far, near
         if by_rows:
             for i in range(Y.shape[0]):
+                result, source = Y[i, begin : begin + width], near[i]
                 for t in range(width):
-                    Y[i, begin + t] = near[i, t]
+                    result[t] = source[t]
         else:
             for t in range(width):
-                for i in range(Y.shape[1]):
-                    Y[begin + t, i] = near[i, t]
+                result = Y[begin + t]
+                for i in range(result.size):
+                    result[i] = near[i, t]
 
 
 @compiled
