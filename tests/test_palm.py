@@ -81,6 +81,26 @@ def test_error_never_rises_after_the_first_sweep_for_any_set(name, order, dtype)
         assert constraint.contains(factor)
 
 
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_error_never_rises_with_inertia_for_any_set(name):
+    constraint = CONSTRAINTS[name]()
+    rows, columns = constraint.shape
+    sets = [c.SparseRows((5, rows), 2), constraint, c.Dense((columns, 6))]
+    result = pp.palm(gaussian((5, 6), seed=2), sets, max_iter=60, tol=0, inertia=True)
+    assert np.diff(result.history.error).max() <= 1e-13
+    for factor, constraint in zip(result.operator.factors, sets, strict=True):
+        assert constraint.contains(factor)
+
+
+def test_inertia_reaches_a_lower_error_in_the_same_number_of_iterations():
+    for seed in range(4):
+        X = gaussian((32, 32), seed=seed)
+        sets = [c.Sparse((32, 32), 128)] * 5
+        plain = pp.palm(X, sets, max_iter=100, tol=0)
+        inertial = pp.palm(X, sets, max_iter=100, tol=0, inertia=True)
+        assert inertial.error < 0.95 * plain.error
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_error_never_rises_on_larger_matrices_with_the_inexact_set(seed):
     X = gaussian((24, 24), seed=seed)

@@ -126,6 +126,8 @@ def iterate(
     scale: float,
     is_complex: bool,
     blocks: Array,
+    before: Array,
+    inertia: float,
     sizes: Array,
     kinds: Array,
     counts: Array,
@@ -142,6 +144,7 @@ def iterate(
 ) -> bool:
     """Update all blocks for the goal G = X/scale. False if general code must take over.
 
+    ``before`` are the blocks one iteration ago; gradients are taken ``inertia`` times the last change ahead.
     ``fit`` becomes Re⟨G, X̂⟩/‖X̂‖² with X̂ = S₁…S_M, by which the scale changes, and ‖G − fit[0]·X̂‖.
     """
     count = kinds.size
@@ -177,14 +180,27 @@ def iterate(
         right = suffix[j + 1, : sizes[j + 1] * columns].reshape(sizes[j + 1], columns)
         if kinds[j] != FIXED:
             cut = j if rightwards else j + 1
-            if cut == 0:
+            ahead = block
+            if inertia > 0.0:
+                ahead = block + target.real.dtype.type(inertia) * (
+                    block - before[begin[j] : begin[j + 1]].reshape(block.shape)
+                )
+                inner = ahead
+                if j < count - 1:
+                    inner = np.empty((sizes[j], columns), goal.dtype)
+                    multiply(ahead, right, inner)
+                if j > 0:
+                    np.dot(left, inner, product)
+                else:
+                    product[:] = inner
+            elif cut == 0:
                 product[:] = suffix[0, : rows * columns].reshape(rows, columns)
             elif cut == count:
                 product[:] = prefix[count, : rows * columns].reshape(rows, columns)
             else:
-                before = prefix[cut, : rows * sizes[cut]].reshape(rows, sizes[cut])
+                first = prefix[cut, : rows * sizes[cut]].reshape(rows, sizes[cut])
                 after = suffix[cut, : sizes[cut] * columns].reshape(sizes[cut], columns)
-                np.dot(before, after, product)
+                np.dot(first, after, product)
             gradient = product - goal
             modulus = 1.0
             if j > 0:
@@ -199,8 +215,9 @@ def iterate(
                 gradient = through
             if modulus == 0.0:
                 return False
-            point = block - gradient / goal.real.dtype.type(_MARGIN * modulus)
-            guesses[j] = replace(block, point, kinds[j], counts[j], slack, guesses[j], rounding, members[j])
+            point = ahead - gradient / goal.real.dtype.type(_MARGIN * modulus)
+            bound = members[j] and inertia == 0.0
+            guesses[j] = replace(block, point, kinds[j], counts[j], slack, guesses[j], rounding, bound)
             if guesses[j] < 0.0:
                 return False
             members[j] = True

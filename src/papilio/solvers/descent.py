@@ -12,7 +12,7 @@ from ..linalg import frobenius, inner, probe
 from ..moments import Moments
 from ..validation import Array
 from .chain import Chain
-from .products import Matrix, adjoint, dense, spectral_norm_squared, times
+from .products import Matrix, adjoint, compact, dense, spectral_norm_squared, times
 
 _MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 _TOLERANCE = 1e-7  # of squared spectral norms
@@ -26,18 +26,31 @@ _KINDS = {
 }
 
 
-def descent_for(moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str) -> "Descent":
+def descent_for(
+    moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str, inertia: bool
+) -> "Descent":
     """The iteration for this problem: compiled for small matrices in sets that the kernel knows."""
     longest = max(max(constraint.shape) for constraint in sets)
     small = longest * longest * moments.compressed.target.shape[1] <= _SMALL
     known = all(type(constraint) in _KINDS for constraint in sets)
-    return (CompiledDescent if small and known else Descent)(moments, sets, factors, order)
+    return (CompiledDescent if small and known else Descent)(moments, sets, factors, order, inertia)
 
 
 class Descent:
-    """PALM's iteration on one problem, and what it keeps warm from one iteration to the next."""
+    """PALM's iteration on one problem, and what it keeps warm from one iteration to the next.
 
-    def __init__(self, moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str) -> None:
+    With ``inertia``, the k-th iteration after a start takes its gradients at S + k/(k + 3)·(S − S_before), ahead
+    in the direction of the last change (iPALM), and starts again from k = 0 when the error would rise.
+    """
+
+    def __init__(
+        self,
+        moments: Moments,
+        sets: Sequence[Constraint],
+        factors: Sequence[Array],
+        order: str,
+        inertia: bool = False,
+    ) -> None:
         self._sets = sets
         self._chain = Chain(
             moments,
@@ -46,6 +59,10 @@ class Descent:
         )
         self._is_member = np.array([isinstance(constraint, Fixed) for constraint in sets])
         self._singular_vectors: dict[tuple[str, int], Array | None] = {}
+        self._is_inertial = inertia
+        self._age = 0  # iterations since inertia started anew
+        self._inertia = 0.0
+        self._before = self.factors
 
     @property
     def factors(self) -> list[Array]:
@@ -57,12 +74,20 @@ class Descent:
 
     def advance(self, scale: float, error: float) -> tuple[float, float]:
         """Update all blocks, then the scale; returns the scale and the relative error."""
-        before = self.factors
+        start = self.factors
+        limit = error * (1 + self._chain.rounding) + self._chain.rounding
+        self._inertia = self._age / (self._age + 3) if self._is_inertial and np.isfinite(error) else 0.0
         new_scale, new_error = self._iterate(scale, exact_norms=False)
-        if new_error > error * (1 + self._chain.rounding) + self._chain.rounding:
+        if new_error > limit and self._inertia > 0:
+            self._chain.factors = start
+            self._inertia, self._age = 0.0, 0
+            new_scale, new_error = self._iterate(scale, exact_norms=False)
+        if new_error > limit:
             # Power iteration missed a largest singular value, and a step was too long: take it again.
-            self._chain.factors = before
+            self._chain.factors = start
             new_scale, new_error = self._iterate(scale, exact_norms=True)
+        self._before = start
+        self._age += 1
         return new_scale, new_error
 
     def _iterate(self, scale: float, exact_norms: bool) -> tuple[float, float]:
@@ -77,17 +102,21 @@ class Descent:
         """P(S − Lᴴ(L S R − X/scale)Rᴴ / (1.001‖L‖₂²‖R‖₂²)): Algorithm 2's step, with the scale cancelled."""
         old, left, right = self._chain.factors[j], self._chain.left, self._chain.right
         point = old
+        if self._inertia > 0:
+            change = (old - self._before[j]) * old.real.dtype.type(self._inertia)
+            point = old + change
+            residual = residual + dense(times(times(left, compact(change)), right))
         modulus = self._norm_squared(("left", j), left, exact_norms)
         modulus *= self._norm_squared(("right", j), right, exact_norms)
         if modulus > 0:
             gradient = dense(times(times(adjoint(left), residual), adjoint(right)))
-            point = old - gradient / old.real.dtype.type(_MARGIN * modulus)
+            point = point - gradient / old.real.dtype.type(_MARGIN * modulus)
         new = self._sets[j]._project(point, nonnegative=False)
         # All members of a set have the same norm, so that the nearer to the point is the one with the larger
         # inner product. A nearest member always wins here, save for ties.
         change = new - old
         rounding = self._chain.rounding * frobenius(change) * frobenius(point)
-        if self._is_member[j] and inner(change, point) < -rounding:
+        if self._is_member[j] and self._inertia == 0 and inner(change, point) < -rounding:
             return old
         self._is_member[j] = True
         return new
@@ -105,8 +134,15 @@ class Descent:
 class CompiledDescent(Descent):
     """The same iteration as one call of a kernel, for small problems that Python's overhead would drown."""
 
-    def __init__(self, moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str) -> None:
-        super().__init__(moments, sets, factors, order)
+    def __init__(
+        self,
+        moments: Moments,
+        sets: Sequence[Constraint],
+        factors: Sequence[Array],
+        order: str,
+        inertia: bool = False,
+    ) -> None:
+        super().__init__(moments, sets, factors, order, inertia)
         target, tail = self._chain.target, self._chain.tail
         fixed = [] if tail is None else [tail]  # one more block for the kernel
         blocks = [*self._chain.factors, *fixed]
@@ -114,6 +150,7 @@ class CompiledDescent(Descent):
         ends = np.cumsum([0, *(block.size for block in blocks)])
         self._places = [(slice(*place), block.shape) for place, block in zip(pairwise(ends), blocks, strict=True)]
         self._flat = np.concatenate([block.ravel() for block in blocks])
+        self._views: list[Array] = []  # of the blocks in `_flat`
         self._sizes = np.array([blocks[0].shape[0], *(block.shape[1] for block in blocks)])
         self._kinds = np.array([_KINDS[type(constraint)] for constraint in sets] + [kernel.FIXED] * len(fixed))
         limits = [getattr(constraint, "k", constraint.max_nonzero) for constraint in sets]
@@ -128,7 +165,9 @@ class CompiledDescent(Descent):
 
     def _iterate(self, scale: float, exact_norms: bool) -> tuple[float, float]:
         chain = self._chain
-        flat = self._flat.copy()
+        old = self._flat if chain.factors is self._views else self._flatten(chain.factors)
+        before = self._flatten(self._before) if self._inertia > 0 else old
+        flat = old.copy()
         fit = np.empty(2)
         # Late iterations change little: singular vectors stay, and need less of a push to be found again.
         push = max(0.1 / (1 + self._iteration) ** 2, 1e-3)
@@ -138,6 +177,8 @@ class CompiledDescent(Descent):
             scale,
             chain.target.dtype.kind == "c",
             flat,
+            before,
+            self._inertia,
             self._sizes,
             self._kinds,
             self._limits,
@@ -154,10 +195,14 @@ class CompiledDescent(Descent):
         )
         if done:
             self._flat = flat
-            chain.factors = [flat[place].reshape(shape) for place, shape in self._places[: len(self._sets)]]
+            self._views = [flat[place].reshape(shape) for place, shape in self._places[: len(self._sets)]]
+            chain.factors = self._views
             return scale * float(fit[0]), chain.relative(abs(scale) * float(fit[1]))
-        result = super()._iterate(scale, exact_norms)
-        self._flat = self._flat.copy()
-        for (place, _), block in zip(self._places, chain.factors, strict=False):
-            self._flat[place] = block.ravel()
-        return result
+        return super()._iterate(scale, exact_norms)
+
+    def _flatten(self, factors: Sequence[Array]) -> Array:
+        """The blocks one after the other, the tail included."""
+        flat = self._flat.copy()
+        for (place, _), factor in zip(self._places, factors, strict=False):
+            flat[place] = factor.ravel()
+        return flat

@@ -83,7 +83,7 @@ def _within(matrix: Array, n_factors: int | None, complexity: float | None) -> F
     if n_factors is None and least >= matrix.size:
         return _unfactorized(matrix)  # too small for any product to save entries
     budget = int((complexity or _DEFAULT_COMPLEXITY) * matrix.size)
-    return hierarchical(matrix, _schedule(matrix.shape, n_factors or 2, max(budget, least)))
+    return hierarchical(matrix, _schedule(matrix.shape, n_factors or 2, max(budget, least)), inertia=True)
 
 
 def _like_hadamard(matrix: Array, n_factors: int | None, complexity: float | None) -> Factorization | None:

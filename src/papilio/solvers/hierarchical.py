@@ -21,6 +21,7 @@ def hierarchical(
     polish: bool = True,
     max_iter: int = 500,
     tol: float = 1e-6,
+    inertia: bool = False,
     callback: Callback | None = None,
 ) -> Factorization:
     """Factorize a matrix by splitting off one sparse factor after the other (Algorithm 3).
@@ -44,7 +45,7 @@ def hierarchical(
         In the end, fit the values on the supports that were found by least squares (for sets that are
         "scale × support"), so that what is exactly factorizable comes out exact to rounding. The error only
         falls by it. False is the paper's algorithm to the letter.
-    max_iter, tol
+    max_iter, tol, inertia
         Of each `palm`, split or global. With ``tol=0`` none stops early.
     callback : callable, optional
         Called with a `Step` after each iteration, whose phase is "split 1", "global 1", "split 2", …; a true
@@ -71,7 +72,7 @@ def hierarchical(
     as_choice("order", order, ORDERS)
     left_side = schedule.side == "left"
     order = order if left_side else ORDERS[1 - ORDERS.index(order)]
-    limits = order, as_integer("max_iter", max_iter, 1), as_real("tol", tol, 0.0)
+    limits = order, as_integer("max_iter", max_iter, 1), as_real("tol", tol, 0.0), bool(inertia)
     run = Run(callback)
     scale = 1.0
     moments = Moments(residual)

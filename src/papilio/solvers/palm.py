@@ -28,6 +28,7 @@ def palm(
     order: str = "right_to_left",
     max_iter: int = 500,
     tol: float = 1e-6,
+    inertia: bool = False,
     callback: Callback | None = None,
 ) -> Factorization:
     """Fit scale · S₁…S_M to a matrix, each S_j in its constraint set (palm4LED, Algorithm 2).
@@ -57,6 +58,9 @@ def palm(
         The largest number of iterations.
     tol : float
         Stop when the relative error changes by less from one iteration to the next; 0 never does.
+    inertia : bool
+        Take each gradient a little ahead, in the direction of the last change, and start anew when the error would
+        rise (iPALM with restarts). Not in the paper; usually a lower error in fewer iterations.
     callback : callable, optional
         Called with a `Step` after each iteration; a true result stops the solver.
 
@@ -89,6 +93,7 @@ def palm(
         order,
         as_integer("max_iter", max_iter, 1),
         as_real("tol", tol, 0.0),
+        bool(inertia),
     )
     return run.factorization(moments, factors, final_scale, status)
 
@@ -170,9 +175,10 @@ class Run:
         order: str,
         max_iter: int,
         tol: float,
+        inertia: bool,
     ) -> tuple[list[Array], float, float, Status]:
         """PALM's iterations: the new factors and scale, the relative error and why they ended."""
-        descent = descent_for(moments, sets, factors, order)
+        descent = descent_for(moments, sets, factors, order, inertia)
         error, status = np.inf, Status.MAX_ITER
         start_error = descent.error(scale) if tol > 0 else np.inf
         for _ in range(max_iter):
