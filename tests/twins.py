@@ -1,8 +1,11 @@
-"""Plain NumPy versions of the algorithms, written from the paper's pseudocode and nothing else."""
+"""Plain NumPy versions of algorithms and kernels, written from their definitions, and data to compare on."""
 
 from functools import reduce
 
 import numpy as np
+
+from papilio.kernels.apply import ANY, PAIRS, QUADS
+from papilio.solvers.descent import CompiledDescent, Descent
 
 
 def product(matrices, size):
@@ -25,3 +28,81 @@ def palm(X, constraints, factors, scale, order, n_iter):
         scale = np.trace(X.conj().T @ X_hat).real / np.trace(X_hat.conj().T @ X_hat).real
         errors.append(np.linalg.norm(X - scale * X_hat) / np.linalg.norm(X))
     return S, scale, errors
+
+
+def keep_largest(worth, count, slack):
+    """The ``count`` largest entries, positive ones only; ties within ``slack`` go to the lowest indices."""
+    worth = worth.astype(np.float64)
+    slack = slack * worth.max()
+    threshold = np.partition(worth, -count)[-count] if count < worth.size else 0.0
+    keep = worth > threshold + slack
+    ties = np.flatnonzero(~keep & (worth > 0) & (worth >= threshold - slack))
+    keep[ties[: count - np.count_nonzero(keep)]] = True
+    return keep
+
+
+def gaussian(shape, dtype=np.float64, seed=0):
+    parts = np.random.default_rng(seed).standard_normal((2, *shape))
+    return (parts[0] + 1j * parts[1] if np.dtype(dtype).kind == "c" else parts[0]).astype(dtype)
+
+
+# What the tests of kernels share: where factors of every kind have their entries, and chains of them.
+
+
+def paired(*pairs):
+    """A factor whose rows j and k have their entries in columns j and k."""
+    mask = np.eye(2 * len(pairs), dtype=bool)
+    for j, k in pairs:
+        mask[j, k] = mask[k, j] = True
+    return mask
+
+
+def butterfly(size, stride):
+    return paired(*((i, i + stride) for i in range(size) if i // stride % 2 == 0))
+
+
+def regular(rows, columns, entries):
+    """So many entries in each row, nowhere a butterfly."""
+    return np.array([np.roll(np.arange(columns) < entries, 3 * i + i // 5) for i in range(rows)])
+
+
+def ragged(rows, columns):
+    """From no entry to all entries in a row; the first and last rows are empty."""
+    return np.arange(columns) < (np.arange(rows)[:, None] * 5 % 11) * (np.arange(rows)[:, None] < rows - 1)
+
+
+CROSSED, SQUARE, TURNED = paired((0, 3), (1, 2)), paired((0, 1), (2, 3)), paired((0, 2), (1, 3))
+RING, SHIFTED = paired((0, 1), (2, 3), (4, 5)), paired((1, 2), (3, 4), (0, 5))
+# Masks of the factors from left to right, and the kinds that the kernels should see, in order of application.
+CHAINS = {
+    "one pairs": ([butterfly(16, 4)], [PAIRS]),
+    "quads": ([butterfly(16, 2), butterfly(16, 8)], [QUADS]),
+    "quads of adjacent rows last": ([SQUARE, TURNED], [QUADS]),
+    "quads of adjacent rows first": ([TURNED, SQUARE], [QUADS]),
+    "quads, then pairs": ([butterfly(8, 1), butterfly(8, 2), butterfly(8, 4)], [QUADS, PAIRS]),
+    "twice quads": ([butterfly(16, 2**k) for k in range(4)], [QUADS, QUADS]),
+    "the same pairs twice": ([butterfly(8, 2), butterfly(8, 2)], [PAIRS, PAIRS]),
+    "squares that cross": ([SQUARE, CROSSED], [PAIRS, PAIRS]),
+    "a ring, not squares": ([RING, SHIFTED], [PAIRS, PAIRS]),
+    "halves of squares": ([paired((0, 1), (2, 3), (4, 6), (5, 7)), butterfly(8, 2)], [PAIRS, PAIRS]),
+    **{f"{k} a row": ([regular(9, 10, k)], [k if k < 4 else ANY]) for k in (1, 2, 3, 4, 5, 7)},
+    **{f"{k} a row between": ([regular(6, 9, 3), regular(9, 9, k), regular(9, 7, 2)], None) for k in (1, 2, 4)},
+    "ragged": ([ragged(13, 9), ragged(9, 14)], [ANY, ANY]),
+    "nothing": ([np.zeros((5, 3), dtype=bool)], [ANY]),
+    "one entry": ([np.ones((1, 1), dtype=bool)], [1]),
+    "wide, then narrow": ([regular(3, 40, 2), regular(40, 5, 3)], [3, 2]),
+    "all": (
+        [butterfly(8, 1), butterfly(8, 2), regular(8, 12, 3), ragged(12, 16), butterfly(16, 8), regular(16, 5, 1)],
+        [1, PAIRS, ANY, 3, QUADS],
+    ),
+}
+
+
+def both_descents(moments, sets, start, order, n_iter):
+    """Factors, scales and errors of the general and the compiled iterations."""
+    for kind in (Descent, CompiledDescent):
+        descent, scale, error, course = kind(moments, sets, start, order), 0.7, np.inf, []
+        for _ in range(n_iter):
+            scale, error = descent.advance(scale, error)
+            course.append((scale, error))
+        yield descent.factors, course

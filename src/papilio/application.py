@@ -111,6 +111,9 @@ def _quads(first: Any, second: Any) -> tuple[Array, Array] | None:
 
     (i, k) and (j, m) are pairs of the first, (i, j) and (k, m) of the second factor.
     """
+    limit = 1e100 if first[1].dtype in (np.float64, np.complex128) else 1e12
+    if not all(1 / limit < np.abs(values).max() < limit for values in (first[1], second[1])):
+        return None  # their product may leave the number range where one after the other would not
     pairs, later_pairs = first[0].reshape(-1, 2), second[0].reshape(-1, 2)
     values, later_values = first[1].reshape(-1, 2, 2), second[1].reshape(-1, 2, 2)
     places = np.empty((2, pairs.size), dtype=np.intp)  # of each row in the pairs of both, flat

@@ -74,6 +74,13 @@ def norm_squared(matrix: Array, probe: Array, push: float, start: Array, tol: fl
 
 
 @compiled
+def _in_range(square: float, rounding: float) -> bool:
+    """Whether a sum of squares is far from where squares of the blocks' own precision lose digits."""
+    least = 1e-200 if rounding < 1e-10 else 1e-25
+    return least < square < 1 / least
+
+
+@compiled
 def select(kind: int, count: int, slack: float, guess: float, worth: Array, keep: Array) -> float:
     """Which entries the projection keeps (`papilio.constraints.sparsity`); a guess for the next time."""
     if kind == ENTRIES:
@@ -93,7 +100,7 @@ def replace(
 ) -> float:
     """old ← the projection of ``point``, unless ``old`` is a nearer member.
 
-    Returns a guess for the next selection; −1 for the zero matrix, which general code takes care of.
+    Returns a guess for the next selection; −1 for zero and extreme matrices, which general code takes care of.
     """
     worth = np.empty(point.shape, point.real.dtype)
     keep = np.empty(point.shape, dtype=np.bool_)
@@ -102,7 +109,7 @@ def replace(
     for i in range(values.size):
         sizes[i] = abs(values[i])
         whole += sizes[i] * sizes[i]
-    if whole == 0.0:
+    if not _in_range(whole, rounding):
         return -1.0
     guess = select(kind, count, slack, guess, worth, keep)
     norm = 0.0
@@ -151,6 +158,12 @@ def iterate(
     rows, columns = target.shape
     goal = target / target.real.dtype.type(scale)
     product = np.empty((rows, columns), goal.dtype)
+    size = 0.0
+    for i in range(rows):
+        for j in range(columns):
+            size += abs(goal[i, j]) ** 2
+    if not _in_range(size, rounding):
+        return False
     begin = np.zeros(count + 1, dtype=np.int64)
     for j in range(count):
         begin[j + 1] = begin[j] + sizes[j] * sizes[j + 1]

@@ -4,6 +4,7 @@ The kernels are plain functions on a range of work, and these are Python's own t
 Python threads may call them at once: numba's parallel loops would not survive that on its `workqueue` layer.
 """
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -24,7 +25,7 @@ def get_num_threads() -> int:
     if _count is not None:
         return _count
     wanted = os.environ.get("PAPILIO_NUM_THREADS", "")
-    if wanted.isdigit() and int(wanted) > 0:
+    if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -53,10 +54,17 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int) -> None:
         run(0, size)
         return
     share = -(-size // (threads * grain)) * grain
-    if _pool is None:
-        _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="papilio")
-    others = [_pool.submit(run, begin, min(begin + share, size)) for begin in range(share, size, share)]
-    run(0, min(share, size))
+    pool = _pool
+    if pool is None:
+        pool = _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="papilio")
+    others = []
+    begins = list(range(0, size, share))
+    # No thread starts when the interpreter shuts down, or where the system has no more: this one does the rest.
+    with contextlib.suppress(RuntimeError):
+        while len(begins) > 1:
+            others.append(pool.submit(run, begins[-1], min(begins[-1] + share, size)))
+            begins.pop()
+    run(0, min(begins[-1] + share, size))
     for other in others:
         other.result()
 

@@ -169,6 +169,7 @@ class CompiledDescent(Descent):
         before = self._flatten(self._before) if self._inertia > 0 else old
         flat = old.copy()
         fit = np.empty(2)
+        members = self._is_member.copy()
         # Late iterations change little: singular vectors stay, and need less of a push to be found again.
         push = max(0.1 / (1 + self._iteration) ** 2, 1e-3)
         self._iteration += 1
@@ -182,7 +183,7 @@ class CompiledDescent(Descent):
             self._sizes,
             self._kinds,
             self._limits,
-            self._is_member,
+            members,
             self._guesses,
             self._starts,
             self._probe,
@@ -194,7 +195,7 @@ class CompiledDescent(Descent):
             _TOLERANCE,
         )
         if done:
-            self._flat = flat
+            self._flat, self._is_member = flat, members
             self._views = [flat[place].reshape(shape) for place, shape in self._places[: len(self._sets)]]
             chain.factors = self._views
             return scale * float(fit[0]), chain.relative(abs(scale) * float(fit[1]))

@@ -1,0 +1,287 @@
+"""Each compiled kernel against plain NumPy, or against the general code that it stands in for."""
+
+import threading
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import papilio as pp
+from papilio import application
+from papilio import constraints as c
+from papilio.constraints.selection import slack_of
+from papilio.kernels.convert import count_entries, fill_entries
+from papilio.kernels.descent import multiply, norm_squared
+from papilio.kernels.select import keep_largest, keep_largest_of_lines, nth_largest
+from papilio.linalg import probe, wide
+from papilio.solvers import descent as descents
+from papilio.solvers.palm import default_start
+
+from . import twins
+from .twins import CHAINS, both_descents, butterfly, gaussian, paired
+
+DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
+COUNTS = (1, 2, 63, 64, 65, 129, 300)
+ORDERS = ("left_to_right", "right_to_left")
+LAYOUTS = {
+    "row-major": np.ascontiguousarray,
+    "column-major": np.asfortranarray,
+    "strided": lambda x: np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3],
+    "columns of more": lambda x: np.asfortranarray(np.vstack([x, x]))[: len(x)],
+    "reversed": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+    "read-only": lambda x: np.frombuffer(x.tobytes(), dtype=x.dtype).reshape(x.shape),
+    "unaligned": lambda x: np.frombuffer(b"!" + x.tobytes(), dtype=x.dtype, offset=1).reshape(x.shape),
+}
+
+
+@pytest.fixture(params=DTYPES)
+def dtype(request):
+    return request.param
+
+
+# -- apply ---------------------------------------------------------------------------------------------
+
+
+def operator(masks, dtype, scale=-0.75):
+    """The operator, its dense matrix, and the same of magnitudes, by which rounding is measured."""
+    factors = [mask * gaussian(mask.shape, dtype, seed) for seed, mask in enumerate(masks)]
+    matrices = [factor.astype(wide(np.dtype(dtype))) for factor in factors]
+    magnitudes = reduce(np.matmul, [np.abs(matrix) for matrix in matrices])
+    return pp.SparseProduct(factors, scale), scale * reduce(np.matmul, matrices), abs(scale) * magnitudes
+
+
+def assert_product(actual, matrix, magnitudes, x):
+    assert actual.shape == (matrix @ x).shape
+    bound = 60 * np.finfo(actual.dtype).eps * (magnitudes @ np.abs(x))
+    assert (np.abs(actual - matrix @ x) <= bound).all()
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype):
+    masks, kinds = CHAINS[name]
+    op, matrix, magnitudes = operator(masks, dtype)
+    assert kinds is None or op._application._packed[0][:, 1].tolist() == kinds
+    rows, columns = op.shape
+    for count in COUNTS:
+        X, Z = gaussian((columns, count), dtype), gaussian((rows, count), dtype)
+        for layout in LAYOUTS.values() if count in (2, 65) else list(LAYOUTS.values())[:2]:
+            x, z = layout(X), layout(Z)
+            assert_product(op @ x, matrix, magnitudes, x)
+            assert_product(op.T @ z, matrix.T, magnitudes.T, z)
+            assert_product(op.H @ z, matrix.conj().T, magnitudes.T, z)
+            assert_product((z.T @ op).T, matrix.T, magnitudes.T, z)
+            if count == 65:
+                assert_product(op @ x[:, 3], matrix, magnitudes, x[:, 3])
+                assert_product(op.T @ z[:, 3], matrix.T, magnitudes.T, z[:, 3])
+                assert_product(z[:, 3] @ op, matrix.T, magnitudes.T, z[:, 3])
+
+
+@pytest.mark.parametrize("name", ["all", "twice quads", "ragged", "longer than a tile's rows"])
+def test_results_do_not_depend_on_the_number_of_threads(name, dtype, monkeypatch):
+    masks = [butterfly(1040, 8), butterfly(1040, 1)] if name not in CHAINS else CHAINS[name][0]
+    op = operator(masks, dtype)[0]
+    used = set()
+
+    def workspace(n_bytes):
+        used.add(threading.get_ident())
+        return np.empty(n_bytes, dtype=np.uint8)
+
+    monkeypatch.setattr(application, "workspace", workspace)
+    for count in (129, 300):
+        for layout in (np.ascontiguousarray, np.asfortranarray):
+            X = layout(gaussian((op.shape[1], count), dtype))
+            whole = op @ X
+            monkeypatch.setattr(application, "_THREAD_WORK", 1)
+            try:
+                for threads in (1, 2, 3):
+                    pp.set_num_threads(threads)
+                    used.clear()
+                    np.testing.assert_array_equal(op @ X, whole)
+                    assert (len(used) > 1) == (threads > 1)
+            finally:
+                pp.set_num_threads(None)
+                monkeypatch.setattr(application, "_THREAD_WORK", 10**9)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_quads_stay_in_the_number_range_wherever_two_butterflies_do(size):
+    factors = [size * mask for mask in CHAINS["quads"][0]]
+    x = np.full(16, size**-1.5)
+    np.testing.assert_allclose(pp.SparseProduct(factors) @ x, factors[0] @ (factors[1] @ x))
+
+
+@st.composite
+def masks(draw):
+    """Chains of 1 to 5 factors of any kind, butterflies of random pairs among them."""
+    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 8]), min_size=2, max_size=6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    chain = []
+    for rows, columns in pairwise(sizes):
+        kind = draw(st.sampled_from(["butterfly", "pairs", "regular", "ragged"]))
+        if rows == columns and rows > 1 and rows % 2 == 0 and kind in ("butterfly", "pairs"):
+            order = rng.permutation(rows).reshape(-1, 2)
+            chain.append(
+                paired(*order) if kind == "pairs" else butterfly(rows, 2 ** int(rng.integers(rows // 3 + 1)))
+            )
+        elif kind == "ragged":
+            chain.append(rng.random((rows, columns)) < rng.random())
+        else:
+            chain.append(rng.permuted(np.tile(np.arange(columns) < rng.integers(1, 8), (rows, 1)), axis=1))
+    return chain
+
+
+@settings(deadline=None, max_examples=150)
+@given(masks=masks(), dtype=st.sampled_from(DTYPES), count=st.sampled_from([1, 3, 65]), column_major=st.booleans())
+def test_random_chains_apply_as_dense_ones(masks, dtype, count, column_major):
+    op, matrix, magnitudes = operator(masks, dtype)
+    x = np.asarray(gaussian((op.shape[1], count), dtype), order="F" if column_major else "C")
+    assert_product(op @ x, matrix, magnitudes, x)
+    assert_product(op @ x[:, 0], matrix, magnitudes, x[:, 0])
+    assert_product(op.H @ (op @ x), matrix.conj().T @ matrix, magnitudes.T @ magnitudes, x)
+
+
+# -- select --------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    levels=st.lists(st.integers(0, 9), min_size=1, max_size=60),
+    data=st.data(),
+    size=st.sampled_from([1e-30, 1e-3, 1.0, 1e30]),
+    kind=st.sampled_from([np.float32, np.float64]),
+    jitter=st.sampled_from([0.0, 0.2]),
+)
+def test_the_largest_are_kept_from_any_guess_with_ties_at_the_lowest_indices(levels, data, size, kind, jitter):
+    """Levels are far apart, and entries of one level, apart by ``jitter`` times the slack, are ties."""
+    slack = slack_of(np.ones(1, kind))
+    spread = 1 + jitter * slack * np.random.default_rng(0).random(len(levels))
+    worth = (size * np.array(levels) * spread).astype(kind)
+    count = data.draw(st.integers(1, len(levels)))
+    expected = twins.keep_largest(worth, count, slack)
+    top = float(worth.max())
+    guesses = [0.0, -1.0, *(top * share for share in (1e-9, 0.3, 1 - 1e-12, 1.0, 1.5)), *worth[:3].astype(float)]
+    for guess in guesses:
+        keep = np.ones(worth.size, dtype=bool)
+        threshold = keep_largest(worth, count, slack, guess, keep)
+        np.testing.assert_array_equal(keep, expected)
+        assert threshold in worth or count == worth.size
+        if count < worth.size:
+            nth = np.partition(worth, -count)[-count]
+            assert abs(nth_largest(worth, count, slack * top, guess) - nth) <= 0.25 * slack * top
+            assert nth_largest(worth, count, 0.0, guess) == nth
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_each_line_keeps_its_own_largest(kind, count):
+    worth = np.round(np.abs(gaussian((30, 40), kind)), 1)
+    worth[[3, 29]] = 0
+    worth[5, 1:] = 0
+    keep = np.ones(worth.shape, dtype=bool)
+    keep_largest_of_lines(worth, count, 1e-5, keep)
+    np.testing.assert_array_equal(keep, [twins.keep_largest(line, count, 1e-5) for line in worth])
+
+
+# -- convert -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (12, 7)])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_entries_are_those_of_scipys_csr_array(dtype, shape, share):
+    matrix = gaussian(shape, dtype) * (np.random.default_rng(1).random(shape) < share)
+    matrix[0, 0] = -0.0
+    pointers = count_entries(matrix)
+    expected = sp.csr_array(matrix)
+    for part, values in zip(
+        (pointers, *fill_entries(matrix, pointers)), ("indptr", "indices", "data"), strict=True
+    ):
+        np.testing.assert_array_equal(part, getattr(expected, values), strict=True)
+
+
+# -- descent -------------------------------------------------------------------------------------------
+
+
+def test_products_and_norms_of_the_descent_kernel_are_numpys(dtype):
+    fine = 1e-5 if np.finfo(dtype).bits == 32 else 1e-7
+    for shape in ((1, 1), (1, 6), (6, 1), (5, 8), (8, 5), (30, 30)):
+        left, right = gaussian(shape, dtype), gaussian((shape[1], 4), dtype, 1)
+        left[:, ::3] = 0
+        left[0, 0] = 1
+        result = np.full((shape[0], 4), np.nan, dtype)
+        multiply(left, right, result)
+        np.testing.assert_allclose(result, left @ right, atol=100 * np.finfo(dtype).eps)
+        vector = np.zeros(shape[1], dtype)
+        # From nothing, from the last time, and from a vector that holds little of the singular one.
+        for start, push in ((vector, 0.1), (vector, 1e-3), (np.eye(1, shape[1], 0, dtype)[0], 1e-3)):
+            norm = norm_squared(left, probe(shape[1]).astype(dtype), push, start, 1e-8)
+            assert norm == pytest.approx(np.linalg.norm(left.astype(wide(left.dtype)), 2) ** 2, rel=10 * fine)
+    assert norm_squared(np.zeros((3, 4), dtype), probe(4).astype(dtype), 0.1, np.zeros(4, dtype), 1e-7) == 0
+
+
+# Chains for targets of 6 rows and 5 columns, or of 5 atoms.
+SETS = {
+    "one": [c.SparseRows((6, 5), 2)],
+    "two": [c.SparseColumns((6, 9), 2), c.Sparse((9, 5), 17)],
+    "three": [c.Fixed(gaussian((6, 4))), c.SparseRows((4, 8), 3), c.Dense((8, 5))],
+    "four": [c.Dense((6, 3)), c.SparseColumns((3, 7), 1), c.Fixed(gaussian((7, 4))), c.SparseRows((4, 5), 4)],
+    "five": [c.Sparse((6, 6), k) for k in (18, 36, 12, 20)] + [c.SparseColumns((6, 5), 3)],
+}
+X, START = gaussian((6, 5)), [gaussian((6, 9)), gaussian((9, 5))]
+PAIR = [c.Sparse((6, 9), 20), c.Sparse((9, 5), 20)]
+EXACT = [constraint.project(matrix) for constraint, matrix in zip(PAIR, START, strict=True)]
+LATE = [
+    c.Sparse((6, 2), 1),
+    c.Fixed(np.diag([0.0, 1.0])),
+    c.Dense((2, 5)),
+]  # the first block cuts the last one off
+# A target, where to start (None for the default) and sets.
+EDGES = {
+    "a zero product": (X, [0 * START[0], 0 * START[1]], PAIR),
+    "a zero block": (X, [START[0], 0 * START[1]], PAIR),
+    "a zero target": (0 * X, START, PAIR),
+    "no gradient": (0.7 * EXACT[0] @ EXACT[1], EXACT, PAIR),
+    "a large target": (1e60 * X, START, PAIR),
+    "a small target": (1e-60 * X, None, PAIR),
+    "a zero product from a late block on": (X, [100 * np.eye(6, 2), np.eye(2), np.ones((2, 5))], LATE),
+    "a huge target": (1e200 * X, START, PAIR),
+    "a tiny target": (1e-200 * X, START, PAIR),
+    "a tiny target from zero": (1e-161 * X, None, PAIR),
+    "a large target in single precision": ((1e21 * X).astype("f"), [m.astype("f") for m in START], PAIR),
+    "a small target in single precision": ((1e-22 * X).astype("f"), None, PAIR),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("with_gram", [False, True])
+@pytest.mark.parametrize("name", SETS)
+def test_compiled_iterations_are_the_general_ones(name, with_gram, order, dtype, monkeypatch):
+    data = (gaussian((6, 40), dtype), gaussian((5, 40), dtype, 1))
+    moments = pp.Moments.of(*data) if with_gram else pp.Moments(gaussian((6, 5), dtype))
+    start = [gaussian(s.shape, dtype, seed) for seed, s in enumerate(SETS[name])]
+    single = np.finfo(dtype).bits == 32
+    general, ours = both_descents(moments, SETS[name], start, order, 20)
+    np.testing.assert_allclose(*([error for _, error in course] for _, course in (ours, general)), rtol=1e-6)
+    monkeypatch.setattr(descents, "_TOLERANCE", 1e-14)  # of norms, which general code takes exactly
+    general, ours = both_descents(moments, SETS[name], start, order, 1)
+    np.testing.assert_allclose(ours[1], general[1], rtol=1e-4 if single else 1e-10)
+    for mine, theirs in zip(ours[0], general[0], strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-4 if single else 1e-10)
+        assert mine.dtype == theirs.dtype
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", EDGES)
+def test_the_compiled_iteration_does_what_the_general_one_does_at_the_edges(name, order):
+    target, start, sets = EDGES[name]
+    start = default_start(sets, order, target.dtype) if start is None else start
+    general, ours = both_descents(pp.Moments(target), sets, start, order, 1)
+    rtol = 1e-4 if target.dtype == np.float32 else 1e-6
+    assert ours[1][0][0] == pytest.approx(general[1][0][0], rel=rtol, abs=0)
+    assert ours[1][0][1] == pytest.approx(general[1][0][1], rel=rtol, abs=1e-12)
+    for mine, theirs, constraint in zip(ours[0], general[0], sets, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=rtol)
+        assert constraint.contains(mine)
