@@ -358,11 +358,16 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             return 0.0
         units = [f.astype(wide(self.dtype)) / size for f, size in zip(self._factors, sizes, strict=True)]
         unit = self._trusted(units, 1.0)
-        norm = unit._blockwise_norm()
-        if ord == 2 and norm > 0 and min(self.shape) > 1:
-            start = np.random.default_rng(0).standard_normal(min(self.shape))
-            norm *= float(svds(unit / norm, k=1, v0=start, return_singular_vectors=False)[0])
+        norm = unit._lanczos_norm() if ord == 2 and min(self.shape) > 1 else unit._blockwise_norm()
         return abs(float(reduce(lambda product, size: product * size, sizes, norm * self._scale)))
+
+    def _lanczos_norm(self) -> float:
+        op = self if self.shape[0] >= self.shape[1] else self.T
+        start = np.random.default_rng(0).standard_normal(op.shape[1])
+        size = frobenius(op @ start)  # zero only for the zero operator; else of the norm's order
+        if size == 0.0:
+            return 0.0
+        return size * float(svds(op / size, k=1, v0=start, return_singular_vectors=False)[0])
 
     def _blockwise_norm(self) -> float:
         op = self if self.shape[1] <= self.shape[0] else self.T
