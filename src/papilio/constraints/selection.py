@@ -49,13 +49,17 @@ def largest_per_row_and_column(worth: Array, count: int) -> Array:
     rows = np.full(worth.shape[0], count)
     columns = np.full(worth.shape[1], count)
     # Most places go to the few largest entries: the others are looked at only where room is left.
+    first = flat > slack
     few = 4 * count * min(worth.shape)
-    least = nth_largest(flat, few, slack, 0.0) - slack if few < flat.size else 0.0
-    first = flat > max(least, slack)
+    n_first = int(np.count_nonzero(first))
+    if n_first > 4 * few:
+        first = flat > max(nth_largest(flat, few, slack, 0.0) - slack, slack)
     fill(_descending(flat, np.flatnonzero(first), slack), mask, rows, columns)
     if rows.any() and columns.any():
         others = np.flatnonzero(~first & (flat > 0))
         fill(_descending(flat, others, slack), mask, rows, columns)
+    if n_first <= np.count_nonzero(mask) and mask.ravel()[flat > slack].all():
+        return mask  # what is left out is rounding
     squares = np.square(worth, dtype=np.float64)
     exchange(squares, mask, rows, columns, 4 * slack_of(worth) * float(squares.max()))
     return mask

@@ -38,16 +38,19 @@ def norm_squared(matrix: Array, probe: Array, push: float, start: Array, tol: fl
     how much of ``probe`` is mixed in.
     """
     size = matrix.shape[1]
-    vector = start[:size] + start.real.dtype.type(push) * probe[:size]
+    vector = np.empty(size, matrix.dtype)
     following = np.empty(size, matrix.dtype)
     estimate, increment, missing, length = 0.0, np.inf, 0.0, 0.0
     for k in range(size):
+        vector[k] = start[k] + push * probe[k]
         length += (np.conj(vector[k]) * vector[k]).real
     for iteration in range(1000):
-        vector *= start.real.dtype.type(1 / np.sqrt(length))
+        shrink = 1 / np.sqrt(length)
         previous = estimate
         estimate, length = 0.0, 0.0
-        following[:] = 0
+        for k in range(size):
+            vector[k] *= shrink
+            following[k] = 0
         for i in range(matrix.shape[0]):
             along = 0 * vector[0]
             for k in range(size):
@@ -68,8 +71,10 @@ def norm_squared(matrix: Array, probe: Array, push: float, start: Array, tol: fl
                 missing = increment * ratio / (1.0 - ratio)
                 if max(increment, missing) <= tol * estimate:
                     break
-        vector[:] = following
-    start[:size] = vector
+        for k in range(size):
+            vector[k] = following[k]
+    for k in range(size):
+        start[k] = vector[k]
     return estimate + min(missing, tol * estimate)
 
 
@@ -88,9 +93,15 @@ def select(kind: int, count: int, slack: float, guess: float, worth: Array, keep
     if kind == ROWS:
         keep_largest_of_lines(worth, count, slack, keep)
     else:
-        lines = np.empty((worth.shape[1], worth.shape[0]), dtype=np.bool_)
-        keep_largest_of_lines(worth.T.copy(), count, slack, lines)
-        keep[:] = lines.T
+        lines = np.empty((worth.shape[1], worth.shape[0]), worth.dtype)
+        kept = np.empty(lines.shape, dtype=np.bool_)
+        for i in range(worth.shape[0]):
+            for j in range(worth.shape[1]):
+                lines[j, i] = worth[i, j]
+        keep_largest_of_lines(lines, count, slack, kept)
+        for i in range(worth.shape[0]):
+            for j in range(worth.shape[1]):
+                keep[i, j] = kept[j, i]
     return 0.0
 
 
@@ -125,6 +136,60 @@ def replace(
         for i in range(values.size):
             before[i] = (kept[i] * shrink) * values[i]
     return guess
+
+
+@compiled
+def _matrix(flat: Array, begin: int, rows: int, columns: int) -> Array:
+    """The rows × columns matrix that begins at ``begin`` in a flat array."""
+    return flat[begin : begin + rows * columns].reshape(rows, columns)
+
+
+@compiled
+def _assign(result: Array, source: Array) -> None:
+    for i in range(result.shape[0]):
+        for j in range(result.shape[1]):
+            result[i, j] = source[i, j]
+
+
+@compiled
+def _extend_left(blocks: Array, begin: Array, sizes: Array, j: int, prefix: Array) -> None:
+    """prefix[j + 1] = prefix[j] @ S_j, where prefix[0] is the identity."""
+    block = _matrix(blocks, begin[j], sizes[j], sizes[j + 1])
+    result = _matrix(prefix[j + 1], 0, sizes[0], sizes[j + 1])
+    if j == 0:
+        _assign(result, block)
+    else:
+        np.dot(_matrix(prefix[j], 0, sizes[0], sizes[j]), block, result)
+
+
+@compiled
+def _extend_right(blocks: Array, begin: Array, sizes: Array, j: int, suffix: Array) -> None:
+    """suffix[j] = S_j @ suffix[j + 1], where the last suffix is the identity."""
+    columns = sizes[sizes.size - 1]
+    block = _matrix(blocks, begin[j], sizes[j], sizes[j + 1])
+    result = _matrix(suffix[j], 0, sizes[j], columns)
+    if j == sizes.size - 2:
+        _assign(result, block)
+    else:
+        multiply(block, _matrix(suffix[j + 1], 0, sizes[j + 1], columns), result)
+
+
+@compiled
+def _fit_of(product: Array, goal: Array, fit: Array) -> bool:
+    """fit = (Re⟨G, X̂⟩/‖X̂‖², ‖G − fit[0]·X̂‖); False where squares leave the number range."""
+    along, size, misfit = 0.0, 0.0, 0.0
+    for i in range(goal.shape[0]):
+        for j in range(goal.shape[1]):
+            along += (np.conj(product[i, j]) * goal[i, j]).real
+            size += abs(product[i, j]) ** 2
+    if not 1e-200 < size < 1e200:
+        return False
+    for i in range(goal.shape[0]):
+        for j in range(goal.shape[1]):
+            misfit += abs(goal[i, j] - along / size * product[i, j]) ** 2
+    fit[0] = along / size
+    fit[1] = np.sqrt(misfit)
+    return bool(misfit < 1e200)
 
 
 @compiled
@@ -170,33 +235,22 @@ def iterate(
     # The products before and from each block on, as in `papilio.solvers.chain`; those of no block stay unused.
     prefix = np.empty((count + 1, rows * sizes.max()), goal.dtype)
     suffix = np.empty((count + 1, columns * sizes.max()), goal.dtype)
-    if rightwards:
-        for j in range(count - 1, -1, -1):
-            block = blocks[begin[j] : begin[j + 1]].reshape(sizes[j], sizes[j + 1])
-            result = suffix[j, : sizes[j] * columns].reshape(sizes[j], columns)
-            if j == count - 1:
-                result[:] = block
-            else:
-                multiply(block, suffix[j + 1, : sizes[j + 1] * columns].reshape(sizes[j + 1], columns), result)
-    else:
-        for j in range(count):
-            block = blocks[begin[j] : begin[j + 1]].reshape(sizes[j], sizes[j + 1])
-            result = prefix[j + 1, : rows * sizes[j + 1]].reshape(rows, sizes[j + 1])
-            if j == 0:
-                result[:] = block
-            else:
-                np.dot(prefix[j, : rows * sizes[j]].reshape(rows, sizes[j]), block, result)
+    for step in range(count):
+        if rightwards:
+            _extend_right(blocks, begin, sizes, count - 1 - step, suffix)
+        else:
+            _extend_left(blocks, begin, sizes, step, prefix)
     for step in range(count):
         j = step if rightwards else count - 1 - step
-        block = blocks[begin[j] : begin[j + 1]].reshape(sizes[j], sizes[j + 1])
-        left = prefix[j, : rows * sizes[j]].reshape(rows, sizes[j])
-        right = suffix[j + 1, : sizes[j + 1] * columns].reshape(sizes[j + 1], columns)
+        block = _matrix(blocks, begin[j], sizes[j], sizes[j + 1])
+        left = _matrix(prefix[j], 0, rows, sizes[j])
+        right = _matrix(suffix[j + 1], 0, sizes[j + 1], columns)
         if kinds[j] != FIXED:
             cut = j if rightwards else j + 1
             ahead = block
             if inertia > 0.0:
                 ahead = block + target.real.dtype.type(inertia) * (
-                    block - before[begin[j] : begin[j + 1]].reshape(block.shape)
+                    block - _matrix(before, begin[j], sizes[j], sizes[j + 1])
                 )
                 inner = ahead
                 if j < count - 1:
@@ -205,14 +259,14 @@ def iterate(
                 if j > 0:
                     np.dot(left, inner, product)
                 else:
-                    product[:] = inner
+                    _assign(product, inner)
             elif cut == 0:
-                product[:] = suffix[0, : rows * columns].reshape(rows, columns)
+                _assign(product, _matrix(suffix[0], 0, rows, columns))
             elif cut == count:
-                product[:] = prefix[count, : rows * columns].reshape(rows, columns)
+                _assign(product, _matrix(prefix[count], 0, rows, columns))
             else:
-                first = prefix[cut, : rows * sizes[cut]].reshape(rows, sizes[cut])
-                after = suffix[cut, : sizes[cut] * columns].reshape(sizes[cut], columns)
+                first = _matrix(prefix[cut], 0, rows, sizes[cut])
+                after = _matrix(suffix[cut], 0, sizes[cut], columns)
                 np.dot(first, after, product)
             gradient = product - goal
             modulus = 1.0
@@ -235,28 +289,7 @@ def iterate(
                 return False
             members[j] = True
         if rightwards:
-            result = prefix[j + 1, : rows * sizes[j + 1]].reshape(rows, sizes[j + 1])
-            if j == 0:
-                result[:] = block
-            else:
-                np.dot(left, block, result)
+            _extend_left(blocks, begin, sizes, j, prefix)
         else:
-            result = suffix[j, : sizes[j] * columns].reshape(sizes[j], columns)
-            if j == count - 1:
-                result[:] = block
-            else:
-                multiply(block, right, result)
-    end = (prefix[count] if rightwards else suffix[0])[: rows * columns].reshape(rows, columns)
-    along, size, misfit = 0.0, 0.0, 0.0
-    for i in range(rows):
-        for j in range(columns):
-            along += (np.conj(end[i, j]) * goal[i, j]).real
-            size += abs(end[i, j]) ** 2
-    if not 1e-200 < size < 1e200:
-        return False
-    for i in range(rows):
-        for j in range(columns):
-            misfit += abs(goal[i, j] - along / size * end[i, j]) ** 2
-    fit[0] = along / size
-    fit[1] = np.sqrt(misfit)
-    return bool(misfit < 1e200)
+            _extend_right(blocks, begin, sizes, j, suffix)
+    return _fit_of(_matrix(prefix[count] if rightwards else suffix[0], 0, rows, columns), goal, fit)
