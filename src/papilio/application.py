@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,9 @@ _TILE_BYTES = 1024  # of one row of a tile; half of it where the tile would leav
 _THREAD_WORK = 2_000_000  # entries × vectors from which a second thread pays, about 0.2 ms
 
 
+Form: TypeAlias = tuple[int, Array, Array, Array]  # kind, pointers, indices, values
+
+
 class Application:
     """scale · S₁…S_M times vectors and blocks of the operator's own dtype.
 
@@ -24,10 +27,13 @@ class Application:
     factors : sequence of csr_array
         Sound ones, left to right: kernels do not check bounds.
     scale : float
+    forms : sequence
+        What `form_of` says of each factor.
     """
 
-    def __init__(self, factors: Sequence[sp.csr_array], scale: float) -> None:
+    def __init__(self, factors: Sequence[sp.csr_array], scale: float, forms: Sequence[Form]) -> None:
         applied = list(reversed(factors))
+        seen = list(reversed(forms))
         self._dtype = applied[0].dtype
         self._rows = applied[-1].shape[0]
         self._entries = sum(factor.nnz for factor in applied)
@@ -36,10 +42,12 @@ class Application:
 
         if scale != 1.0:
             last = applied[-1].astype(wide(self._dtype))
-            applied[-1] = (last * scale).astype(self._dtype)
+            seen[-1] = form_of((last * scale).astype(self._dtype))
         steps: list[tuple[int, ...]] = []
         pieces: tuple[list[Array], ...] = ([], [], [])  # pointers, indices, values
-        for rows, kind, *own in _joined([(factor.shape[0], *_form(factor)) for factor in applied]):
+        for rows, kind, *own in _joined(
+            [(factor.shape[0], *form) for factor, form in zip(applied, seen, strict=True)]
+        ):
             steps.append((rows, kind, *(sum(map(len, piece)) for piece in pieces)))
             for piece, array in zip(pieces, own, strict=True):
                 piece.append(array)
@@ -76,7 +84,7 @@ class Application:
         return Y if by_rows else Y.T
 
 
-def _form(factor: sp.csr_array) -> tuple[int, Array, Array, Array]:
+def form_of(factor: sp.csr_array) -> Form:
     """What the kernels see of a factor: its kind, pointers, indices and values."""
     counts = np.diff(factor.indptr)
     width = int(counts[0])
@@ -152,4 +160,4 @@ def merged(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
 
 def _cost(factor: sp.csr_array) -> float:
     """The time for one vector, in units of one entry: a row costs about a quarter, a butterfly half."""
-    return factor.nnz * (0.5 if _form(factor)[0] == PAIRS else 1.0) + 0.25 * factor.shape[0]
+    return factor.nnz * (0.5 if form_of(factor)[0] == PAIRS else 1.0) + 0.25 * factor.shape[0]

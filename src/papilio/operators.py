@@ -222,8 +222,19 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         if application is None:
             from .application import Application  # loads numba, which `import papilio` does not
 
-            application = self._cache["application"] = Application(self._factors, self._scale)
+            application = self._cache["application"] = Application(self._factors, self._scale, self._forms())
         return application
+
+    def _forms(self) -> list[Any]:
+        """How the kernels see each factor; products take over what their parts know."""
+        forms: list[Any] | None = self._cache.get("forms")
+        if forms is None:
+            from .application import form_of
+
+            parts = self._cache.get("parts")
+            forms = [*parts[0]._forms(), *parts[1]._forms()] if parts else [form_of(f) for f in self._factors]
+            self._cache["forms"] = forms
+        return forms
 
     def _matvec(self, x: Array) -> Array:
         return self._times(as_numbers("x", x).reshape(-1))
@@ -247,8 +258,12 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         """The transpose or adjoint, built once; turned again it is this operator."""
         turned = self._cache.get(name)
         if turned is None:
-            factors = [f.conj() for f in self._factors] if conjugated else self._factors
-            turned = self._trusted([sp.csr_array(f.T) for f in reversed(factors)], self._scale)
+            parts = self._cache.get("parts")
+            if parts:
+                turned = parts[1]._turned(name, conjugated)._compose(parts[0]._turned(name, conjugated))
+            else:
+                factors = [f.conj() for f in self._factors] if conjugated else self._factors
+                turned = self._trusted([sp.csr_array(f.T) for f in reversed(factors)], self._scale)
             turned._cache[name] = self
             self._cache[name] = turned
         return turned
@@ -292,8 +307,11 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         if self.shape[1] != other.shape[0]:
             raise ValueError(f"x must have {self.shape[1]} rows, got an operator of shape {other.shape}")
         dtype = np.result_type(self.dtype, other.dtype)
-        factors = [*self.astype(dtype)._factors, *other.astype(dtype)._factors]
-        return self._trusted(factors, as_real("scale", self._scale * other._scale))
+        parts = self.astype(dtype), other.astype(dtype)
+        scale = as_real("scale", self._scale * other._scale)
+        product = self._trusted([*parts[0]._factors, *parts[1]._factors], scale)
+        product._cache["parts"] = parts
+        return product
 
     # -- parts and forms of it -------------------------------------------------------------------------
 
