@@ -58,6 +58,17 @@ def test_matrices_too_small_to_gain_anything_are_returned_as_they_are():
         assert len(result.operator.factors) == 1
 
 
+@pytest.mark.parametrize("size", [2.0**-300, 0.125, 256.0, 2.0**300])
+def test_the_unit_of_the_data_does_not_matter(size):
+    X = gaussian((12, 12))
+    assert pp.factorize(X * size).error == pp.factorize(X).error
+
+
+def test_the_zero_matrix_is_its_own_factorization():
+    for wish in ({}, {"complexity": 0.5}, {"n_factors": 3}, {"max_error": 0.1}):
+        assert pp.factorize(np.zeros((8, 8)), **wish).error == 0
+
+
 def test_it_repeats_and_does_not_change_its_input():
     X = gaussian((16, 16))
     copy = X.copy()

@@ -279,3 +279,22 @@ def test_a_retarget_of_another_shape_is_named():
         pp.hierarchical(np.eye(4), pp.Schedule([SQUARE], [SQUARE]), retarget=lambda op: pp.Moments(np.eye(5)))
     with pytest.raises(TypeError, match="retarget"):
         pp.hierarchical(np.eye(4), pp.Schedule([SQUARE], [SQUARE]), retarget=lambda op: np.eye(4))
+
+
+def test_a_zero_target_and_a_split_that_fits_nothing_end_with_scale_zero():
+    zero = pp.hierarchical(np.zeros((8, 8)), pp.Schedule.hadamard(8))
+    assert zero.error == 0
+    assert zero.operator.scale == 0
+    support = c.Support
+    crossed = pp.Schedule([support(np.eye(4))], [support(np.fliplr(np.eye(4)))])
+    nothing = pp.hierarchical(np.diag([1.0, 2.0, 3.0, 4.0]), crossed)
+    assert nothing.error == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_polish_works_at_any_scale(size):
+    X = gaussian((12, 12))
+    schedule = pp.Schedule.paper(12, 4, 3, 72)
+    letter = pp.hierarchical(X * size, schedule, polish=False, max_iter=20)
+    polished = pp.hierarchical(X * size, schedule, max_iter=20)
+    assert polished.error < letter.error

@@ -36,6 +36,19 @@ def test_sparse_codes_give_the_same_moments():
     assert sparse.energy == dense.energy
 
 
+@pytest.mark.parametrize("dtype", [bool, np.int8])
+def test_sparse_codes_of_small_integers_do_not_wrap(dtype):
+    codes = np.array([[100, 100, 0], [100, 0, 100]]).astype(dtype)
+    np.testing.assert_array_equal(
+        pp.Moments.of(np.ones((4, 3)), sp.csr_array(codes)).gram, pp.Moments.of(np.ones((4, 3)), codes).gram
+    )
+
+
+def test_a_complex_gram_beside_real_cross_moments_stays_complex():
+    compressed = pp.Moments(np.ones((2, 2)), np.array([[2, 1j], [-1j, 2]]), 4.0).compressed
+    np.testing.assert_allclose(compressed.tail @ compressed.tail.conj().T, [[2, 1j], [-1j, 2]], atol=1e-12)
+
+
 def test_moments_of_parts_add_up():
     X, codes = data()
     whole = pp.Moments.of(X, codes)
@@ -51,6 +64,7 @@ def test_moments_of_parts_add_up():
         (lambda: pp.Moments(np.eye(2), np.eye(3), 1.0), ValueError, "gram"),
         (lambda: pp.Moments(np.eye(2), [[1, 2], [0, 1]], 1.0), ValueError, "gram"),
         (lambda: pp.Moments(np.eye(2), -np.eye(2), 1.0), ValueError, "gram"),
+        (lambda: pp.Moments(np.eye(2), [[0, 1], [1, 0]], 1.0).compressed, ValueError, "gram"),
         (lambda: pp.Moments(np.eye(2), np.eye(2)), ValueError, "energy"),
         (lambda: pp.Moments(np.eye(2), np.eye(2), -1.0), ValueError, "energy"),
         (lambda: pp.Moments([[np.nan]]), ValueError, "cross"),

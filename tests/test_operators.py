@@ -406,3 +406,9 @@ def test_the_optimized_operator_is_equal_and_has_no_more_work(name: str) -> None
     assert better == op.optimized()
     assert (better is op) == (name == "hadamard")
     assert better.scale == op.scale
+
+
+def test_small_integers_select_in_large_operators() -> None:
+    op = SparseProduct([np.eye(300)])
+    for kind in (np.uint8, np.int8):
+        assert_close(op[:, np.array([1, 2], kind)].toarray(), np.eye(300)[:, 1:3], np.float64)

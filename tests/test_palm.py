@@ -196,6 +196,30 @@ def test_a_callback_sees_each_step_stops_the_solver_and_is_not_on_the_clock():
     assert result.history.scale.shape == (4,)
 
 
+def test_a_callback_cannot_change_the_factors():
+    def spoil(step):
+        with pytest.raises(ValueError, match="read-only"):
+            step.factors[0][...] = 0
+
+    pp.palm(gaussian((8, 8)), [c.Sparse((8, 8), 20), c.Sparse((8, 8), 30)], max_iter=3, callback=spoil)
+
+
+def test_an_iteration_that_falls_back_to_general_code_is_not_lost(monkeypatch):
+    from papilio.solvers import descent
+
+    iterate = descent.kernel.iterate
+    calls = []
+    monkeypatch.setattr(
+        descent.kernel,
+        "iterate",
+        lambda *arguments: calls.append(1) or (len(calls) % 2 == 0 and iterate(*arguments)),
+    )
+    X, sets = gaussian((12, 12)), [c.Sparse((12, 12), 40), c.Sparse((12, 12), 60)]
+    halting = pp.palm(X, sets, max_iter=30, tol=0)
+    monkeypatch.undo()
+    assert halting.error == pytest.approx(pp.palm(X, sets, max_iter=30, tol=0).error, rel=1e-6)
+
+
 def test_a_zero_target_and_a_sparse_integer_target_work():
     import scipy.sparse as sp
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from .moments import Moments as Moments
     from .operators import SparseProduct as SparseProduct
     from .results import Factorization as Factorization
+    from .results import History as History
     from .results import Status as Status
+    from .results import Step as Step
     from .solvers.factorize import factorize as factorize
     from .solvers.hierarchical import hierarchical as hierarchical
     from .solvers.palm import palm as palm
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
 _MODULES = ("constraints", "plot", "transforms")
 _HOME = {
     "Factorization": "results",
+    "History": "results",
     "Moments": "moments",
     "Schedule": "solvers.schedule",
     "SparseProduct": "operators",
     "Status": "results",
+    "Step": "results",
     "factorize": "solvers.factorize",
     "get_num_threads": "kernels.threads",
     "hierarchical": "solvers.hierarchical",

@@ -13,6 +13,7 @@ from .linalg import wide
 from .validation import Array
 
 _TILE_BYTES = 1024  # of one row of a tile; half of it where the tile would leave a megabyte of cache
+_ROOM = 1 << 23  # for a tile, in bytes
 _THREAD_WORK = 2_000_000  # entries × vectors from which a second thread pays, about 0.2 ms
 
 
@@ -38,7 +39,9 @@ class Application:
         self._rows = applied[-1].shape[0]
         self._entries = sum(factor.nnz for factor in applied)
         self._longest = max(applied[0].shape[1], *(factor.shape[0] for factor in applied))
-        self._tile = _TILE_BYTES // self._dtype.itemsize // (1 if self._longest <= 1024 else 2)
+        # A tile, twice, shall stay in cache, and in any case within a few megabytes.
+        tile = _TILE_BYTES if self._longest <= 1024 else max(64, min(_TILE_BYTES // 2, _ROOM // self._longest))
+        self._tile = tile // self._dtype.itemsize
 
         if scale != 1.0:
             last = applied[-1].astype(wide(self._dtype))

@@ -30,4 +30,5 @@ def selected(name: str, key: Any, size: int) -> Array | None:
         raise IndexError(f"{name} must be selected by integers, slices or booleans, got {key!r}")
     if ((indices < -size) | (indices >= size)).any():
         raise IndexError(f"{name} must be selected from {-size} to {size - 1}, got {key!r}")
-    return np.where(indices < 0, indices + size, indices).astype(np.intp)
+    indices = indices.astype(np.intp)
+    return np.where(indices < 0, indices + size, indices)

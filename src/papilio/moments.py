@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .linalg import frobenius, wide
-from .validation import Array, as_matrix, as_real, require_finite
+from .validation import Array, as_matrix, as_real, require_finite, working_dtype
 
 
 class Compressed(NamedTuple):
@@ -61,7 +61,9 @@ class Moments:
         """The moments of signals X (d, n), one a column, with codes Γ (a, n), dense or sparse."""
         X = as_matrix("signals", signals)
         if sp.issparse(codes):
-            G = sp.csr_array(codes)
+            if codes.ndim != 2:
+                raise ValueError(f"codes must be a matrix, got shape {codes.shape}")
+            G = sp.csr_array(codes, dtype=working_dtype("codes", codes.dtype))
             require_finite("codes", G.data)
         else:
             G = as_matrix("codes", codes)
@@ -100,6 +102,8 @@ class Moments:
             return Compressed(self.cross, None, 0.0)
         kind = wide(np.result_type(self.gram, self.cross))
         eigenvalues, vectors = np.linalg.eigh(self.gram.astype(kind))
+        if eigenvalues[0] < -1e-6 * eigenvalues[-1]:
+            raise ValueError("gram must be Hermitian and positive semidefinite, got a matrix that is not")
         used = eigenvalues > eigenvalues.size * np.finfo(kind).eps * eigenvalues[-1]
         if not used.any():
             raise ValueError("gram must not be zero: no signal uses any atom")
@@ -107,7 +111,8 @@ class Moments:
         target = (self.cross.astype(kind) @ vectors[:, used]) / roots
         tail = vectors[:, used] * roots
         offset = max(self.energy - frobenius(target) ** 2, 0.0)
-        return Compressed(target.astype(self.cross.dtype), tail.astype(self.cross.dtype), offset)
+        dtype = np.result_type(self.cross, self.gram)
+        return Compressed(target.astype(dtype), tail.astype(dtype), offset)
 
     def __repr__(self) -> str:
         return f"<Moments of {self.shape[0]} features, {self.shape[1]} atoms, energy {self.energy:.4g}>"

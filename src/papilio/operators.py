@@ -212,7 +212,8 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             # A real operator sees real and imaginary parts as two columns.
             parts = np.ascontiguousarray(x, dtype=dtype).reshape(x.shape[0], -1).view(dtype.type(0).real.dtype)
             return self._times(parts).view(dtype).reshape(self.shape[:1] + x.shape[1:])
-        application = self.astype(dtype)._application
+        op = self._cache.get(dtype.str) or self._cache.setdefault(dtype.str, self.astype(dtype))
+        application = op._application
         x = x.astype(dtype, copy=False)
         return application.vector(x) if x.ndim == 1 else application.block(x)
 

@@ -34,8 +34,8 @@ def load(path: str | os.PathLike[str]) -> SparseProduct:
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
+    OSError
+        If the file cannot be read: `FileNotFoundError` if there is none.
     ValueError
         If the file is damaged, was not written by papilio, or holds anything but a sound SparseProduct.
     """

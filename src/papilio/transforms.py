@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .operators import SparseProduct
-from .validation import Array, as_integer
+from .validation import Array, as_integer, as_power_of_two
 
 _SQRT_HALF = np.sqrt(0.5)
 
@@ -37,7 +37,7 @@ def hadamard(n: int) -> SparseProduct:
     >>> hadamard(4) @ [1, 0, 0, 2]
     array([ 3., -1., -1.,  3.])
     """
-    n, depth = _as_power_of_two(n)
+    n, depth = as_power_of_two("n", n)
     return _product(n, (_repeated(_butterfly(sp.eye_array(2**k)), n) for k in reversed(range(depth))))
 
 
@@ -64,7 +64,7 @@ def dft(n: int) -> SparseProduct:
     >>> len(dft(8).factors), dft(8).nnz
     (4, 56)
     """
-    n, depth = _as_power_of_two(n)
+    n, depth = as_power_of_two("n", n)
     stages = [_repeated(_butterfly(_twiddles(2**k)), n) for k in reversed(range(depth))]
     bit_reversal = np.arange(n).reshape([2] * depth).T.reshape(n, 1)
     return _product(n, [*stages, _from_rows(bit_reversal, np.ones((n, 1)))], np.complex128)
@@ -104,7 +104,7 @@ def dct(n: int) -> SparseProduct:
     >>> (dct(4) @ [1, 1, 1, 1]).round(12) + 0.0
     array([2., 0., 0., 0.])
     """
-    n, depth = _as_power_of_two(n)
+    n, depth = as_power_of_two("n", n)
     before: list[sp.csr_array] = []
     after: list[sp.csr_array] = []
     is_type4 = np.array([False])
@@ -140,7 +140,7 @@ def haar(n: int) -> SparseProduct:
     >>> haar(32).nnz
     222
     """
-    n, depth = _as_power_of_two(n)
+    n, depth = as_power_of_two("n", n)
     return _filter_bank(n, np.array([_SQRT_HALF, _SQRT_HALF]), depth)
 
 
@@ -179,19 +179,11 @@ def wavelet(n: int, name: str = "db4", level: int | None = None) -> SparseProduc
     >>> wavelet(64, "db2", level=3).nnz
     528
     """
-    n, depth = _as_power_of_two(n)
+    n, depth = as_power_of_two("n", n)
     if level is not None:
         level = as_integer("level", level, 0, depth)
     low_pass, default_level = _orthogonal_filter(name, n)
     return _filter_bank(n, low_pass, default_level if level is None else level)
-
-
-def _as_power_of_two(value: Any) -> tuple[int, int]:
-    """The size n and log₂ n."""
-    n = as_integer("n", value, 1)
-    if n & (n - 1):
-        raise ValueError(f"n must be a power of two, got {n}")
-    return n, n.bit_length() - 1
 
 
 def _product(n: int, factors: Iterable[sp.csr_array], dtype: Any = np.float64) -> SparseProduct:

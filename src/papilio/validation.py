@@ -74,6 +74,14 @@ def as_integer(name: str, value: Any, minimum: int, maximum: int | None = None) 
     return number
 
 
+def as_power_of_two(name: str, value: Any) -> tuple[int, int]:
+    """``value`` as an integer n = 2^J, and J."""
+    number = as_integer(name, value, 1)
+    if number & (number - 1):
+        raise ValueError(f"{name} must be a power of two, got {number}")
+    return number, number.bit_length() - 1
+
+
 def as_real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np.inf) -> float:
     """``value`` as a finite real number from ``minimum`` to ``maximum``."""
     limits = {

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..validation import Array, as_integer, as_shape
+from ..validation import Array, as_integer, as_shape, require_finite
 from .base import UnitNorm
 from .selection import largest, largest_per_row_and_column
 
@@ -117,6 +117,7 @@ class Support(UnitNorm):
             raise ValueError(
                 f"mask must be a matrix of booleans, got {array.ndim} dimensions of dtype {array.dtype}"
             )
+        require_finite("mask", array)
         self._mask: Array = array.astype(bool)
         self.shape = self._mask.shape
         available = int(np.count_nonzero(self._mask))

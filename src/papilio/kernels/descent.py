@@ -11,7 +11,7 @@ from ..validation import Array
 from .select import keep_largest, keep_largest_of_lines
 
 FIXED, ENTRIES, ROWS, COLUMNS = range(4)
-_MARGIN = 1.001
+MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 
 # Sums may be reordered here, for the vector units' sake: an iteration is not reproduced to the last bit by the
 # general code, but by itself it is.
@@ -282,7 +282,7 @@ def iterate(
                 gradient = through
             if modulus == 0.0:
                 return False
-            point = ahead - gradient / goal.real.dtype.type(_MARGIN * modulus)
+            point = ahead - gradient / goal.real.dtype.type(MARGIN * modulus)
             bound = members[j] and inertia == 0.0
             guesses[j] = replace(block, point, kinds[j], counts[j], slack, guesses[j], rounding, bound)
             if guesses[j] < 0.0:

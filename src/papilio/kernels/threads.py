@@ -4,11 +4,10 @@ The kernels are plain functions on a range of work, and these are Python's own t
 Python threads may call them at once: numba's parallel loops would not survive that on its `workqueue` layer.
 """
 
-import contextlib
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,10 @@ _local = threading.local()
 
 
 def get_num_threads() -> int:
-    """How many threads a kernel may use: `set_num_threads`, else ``PAPILIO_NUM_THREADS``, else all cores."""
+    """How many threads a kernel may use: `set_num_threads`, else ``PAPILIO_NUM_THREADS``, else all cores.
+
+    A value of the variable that is no positive integer counts as none.
+    """
     if _count is not None:
         return _count
     wanted = os.environ.get("PAPILIO_NUM_THREADS", "")
@@ -57,14 +59,18 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int) -> None:
     pool = _pool
     if pool is None:
         pool = _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="papilio")
-    others = []
-    begins = list(range(0, size, share))
-    # No thread starts when the interpreter shuts down, or where the system has no more: this one does the rest.
-    with contextlib.suppress(RuntimeError):
-        while len(begins) > 1:
-            others.append(pool.submit(run, begins[-1], min(begins[-1] + share, size)))
-            begins.pop()
-    run(0, min(begins[-1] + share, size))
+    others: list[Future[Any]] = []
+    try:
+        for begin in range(share, size, share):
+            others.append(pool.submit(run, begin, min(begin + share, size)))
+    except RuntimeError:
+        # No thread starts when the interpreter shuts down, or where the system has no more. This one does the
+        # rest; the pool is given up, as it may still hold a share that must not be done later.
+        pool.shutdown(wait=True, cancel_futures=True)
+        _forget_pool()
+        run(0, size)
+        return
+    run(0, min(share, size))
     for other in others:
         other.result()
 

@@ -32,6 +32,12 @@ class Chain:
         self._size = moments.norm or 1.0
         self.rightwards = order == "left_to_right"
 
+    def rescale(self, unit: float) -> None:
+        """Divide the data by ``unit``; relative errors stay."""
+        self.target = self.target / self.target.real.dtype.type(unit)
+        self._offset /= unit
+        self._size /= unit
+
     def sweep(self) -> Iterator[int]:
         """Visit all blocks in order; `product` is then that of the whole chain at any time."""
         blocks = [compact(factor) for factor in self.factors]

@@ -14,7 +14,6 @@ from ..validation import Array
 from .chain import Chain
 from .products import Matrix, adjoint, compact, dense, spectral_norm_squared, times
 
-_MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 _TOLERANCE = 1e-7  # of squared spectral norms
 _SMALL = 1 << 18  # multiplications in a product of blocks up to which the compiled iteration is faster
 _KINDS = {
@@ -110,7 +109,7 @@ class Descent:
         modulus *= self._norm_squared(("right", j), right, exact_norms)
         if modulus > 0:
             gradient = dense(times(times(adjoint(left), residual), adjoint(right)))
-            point = point - gradient / old.real.dtype.type(_MARGIN * modulus)
+            point = point - gradient / old.real.dtype.type(kernel.MARGIN * modulus)
         new = self._sets[j]._project(point, nonnegative=False)
         # All members of a set have the same norm, so that the nearer to the point is the one with the larger
         # inner product. A nearest member always wins here, save for ties.
@@ -143,6 +142,8 @@ class CompiledDescent(Descent):
         inertia: bool = False,
     ) -> None:
         super().__init__(moments, sets, factors, order, inertia)
+        # One layout, writeable: each other one would be compiled for anew.
+        self._chain.target = np.require(self._chain.target, requirements=["C", "W"])
         target, tail = self._chain.target, self._chain.tail
         fixed = [] if tail is None else [tail]  # one more block for the kernel
         blocks = [*self._chain.factors, *fixed]
@@ -199,6 +200,7 @@ class CompiledDescent(Descent):
             self._views = [flat[place].reshape(shape) for place, shape in self._places[: len(self._sets)]]
             chain.factors = self._views
             return scale * float(fit[0]), chain.relative(abs(scale) * float(fit[1]))
+        chain.factors = list(chain.factors)  # general code writes into the list
         return super()._iterate(scale, exact_norms)
 
     def _flatten(self, factors: Sequence[Array]) -> Array:

@@ -1,8 +1,12 @@
 """The front door: a matrix and one wish."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..constraints import Constraint, Sparse, SparseColumns, SparseRows
+from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..results import Factorization, History, Status, Step
 from ..validation import Array, as_choice, as_integer, as_matrix, as_real
@@ -35,7 +39,8 @@ def factorize(
         The number of factors. By default two, which approximate a matrix without fast structure best, or
         log₂n where M turns out to have the structure of the Hadamard matrix.
     complexity : float, optional
-        The largest relative complexity: entries of all factors over m·n, above 0 and at most 1. By default 0.5.
+        The largest relative complexity: entries of all factors over m·n, above 0 and at most 1. By default 0.5,
+        more for small matrices where one entry a line, or the Hadamard structure, takes more.
     max_error : float, optional
         Take the smallest complexity, of some ten that are tried, whose relative error is not above this; if none
         reaches it, M itself is returned as one factor. Excludes ``complexity``.
@@ -54,35 +59,49 @@ def factorize(
     >>> pp.factorize(pp.transforms.hadamard(16).toarray()).operator
     <SparseProduct 16×16 float64: 4 factors (16×16×16×16×16), 128 entries, relative complexity 0.5>
     """
-    matrix = as_matrix("M", M)
+    given = as_matrix("M", M)
+    # The solvers start at scale 1: in units of the root mean square, the result does not depend on M's own unit.
+    rms = frobenius(given) / np.sqrt(given.size)
+    unit = 2.0 ** round(np.log2(rms)) if rms > 0 else 1.0
+    matrix = given / given.real.dtype.type(unit)
     as_choice("method", method, METHODS)
     if n_factors is not None:
         n_factors = as_integer("n_factors", n_factors, 2)
+    if complexity is not None:
+        complexity = _as_complexity(complexity, matrix.shape, n_factors or 2)
     if max_error is None:
-        if complexity is not None:
-            complexity = _as_complexity(complexity, matrix.shape, n_factors or 2)
-        return _within(matrix, n_factors, complexity)
+        return _in_units(_within(matrix, n_factors, complexity), unit)
     if complexity is not None:
         raise ValueError("complexity and max_error exclude each other: give one of them")
     limit = as_real("max_error", max_error, 0.0)
     smallest = _least_entries(matrix.shape, n_factors or 2) / matrix.size
+    result = _like_hadamard(matrix, n_factors, None) if matrix.any() else None
+    if result is not None:
+        return _in_units(result, unit)
     for step in _LADDER:
         if step >= smallest:
-            result = _within(matrix, n_factors, step)
+            result = _approximate(matrix, n_factors, step)
             if result.error <= limit:
-                return result
-    return _unfactorized(matrix)
+                return _in_units(result, unit)
+    return _in_units(_unfactorized(matrix), unit)
+
+
+def _in_units(result: Factorization, unit: float) -> Factorization:
+    return replace(result, operator=result.operator * unit)
 
 
 def _within(matrix: Array, n_factors: int | None, complexity: float | None) -> Factorization:
     """The best factorization within a complexity."""
-    exact = _like_hadamard(matrix, n_factors, complexity)
-    if exact is not None:
-        return exact
+    exact = _like_hadamard(matrix, n_factors, complexity) if matrix.any() else None
+    return _approximate(matrix, n_factors, complexity) if exact is None else exact
+
+
+def _approximate(matrix: Array, n_factors: int | None, complexity: float | None) -> Factorization:
+    """The hierarchy with sets that hold as many entries as the complexity allows."""
     least = _least_entries(matrix.shape, n_factors or 2)
-    if n_factors is None and least >= matrix.size:
-        return _unfactorized(matrix)  # too small for any product to save entries
-    budget = int((complexity or _DEFAULT_COMPLEXITY) * matrix.size)
+    if not matrix.any() or (n_factors is None and least >= matrix.size):
+        return _unfactorized(matrix)  # nothing to fit, or too small for any product to save entries
+    budget = int((complexity or _DEFAULT_COMPLEXITY) * matrix.size + 1e-9)
     return hierarchical(matrix, _schedule(matrix.shape, n_factors or 2, max(budget, least)), inertia=True)
 
 

@@ -80,8 +80,8 @@ def palm(
     sets = as_constraints(constraints, moments.shape)
     as_choice("order", order, ORDERS)
     scale = as_real("scale", scale)
-    if scale == 0.0:
-        raise ValueError("scale must not be zero: no step could leave it")
+    if scale == 0.0 or not np.isfinite(np.float64(moments.norm) / scale):
+        raise ValueError(f"scale must not be zero, nor vanish beside the target, got {scale}")
     start = default_start(sets, order, moments.cross.dtype) if init is None else _given_start(sets, init)
     run = Run(callback)
     factors, final_scale, _, status = run.descend(
@@ -144,6 +144,12 @@ def default_start(sets: Sequence[Constraint], order: str, dtype: np.dtype[Any]) 
     return factors
 
 
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class Run:
     """A solver run, of one or several phases: its clock, its history and its callback."""
 
@@ -162,7 +168,8 @@ class Run:
         step = Step(phase, iteration, error, scale, now - self._clock)
         self.history.append(step)
         if self._callback is not None:
-            self.stopped = bool(self._callback(step._replace(factors=tuple(factors)))) or self.stopped
+            shown = tuple(_read_only(factor) for factor in factors)
+            self.stopped = bool(self._callback(step._replace(factors=shown))) or self.stopped
             self._clock += perf_counter() - now
 
     def descend(
@@ -179,6 +186,8 @@ class Run:
     ) -> tuple[list[Array], float, float, Status]:
         """PALM's iterations: the new factors and scale, the relative error and why they ended."""
         descent = descent_for(moments, sets, factors, order, inertia)
+        if scale == 0.0:
+            return descent.factors, 0.0, descent.error(0.0), Status.CONVERGED  # no step could leave it
         error, status = np.inf, Status.MAX_ITER
         start_error = descent.error(scale) if tol > 0 else np.inf
         for _ in range(max_iter):

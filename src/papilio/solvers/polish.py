@@ -35,6 +35,10 @@ def polish(
     factors, scale
     """
     chain = Chain(moments, factors, order)
+    # A power of two: exact, and squares of large and small data stay in range.
+    unit = 2.0 ** int(np.frexp(moments.norm)[1])
+    chain.rescale(unit)
+    scale /= unit
     supports = [factor != 0 for factor in chain.factors]
     error = np.inf
     for _ in range(max_sweeps):
@@ -50,7 +54,7 @@ def polish(
         error = chain.error(chain.product(), scale)
         if error > 0.999 * previous or error <= chain.rounding:
             break
-    return chain.factors, scale
+    return chain.factors, scale * unit
 
 
 def _least_squares(

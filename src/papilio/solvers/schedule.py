@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log2
 from typing import Any
 
 from ..constraints import Constraint, Sparse, SparseColumns, SparseRows, SparseRowsAndColumns
-from ..validation import as_choice, as_integer, as_real, as_shape
+from ..validation import as_choice, as_integer, as_power_of_two, as_real, as_shape
 
 SIDES = ("left", "right")
 
@@ -83,7 +82,7 @@ class Schedule:
 
         n is a power of two, at least 4.
         """
-        levels = _log2("n", n) - 1
+        levels = as_power_of_two("n", n)[1] - 1
         if levels < 1:
             raise ValueError(f"n must be a power of two of at least 4, got {n}")
         return cls(
@@ -111,11 +110,11 @@ class Schedule:
         """
         d = as_integer("d", d, 2)
         splits = as_integer("Q", Q, 3) - 2
-        entries = int(as_real("p", p, 1.0 / d, d) * d)
+        entries = max(int(as_real("p", p, 1.0 / d, d) * d + 1e-9), 1)
         start = as_real("P", P, 2.0 ** (splits - 1), d * d)
         return cls(
             [Sparse((d, d), entries)] * splits,
-            [Sparse((d, d), int(start / 2**k)) for k in range(splits)],
+            [Sparse((d, d), int(start / 2**k + 1e-9)) for k in range(splits)],
             side="right",
         )
 
@@ -146,16 +145,9 @@ class Schedule:
         square = (short, short)
         wide = rows < columns
         outer: Constraint = SparseColumns((rows, columns), k) if wide else SparseRows((rows, columns), k)
-        thinning = [max(int(short * short * decay**j), k * short) for j in range(1, splits + 1)]
+        thinning = [max(int(short * short * decay**j + 1e-9), k * short) for j in range(1, splits + 1)]
         return cls(
             [outer] + [Sparse(square, k * short)] * (splits - 1),
             [Sparse(square, entries) for entries in thinning],
             side="right" if wide else "left",
         )
-
-
-def _log2(name: str, value: Any) -> int:
-    number = as_integer(name, value, 1)
-    if number & (number - 1):
-        raise ValueError(f"{name} must be a power of two, got {number}")
-    return int(log2(number))
