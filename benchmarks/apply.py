@@ -1,5 +1,6 @@
 """Applying an operator: blocks, single vectors, adjoints, precisions, and growth with the size."""
 
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,7 @@ def variants() -> Table:
 def draw(growth: dict[str, list[tuple[int, float]]], path: Path) -> None:
     figure = Figure(figsize=(7, 4.6), layout="constrained")
     ax = figure.add_subplot()
-    markers = iter("osv^Dx")
+    markers = cycle("osv^Dx*P")
     for name, points in growth.items():
         n, seconds = zip(*points, strict=True)
         ours = name == OURS
