@@ -39,9 +39,6 @@ class Application:
         self._rows = applied[-1].shape[0]
         self._entries = sum(factor.nnz for factor in applied)
         self._longest = max(applied[0].shape[1], *(factor.shape[0] for factor in applied))
-        # A tile, twice, shall stay in cache, and in any case within a few megabytes.
-        tile = _TILE_BYTES if self._longest <= 1024 else max(64, min(_TILE_BYTES // 2, _ROOM // self._longest))
-        self._tile = tile // self._dtype.itemsize
 
         if scale != 1.0:
             last = applied[-1].astype(wide(self._dtype))
@@ -55,12 +52,19 @@ class Application:
             for piece, array in zip(pieces, own, strict=True):
                 piece.append(array)
         pointers, indices, values = map(np.concatenate, pieces)
+        self._tile = self._tile_of(in_place=all(kind in (PAIRS, QUADS) for _, kind, *_ in steps))
         self._packed = (
             np.array(steps, dtype=np.int64),
             pointers.astype(np.int64),
             indices.astype(np.uint32),
             values,
         )
+
+    def _tile_of(self, in_place: bool) -> int:
+        """How many vectors a tile holds, so that it stays in cache, or else within a few megabytes."""
+        if self._longest <= (1024 if in_place else 256):
+            return _TILE_BYTES // self._dtype.itemsize
+        return max(64, min(_TILE_BYTES // 2, _ROOM // self._longest)) // self._dtype.itemsize
 
     def vector(self, x: Array) -> Array:
         """scale · S₁…S_M x."""

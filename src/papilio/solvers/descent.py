@@ -113,10 +113,11 @@ class Descent:
         new = self._sets[j]._project(point, nonnegative=False)
         # All members of a set have the same norm, so that the nearer to the point is the one with the larger
         # inner product. A nearest member always wins here, save for ties.
-        change = new - old
-        rounding = self._chain.rounding * frobenius(change) * frobenius(point)
-        if self._is_member[j] and self._inertia == 0 and inner(change, point) < -rounding:
-            return old
+        if self._is_member[j] and self._inertia == 0:
+            change = new - old
+            gain = inner(change, point)
+            if gain < 0 and gain < -self._chain.rounding * frobenius(change) * frobenius(point):
+                return old
         self._is_member[j] = True
         return new
 

@@ -189,7 +189,9 @@ class Run:
         if scale == 0.0:
             return descent.factors, 0.0, descent.error(0.0), Status.CONVERGED  # no step could leave it
         error, status = np.inf, Status.MAX_ITER
-        start_error = descent.error(scale) if tol > 0 else np.inf
+        # From a start of one's own, the first change counts too; from zero there is nothing to compare with.
+        from_zero = any(not factor.any() for factor in factors)
+        start_error = np.inf if tol == 0 or from_zero else descent.error(scale)
         for _ in range(max_iter):
             previous = min(error, start_error)
             start_error = np.inf
