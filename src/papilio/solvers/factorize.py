@@ -16,8 +16,8 @@ from .schedule import Schedule
 METHODS = ("auto", "hierarchical")
 _DEFAULT_COMPLEXITY = 0.5
 _LADDER = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-# How much denser the last factor is than the others. A rule of thumb: read off the best of a few numbers of entries
-# per row, on one Gaussian, orthogonal, DCT, sparse-product, kernel and tall matrix each; not tuned beyond that.
+# How much denser the last factor is than the others. A rule of thumb: read off the best of a few numbers of
+# entries per row, on one Gaussian, orthogonal, DCT, sparse-product, kernel and tall matrix each; not tuned.
 _LAST_DENSITY = 3
 
 
