@@ -124,10 +124,13 @@ def test_an_exception_in_any_part_reaches_the_caller_and_the_next_call_works(whe
 
 def test_an_exception_in_a_kernels_part_reaches_the_caller_of_the_operator(split, monkeypatch):
     caller = threading.get_ident()
+    begun = threading.Event()
 
     def workspace(n_bytes):
         if threading.get_ident() != caller:
+            begun.set()
             raise MemoryError("no room")
+        assert begun.wait(timeout=60)
         return threads.workspace(n_bytes)
 
     pp.set_num_threads(2)
@@ -138,19 +141,31 @@ def test_an_exception_in_a_kernels_part_reaches_the_caller_of_the_operator(split
     np.testing.assert_allclose(OP @ X, DENSE @ X, atol=1e-12)
 
 
-def test_a_new_number_of_threads_while_others_work_does_not_disturb_them(monkeypatch):
-    """The pool is forgotten between the choice of a pool and its use."""
-    pp.set_num_threads(3)
+def test_work_does_not_wait_for_helpers_that_are_busy_elsewhere(monkeypatch):
+    pp.set_num_threads(2)
+    monkeypatch.setattr(threads, "_helpers", threads._Helpers())
+    both, free = threading.Barrier(3), threading.Event()
+
+    def hold(start, stop):
+        both.wait(timeout=60)
+        assert free.wait(timeout=60)
+
+    other = threading.Thread(target=threads.split_work, args=(hold, 2, 1))
+    other.start()
+    both.wait(timeout=60)  # the only helper is now taken
     done = []
+    threads.split_work(lambda start, stop: done.append(start), 2, 1)
+    assert done == [0, 1]
+    free.set()
+    other.join(timeout=60)
+    assert not other.is_alive()
 
-    class Forgetful(ThreadPoolExecutor):
-        def submit(self, *arguments):
-            pp.set_num_threads(3)
-            return super().submit(*arguments)
 
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", Forgetful)
-    threads.split_work(lambda start, stop: done.append(start), 3, 1)
-    assert sorted(done) == [0, 1, 2]
+def test_shares_are_taken_by_whoever_is_free():
+    pp.set_num_threads(2)
+    done = []
+    threads.split_work(lambda start, stop: done.append((start, stop)), 100, 5, shares=4)
+    assert sorted(done) == [(start, min(start + 15, 100)) for start in range(0, 100, 15)]
 
 
 # -- memory --------------------------------------------------------------------------------------------

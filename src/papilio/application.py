@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,14 @@ _ROOM = 1 << 23  # for a tile, in bytes
 _THREAD_WORK = 2_000_000  # entries × vectors from which a second thread pays, about 0.2 ms
 
 
-Form: TypeAlias = tuple[int, Array, Array, Array]  # kind, pointers, indices, values
+class Form:
+    """What the kernels see of one factor, or of two that are joined, and what it was joined with before."""
+
+    def __init__(self, kind: int, rows: int, pointers: Array, indices: Array, values: Array) -> None:
+        self.kind = kind
+        self.rows = rows
+        self.arrays = pointers, indices, values
+        self.joins: WeakKeyDictionary[Form, Form | None] = WeakKeyDictionary()
 
 
 class Application:
@@ -45,11 +52,9 @@ class Application:
             seen[-1] = form_of((last * scale).astype(self._dtype))
         steps: list[tuple[int, ...]] = []
         pieces: tuple[list[Array], ...] = ([], [], [])  # pointers, indices, values
-        for rows, kind, *own in _joined(
-            [(factor.shape[0], *form) for factor, form in zip(applied, seen, strict=True)]
-        ):
-            steps.append((rows, kind, *(sum(map(len, piece)) for piece in pieces)))
-            for piece, array in zip(pieces, own, strict=True):
+        for form in _joined(seen):
+            steps.append((form.rows, form.kind, *(sum(map(len, piece)) for piece in pieces)))
+            for piece, array in zip(pieces, form.arrays, strict=True):
                 piece.append(array)
         pointers, indices, values = map(np.concatenate, pieces)
         self._tile = self._tile_of(in_place=all(kind in (PAIRS, QUADS) for _, kind, *_ in steps))
@@ -92,48 +97,55 @@ class Application:
 
 
 def form_of(factor: sp.csr_array) -> Form:
-    """What the kernels see of a factor: its kind, pointers, indices and values."""
+    """A factor as the kernels see it."""
+    rows = factor.shape[0]
     counts = np.diff(factor.indptr)
     width = int(counts[0])
     none = factor.indptr[:0]
     if width > 3 or width == 0 or not (counts == width).all():
-        return ANY, factor.indptr, factor.indices, factor.data
+        return Form(ANY, rows, factor.indptr, factor.indices, factor.data)
     if width == 2 and factor.shape[0] == factor.shape[1]:
         columns = factor.indices.reshape(-1, 2)
         low = np.flatnonzero(columns[:, 0] == np.arange(len(columns)))  # the upper row of each pair
         high = columns[low, 1]
         if 2 * low.size == len(columns) and (columns[high] == columns[low]).all():
             values = factor.data.reshape(-1, 2)
-            return PAIRS, none, columns[low].ravel(), np.hstack([values[low], values[high]]).ravel()
-    return width, none, factor.indices, factor.data
+            blocks = np.hstack([values[low], values[high]])
+            return Form(PAIRS, rows, none, columns[low].ravel(), blocks.ravel())
+    return Form(width, rows, none, factor.indices, factor.data)
 
 
-def _joined(parts: list[tuple[int, int, Array, Array, Array]]) -> list[tuple[int, int, Array, Array, Array]]:
+def _joined(forms: list[Form]) -> list[Form]:
     """Neighbouring pairs of rows joined to squares wherever they close."""
-    joined = parts[:1]
-    for part in parts[1:]:
+    joined = forms[:1]
+    for form in forms[1:]:
         before = joined[-1]
-        quads = _quads(before[3:], part[3:]) if before[1] == part[1] == PAIRS else None
+        quads = None
+        if before.kind == form.kind == PAIRS:
+            if form not in before.joins:  # neighbours meet again in each product that holds both
+                before.joins[form] = _quads(before, form)
+            quads = before.joins[form]
         if quads is None:
-            joined.append(part)
+            joined.append(form)
         else:
-            joined[-1] = (part[0], QUADS, part[2], *quads)
+            joined[-1] = quads
     return joined
 
 
-def _quads(first: Any, second: Any) -> tuple[Array, Array] | None:
-    """Indices and values of second @ first, if the pairs of both close to squares (i, j, k, m).
+def _quads(first: Form, second: Form) -> Form | None:
+    """second @ first, if the pairs of both close to squares (i, j, k, m).
 
     (i, k) and (j, m) are pairs of the first, (i, j) and (k, m) of the second factor.
     """
-    limit = 1e100 if first[1].dtype in (np.float64, np.complex128) else 1e12
-    if not all(1 / limit < np.abs(values).max() < limit for values in (first[1], second[1])):
+    (none, rows, entries), (_, later_rows, later_entries) = first.arrays, second.arrays
+    limit = 1e100 if entries.dtype in (np.float64, np.complex128) else 1e12
+    if not all(1 / limit < np.abs(values).max() < limit for values in (entries, later_entries)):
         return None  # their product may leave the number range where one after the other would not
-    pairs, later_pairs = first[0].reshape(-1, 2), second[0].reshape(-1, 2)
-    values, later_values = first[1].reshape(-1, 2, 2), second[1].reshape(-1, 2, 2)
+    pairs, later_pairs = rows.reshape(-1, 2), later_rows.reshape(-1, 2)
+    values, later_values = entries.reshape(-1, 2, 2), later_entries.reshape(-1, 2, 2)
     places = np.empty((2, pairs.size), dtype=np.intp)  # of each row in the pairs of both, flat
-    for place, rows in zip(places, (pairs, later_pairs), strict=True):
-        place[rows.ravel()] = np.arange(pairs.size)
+    for place, flat in zip(places, (rows, later_rows), strict=True):
+        place[flat] = np.arange(pairs.size)
 
     # Each square is found from that of its second pairs which holds the upper rows of its first pairs.
     upper = np.flatnonzero((places[0][later_pairs] % 2 == 0).all(axis=1))
@@ -147,7 +159,8 @@ def _quads(first: Any, second: Any) -> tuple[Array, Array] | None:
     blocks[0, :, 1::2, 1::2] = values[places[0][j] // 2]
     blocks[1, :, :2, :2] = later_values[upper]
     blocks[1, :, 2:, 2:] = later_values[lower]
-    return np.stack([i, j, k, m], axis=1).ravel(), (blocks[1] @ blocks[0]).ravel()
+    squares = np.stack([i, j, k, m], axis=1)
+    return Form(QUADS, second.rows, none, squares.ravel(), (blocks[1] @ blocks[0]).ravel())
 
 
 def merged(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
@@ -167,4 +180,4 @@ def merged(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
 
 def _cost(factor: sp.csr_array) -> float:
     """The time for one vector, in units of one entry: a row costs about a quarter, a butterfly half."""
-    return factor.nnz * (0.5 if form_of(factor)[0] == PAIRS else 1.0) + 0.25 * factor.shape[0]
+    return factor.nnz * (0.5 if form_of(factor).kind == PAIRS else 1.0) + 0.25 * factor.shape[0]

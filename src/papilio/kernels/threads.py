@@ -7,14 +7,14 @@ Python threads may call them at once: numba's parallel loops would not survive t
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from ..validation import Array, as_integer
 
-_pool: ThreadPoolExecutor | None = None
 _count: int | None = None
 _local = threading.local()
 
@@ -36,43 +36,87 @@ def set_num_threads(n: int | None) -> None:
     """Let kernels use ``n`` threads from now on; None is the default again."""
     global _count
     _count = None if n is None else as_integer("n", n, 1)
-    _forget_pool()
 
 
-def _forget_pool() -> None:
-    global _pool
-    _pool = None
+class _Helpers:
+    """Threads that wait for work. A plain queue wakes one in half the time that `concurrent.futures` needs."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[_Share] = SimpleQueue()
+        self._started = 0
+        self._starting = threading.Lock()
+
+    def give(self, share: "_Share", threads: int) -> None:
+        """Let one of ``threads`` helpers do a share; raises RuntimeError where none can be started."""
+        if self._started < threads:
+            with self._starting:
+                while self._started < threads:
+                    threading.Thread(target=self._serve, name="papilio", daemon=True).start()
+                    self._started += 1
+        self._queue.put(share)
+
+    def _serve(self) -> None:
+        while True:
+            self._queue.get().do()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)  # threads do not live on in a forked process
+class _Share:
+    """Part of some work that a helper may do, unless it is taken back first."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work: Callable[[], Any] | None = work
+        self._claim, self._running = threading.Lock(), threading.Lock()
+        self._running.acquire()
+        self._error: BaseException | None = None
+
+    def do(self) -> None:
+        if self._work is not None and self._claim.acquire(blocking=False):
+            try:
+                self._work()
+            except BaseException as error:
+                self._error = error
+            self._running.release()
+        self._work = None  # an idle helper must not keep arrays alive
+
+    def settle(self) -> None:
+        """Take the share back, or wait for its end if it has begun."""
+        if self._claim.acquire(blocking=False):
+            self._work = None
+            return
+        self._running.acquire()
+        if self._error is not None:
+            raise self._error
 
 
-def split_work(run: Callable[[int, int], Any], size: int, grain: int) -> None:
-    """run(start, stop) over range(size), on several threads in multiples of ``grain``."""
-    global _pool
+def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: int = 1) -> None:
+    """run(start, stop) over range(size), on several threads in multiples of ``grain``.
+
+    Each thread gets one range, or with ``shares`` about that many, taken when it is free: for work that is
+    uneven.
+    """
     threads = min(get_num_threads(), -(-size // grain))
     if threads <= 1:
         run(0, size)
         return
-    share = -(-size // (threads * grain)) * grain
-    pool = _pool
-    if pool is None:
-        pool = _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="papilio")
-    others: list[Future[Any]] = []
+    length = -(-size // (threads * shares * grain)) * grain
+    starts = iter(range(0, size, length))
+
+    def work() -> None:
+        for start in starts:
+            run(start, min(start + length, size))
+
+    others: list[_Share] = []
+    # No thread starts when the interpreter shuts down, or where the system has no more: this one does it all.
+    with suppress(RuntimeError):
+        for _ in range(threads - 1):
+            share = _Share(work)
+            _helpers.give(share, threads - 1)
+            others.append(share)
     try:
-        for begin in range(share, size, share):
-            others.append(pool.submit(run, begin, min(begin + share, size)))
-    except RuntimeError:
-        # No thread starts when the interpreter shuts down, or where the system has no more. This one does the
-        # rest; the pool is given up, as it may still hold a share that must not be done later.
-        pool.shutdown(wait=True, cancel_futures=True)
-        _forget_pool()
-        run(0, size)
-        return
-    run(0, min(share, size))
-    for other in others:
-        other.result()
+        work()
+    finally:
+        for share in others:
+            share.settle()
 
 
 def workspace(n_bytes: int) -> Array:
@@ -84,3 +128,16 @@ def workspace(n_bytes: int) -> Array:
     if room is None or room.size < n_bytes:
         room = _local.room = np.empty(n_bytes, dtype=np.uint8)
     return room[:n_bytes]
+
+
+_helpers = _Helpers()
+
+
+def _forget_helpers() -> None:
+    """Threads do not live on in a forked process."""
+    global _helpers
+    _helpers = _Helpers()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_helpers)

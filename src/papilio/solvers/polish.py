@@ -47,6 +47,8 @@ def polish(
             if sets[j].free_on_support:
                 start = chain.factors[j] * chain.factors[j].real.dtype.type(scale)
                 misfit = chain.target - chain.product() * start.real.dtype.type(scale)
+                if chain.relative(frobenius(misfit)) <= chain.rounding:
+                    return chain.factors, scale * unit
                 values = _least_squares(misfit, chain.left, start, chain.right, supports[j])
                 size = frobenius(values)
                 if size > 0:
