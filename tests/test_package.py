@@ -41,6 +41,19 @@ ROOMS = {
     "results": {"validation", "operators"},
     "transforms": {"validation", "operators"},
     "solvers": {"validation", "linalg", "kernels", "constraints", "operators", "moments", "results"},
+    "coding": {"validation", "linalg", "kernels", "operators"},
+    "dictionary": {
+        "validation",
+        "linalg",
+        "kernels",
+        "operators",
+        "moments",
+        "results",
+        "coding",
+        "solvers",
+    },
+    "datasets": {"validation", "linalg", "operators"},
+    "metrics": {"validation", "linalg", "csr", "operators"},
     "plot": {"validation", "operators", "results"},
 }
 

@@ -10,8 +10,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import constraints as constraints
+    from . import datasets as datasets
+    from . import metrics as metrics
     from . import plot as plot
     from . import transforms as transforms
+    from .coding import omp as omp
+    from .dictionary.fast import fast_dictionary as fast_dictionary
+    from .dictionary.ksvd import ksvd as ksvd
+    from .dictionary.online import online_dictionary as online_dictionary
+    from .dictionary.sparse_ksvd import sparse_ksvd as sparse_ksvd
     from .kernels.threads import get_num_threads as get_num_threads
     from .kernels.threads import set_num_threads as set_num_threads
     from .moments import Moments as Moments
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from .solvers.schedule import Schedule as Schedule
     from .storage import load as load
 
-_MODULES = ("constraints", "plot", "transforms")
+_MODULES = ("constraints", "datasets", "metrics", "plot", "transforms")
 _HOME = {
     "Factorization": "results",
     "History": "results",
@@ -36,11 +43,16 @@ _HOME = {
     "Status": "results",
     "Step": "results",
     "factorize": "solvers.factorize",
+    "fast_dictionary": "dictionary.fast",
     "get_num_threads": "kernels.threads",
     "hierarchical": "solvers.hierarchical",
+    "ksvd": "dictionary.ksvd",
     "load": "storage",
+    "omp": "coding",
+    "online_dictionary": "dictionary.online",
     "palm": "solvers.palm",
     "set_num_threads": "kernels.threads",
+    "sparse_ksvd": "dictionary.sparse_ksvd",
 }
 __all__ = ["__version__", *_MODULES, *_HOME]
 

@@ -13,6 +13,7 @@ from .linalg import wide
 from .validation import Array
 
 _TILE_BYTES = 1024  # of one row of a tile; half of it where the tile would leave a megabyte of cache
+_LINE = 64  # bytes that go to and from memory together: no two threads should write into the same
 _ROOM = 1 << 23  # for a tile, in bytes
 _THREAD_WORK = 2_000_000  # entries × vectors from which a second thread pays, about 0.2 ms
 
@@ -85,14 +86,15 @@ class Application:
         Y = np.empty((self._rows, count) if by_rows else (count, self._rows), self._dtype)
 
         def run(start: int, stop: int) -> None:
-            size = (2, self._longest, min(self._tile, stop - start))
+            tiles = -(-(stop - start) // self._tile)
+            size = (2, self._longest, -(-(stop - start) // tiles))  # tiles of equal width
             room = workspace(self._dtype.itemsize * prod(size)).view(self._dtype).reshape(size)
             apply_block(*self._packed, source, Y, by_rows, room[0], room[1], start, stop)
 
         if count and self._entries * count < _THREAD_WORK:
             run(0, count)
         elif count:
-            split_work(run, count, self._tile // 2)
+            split_work(run, count, _LINE // self._dtype.itemsize)
         return Y if by_rows else Y.T
 
 

@@ -25,6 +25,21 @@ def frobenius(array: Array) -> float:
     return float(np.ldexp(np.linalg.norm(np.ldexp(values, -exponent)), exponent))
 
 
+def column_norms(array: Array) -> Array:
+    """The Euclidean norms of the columns, in float64, safe against overflow and underflow of the squares."""
+    single = array.dtype in (np.float32, np.complex64)
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("ij,ij->j", array, array.conj() if array.dtype.kind == "c" else array).real
+    norms = np.sqrt(squares, dtype=np.float64)
+    low, high = (1e-10, 1e10) if single else (1e-100, 1e100)
+    unsafe = ~((norms > low) & (norms < high))
+    if unsafe.any():
+        values = np.abs(array[:, unsafe]).astype(np.float64)
+        largest = values.max(axis=0, initial=0.0)
+        norms[unsafe] = largest * np.linalg.norm(values / np.where(largest > 0, largest, 1), axis=0)
+    return norms
+
+
 def rescaled(array: Array, axis: int | None = None) -> Array:
     """``array``, or its lines along ``axis``, times powers of two if the largest entry is far from one.
 

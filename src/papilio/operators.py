@@ -337,7 +337,10 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         """The dense matrix."""
         if self.shape[0] < self.shape[1]:
             return self.T.toarray().T
-        return self._times(np.eye(self.shape[1], dtype=self.dtype))
+        *others, last = self._factors
+        if not others:
+            return self._times(np.eye(self.shape[1], dtype=self.dtype))
+        return self._trusted(others, self._scale) @ last.toarray()
 
     def astype(self, dtype: Any) -> "SparseProduct":
         """The same operator in float32, float64, complex64 or complex128."""

@@ -119,6 +119,35 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: in
             share.settle()
 
 
+class _OneBlasThread:
+    """While any thread is within, BLAS uses one thread: for work that is split between threads already."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._controller: Any = None
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                if self._controller is None:
+                    from threadpoolctl import ThreadpoolController
+
+                    self._controller = ThreadpoolController()
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._limit.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
+
+
 def workspace(n_bytes: int) -> Array:
     """``n_bytes`` of scratch memory of this thread, the same at each call.
 

@@ -1,0 +1,324 @@
+"""Signals to learn from: the paper's synthetic RAND and FACT, and patches of photographs.
+
+All is drawn from one ``random_state``, as in scikit-learn: None, an integer or a ``numpy.random.RandomState``. An
+integer gives the same data every time.
+"""
+
+import operator
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .linalg import column_norms
+from .operators import SparseProduct
+from .validation import Array, as_choice, as_integer, as_matrix, as_shape
+
+_IMAGES = ("china", "flower")
+_LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
+_BLOCK_ENTRIES = 1 << 20  # random numbers that are drawn at once to choose atoms
+
+
+class Synthetic(NamedTuple):
+    """Signals X = D₀Γ (d, n), the dictionary D₀ (d, a) that made them, and their codes Γ (a, n)."""
+
+    signals: Array
+    dictionary: Array | SparseProduct
+    codes: sp.csc_array
+
+
+def random_dictionary(n_features: int = 32, n_atoms: int | None = None, *, random_state: Any = None) -> Array:
+    """A dictionary of i.i.d. standard Gaussian entries: the D₀ of the paper's RAND (section 4.2).
+
+    The atoms are not normalised.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    n_atoms : int, optional
+        a; as many as features by default.
+    random_state : int or RandomState, optional
+
+    Returns
+    -------
+    (d, a) ndarray
+
+    Examples
+    --------
+    >>> from papilio.datasets import random_dictionary
+    >>> random_dictionary(8, 12, random_state=0).shape
+    (8, 12)
+    """
+    n_features = as_integer("n_features", n_features, 1)
+    n_atoms = n_features if n_atoms is None else as_integer("n_atoms", n_atoms, 1)
+    return _random(random_state).standard_normal((n_features, n_atoms))
+
+
+def factorizable_dictionary(
+    n_features: int = 32, n_factors: int = 5, *, random_state: Any = None
+) -> SparseProduct:
+    """A product of random sparse square factors with unit-norm atoms: the D₀ of the paper's FACT (section 4.2).
+
+    D₀ = S₁S₂…S_M. The number p_i of entries of each factor is drawn uniformly from 2d, …, 4d, which is 64 to 128
+    for the paper's d = 32, but is d² where that is less. The entries are i.i.d. standard Gaussian; those of the
+    last factor are then divided by the norms of the product's columns.
+
+    Each factor has full rank: its places hold those of a random permutation, and the other p_i − d are drawn
+    uniformly from the rest. The permutation's term stands alone in the determinant, a polynomial of the entries
+    that is therefore not zero, and so has zeros only on a set of measure zero.
+
+    Parameters
+    ----------
+    n_features : int
+        d, also the number of atoms.
+    n_factors : int
+        M.
+    random_state : int or RandomState, optional
+
+    Returns
+    -------
+    SparseProduct
+        d × d, with columns of norm one.
+
+    Examples
+    --------
+    >>> from papilio.datasets import factorizable_dictionary
+    >>> dictionary = factorizable_dictionary(random_state=0)
+    >>> dictionary.shape, len(dictionary.factors)
+    ((32, 32), 5)
+    """
+    n_features = as_integer("n_features", n_features, 1)
+    n_factors = as_integer("n_factors", n_factors, 1)
+    random = _random(random_state)
+    factors = [_full_rank_factor(n_features, random) for _ in range(n_factors)]
+    norms = column_norms(reduce(operator.matmul, factors).toarray())
+    factors[-1] = factors[-1] @ sp.diags_array(1.0 / norms)
+    return SparseProduct(factors)
+
+
+def synthetic_signals(
+    dictionary: Any, n_signals: int = 500, n_nonzero: int = 5, *, random_state: Any = None
+) -> tuple[Array, sp.csc_array]:
+    """Signals X = DΓ that are sparse in a dictionary.
+
+    Each uses ``n_nonzero`` different atoms, all choices being equally likely, with i.i.d. standard Gaussian
+    coefficients.
+
+    Parameters
+    ----------
+    dictionary : (d, a) matrix or SparseProduct
+        D, one atom a column.
+    n_signals : int
+        n.
+    n_nonzero : int
+        Atoms a signal, at most a.
+    random_state : int or RandomState, optional
+
+    Returns
+    -------
+    signals : (d, n) ndarray
+        X, one signal a column, in the dictionary's dtype.
+    codes : (a, n) csc_array
+        Γ, real, in the dictionary's precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from papilio.datasets import synthetic_signals
+    >>> signals, codes = synthetic_signals(np.eye(6), n_signals=4, n_nonzero=2, random_state=0)
+    >>> np.count_nonzero(signals, axis=0)
+    array([2, 2, 2, 2])
+    """
+    D = dictionary if isinstance(dictionary, SparseProduct) else as_matrix("dictionary", dictionary)
+    n_atoms = D.shape[1]
+    n_signals = as_integer("n_signals", n_signals, 1)
+    n_nonzero = as_integer("n_nonzero", n_nonzero, 1, n_atoms)
+    random = _random(random_state)
+    atoms = _different_atoms(n_signals, n_nonzero, n_atoms, random)
+    values = random.standard_normal(atoms.size).astype(D.dtype.type(0).real.dtype)
+    starts = np.arange(0, atoms.size + 1, n_nonzero)
+    codes = sp.csc_array((values, atoms.ravel(), starts), shape=(n_atoms, n_signals))
+    signals = D @ codes
+    return np.ascontiguousarray(signals.toarray() if sp.issparse(signals) else signals), codes
+
+
+def rand(n_signals: int = 500, *, n_features: int = 32, n_nonzero: int = 5, random_state: Any = None) -> Synthetic:
+    """The paper's RAND (section 4.2): signals that are sparse in a dictionary without structure.
+
+    `synthetic_signals` of a square `random_dictionary`, by default 500 signals of 32 features and 5 atoms each.
+
+    Parameters
+    ----------
+    n_signals, n_features, n_nonzero : int
+        n; d, also the number of atoms; atoms a signal.
+    random_state : int or RandomState, optional
+
+    Returns
+    -------
+    Synthetic
+        (signals, dictionary, codes).
+
+    Examples
+    --------
+    >>> from papilio.datasets import rand
+    >>> signals, dictionary, codes = rand(random_state=0)
+    >>> signals.shape, dictionary.shape, codes.shape
+    ((32, 500), (32, 32), (32, 500))
+    """
+    random = _random(random_state)
+    dictionary = random_dictionary(n_features, random_state=random)
+    signals, codes = synthetic_signals(dictionary, n_signals, n_nonzero, random_state=random)
+    return Synthetic(signals, dictionary, codes)
+
+
+def fact(n_signals: int = 500, *, n_features: int = 32, n_nonzero: int = 5, random_state: Any = None) -> Synthetic:
+    """The paper's FACT (section 4.2): signals that are sparse in a dictionary with sparse factors.
+
+    `synthetic_signals` of a `factorizable_dictionary` of five factors, by default 500 signals of 32 features and 5
+    atoms each.
+
+    Parameters
+    ----------
+    n_signals, n_features, n_nonzero : int
+        n; d, also the number of atoms; atoms a signal.
+    random_state : int or RandomState, optional
+
+    Returns
+    -------
+    Synthetic
+        (signals, dictionary, codes), the dictionary as SparseProduct.
+
+    Examples
+    --------
+    >>> from papilio.datasets import fact
+    >>> signals, dictionary, codes = fact(random_state=0)
+    >>> len(dictionary.factors), codes.nnz
+    (5, 2500)
+    """
+    random = _random(random_state)
+    dictionary = factorizable_dictionary(n_features, random_state=random)
+    signals, codes = synthetic_signals(dictionary, n_signals, n_nonzero, random_state=random)
+    return Synthetic(signals, dictionary, codes)
+
+
+def image_patches(
+    n_patches: int = 10_000,
+    patch_size: int | tuple[int, int] = 8,
+    *,
+    images: str | Sequence[str] = _IMAGES,
+    remove_mean: bool = True,
+    random_state: Any = None,
+    dtype: Any = np.float64,
+) -> Array:
+    """Grey-scale patches, at random places, of the photographs that scikit-learn ships.
+
+    One patch is a row here, as scikit-learn's estimators take it; the other functions of this module have one
+    signal a column. Nothing is downloaded. Needs Pillow, which comes with ``pip install papilio[plot]``.
+
+    Parameters
+    ----------
+    n_patches : int
+        Patches may overlap, but none is drawn twice unless there are more patches than places.
+    patch_size : int or (int, int)
+        Rows and columns of a patch; one number stands for both.
+    images : str or sequence of str
+        "china", "flower" or both; all places of all of them are equally likely.
+    remove_mean : bool
+        Subtract from each patch its mean.
+    random_state : int or RandomState, optional
+    dtype : float64 or float32
+
+    Returns
+    -------
+    (n_patches, rows · columns) ndarray
+        The pixels of a patch row by row: luminances 0.299 R + 0.587 G + 0.114 B from 0 to 1, less their mean.
+
+    Examples
+    --------
+    >>> from papilio.datasets import image_patches
+    >>> image_patches(100, 8, images="china", random_state=0).shape
+    (100, 64)
+    """
+    n_patches = as_integer("n_patches", n_patches, 1)
+    rows, columns = as_shape("patch_size", patch_size)
+    several = isinstance(images, Sequence) and not isinstance(images, str)
+    names = [as_choice("images", name, _IMAGES) for name in (images if several else [images])]
+    if not names:
+        raise ValueError("images must name at least one image, got none")
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise TypeError(f"dtype must be float32 or float64, got {np.dtype(dtype)}")
+    random = _random(random_state)
+
+    windows = []  # of each image, every patch by its upper left corner
+    for name in names:
+        image = _luminances(name).astype(dtype)
+        if rows > image.shape[0] or columns > image.shape[1]:
+            raise ValueError(
+                f"patch_size must be at most {image.shape}, the size of {name!r}, got {(rows, columns)}"
+            )
+        windows.append(np.lib.stride_tricks.sliding_window_view(image, (rows, columns)))
+    ends = np.cumsum([window.shape[0] * window.shape[1] for window in windows])
+
+    places = random.choice(ends[-1], n_patches, replace=n_patches > ends[-1])
+    sources = np.searchsorted(ends, places, side="right")
+    patches = np.empty((n_patches, rows, columns), dtype)
+    for i, window in enumerate(windows):
+        here = sources == i
+        start = ends[i] - window.shape[0] * window.shape[1]
+        patches[here] = window[np.divmod(places[here] - start, window.shape[1])]
+    patches = patches.reshape(n_patches, rows * columns)
+    if remove_mean:
+        patches -= patches.mean(axis=1, keepdims=True, dtype=np.float64)
+    return patches
+
+
+def _random(random_state: Any) -> np.random.RandomState:
+    from sklearn.utils import check_random_state  # takes a while to load
+
+    try:
+        return check_random_state(random_state)
+    except ValueError:
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 4294967295 or a numpy.random.RandomState, "
+            f"got {random_state!r}"
+        ) from None
+
+
+def _full_rank_factor(side: int, random: np.random.RandomState) -> sp.csr_array:
+    size = side * side
+    count = random.randint(min(2 * side, size), min(4 * side, size) + 1)
+    permutation = np.arange(side) * side + random.permutation(side)
+    others = np.setdiff1d(np.arange(size), permutation, assume_unique=True)
+    places = np.concatenate([permutation, random.choice(others, count - side, replace=False)])
+    while True:
+        values = random.standard_normal(count)
+        factor = sp.csr_array((values, np.divmod(places, side)), shape=(side, side))
+        # Almost surely at once: a zero, or a singular matrix, has probability zero but for rounding.
+        if values.all() and np.linalg.matrix_rank(factor.toarray()) == side:
+            return factor
+
+
+def _different_atoms(n_signals: int, n_nonzero: int, n_atoms: int, random: np.random.RandomState) -> Array:
+    """For each signal, one a row, the sorted numbers of its atoms: those of the smallest of i.i.d. numbers."""
+    chosen = np.empty((n_signals, n_nonzero), dtype=np.int64)
+    height = max(_BLOCK_ENTRIES // n_atoms, 1)
+    for start in range(0, n_signals, height):
+        block = chosen[start : start + height]
+        draws = random.random_sample((len(block), n_atoms))
+        block[:] = np.argpartition(draws, n_nonzero - 1, axis=1)[:, :n_nonzero]
+    chosen.sort(axis=1)
+    return chosen
+
+
+def _luminances(name: str) -> Array:
+    """An image that scikit-learn ships, as grey-scale matrix with values from 0 to 1."""
+    from sklearn.datasets import load_sample_image
+
+    try:
+        pixels = load_sample_image(f"{name}.jpg")
+    except ImportError as error:
+        raise ImportError('papilio.datasets.image_patches needs Pillow: pip install "papilio[plot]"') from error
+    return np.minimum(pixels @ np.array(_LUMINANCE) / 255.0, 1.0)

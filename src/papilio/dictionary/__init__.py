@@ -1,0 +1,1 @@
+"""Learning dictionaries: functions on arrays whose columns are signals."""

@@ -1,0 +1,167 @@
+"""What all learners share: checked signals, first atoms, residuals, the replacement of bad atoms, the result."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..coding import as_signals
+from ..kernels.atoms import add_moments, subtract_codes
+from ..kernels.threads import get_num_threads, split_work
+from ..linalg import column_norms, frobenius, wide
+from ..results import History
+from ..validation import Array, as_integer, as_matrix
+
+RARE = 0.25  # atoms used less often than this share of the mean are replaced
+COHERENT = 0.9  # and of two atoms that match beyond this, one
+_FIRST_SHARE = 0.1  # of the signals, in the first iterations
+_PATIENCE = 10  # iterations without progress after which a learner stops
+
+
+class Learned(NamedTuple):
+    """A dictionary D (d, a), the codes Γ (a, n) of the signals in it, and the history of relative errors."""
+
+    dictionary: Any
+    codes: sp.csc_array
+    history: History
+
+
+def as_rows(signals: Any) -> Array:
+    """Signals (d, n) as a C-contiguous array with one signal a row, without a copy where that is possible."""
+    rows = np.ascontiguousarray(as_signals(signals).T)
+    if not len(rows):
+        raise ValueError(f"signals must hold at least one signal, got shape {rows.T.shape}")
+    return rows
+
+
+def as_sparsity(n_nonzero: Any, n_features: int, n_atoms: int) -> int:
+    """The number of atoms a signal: a tenth of the features, at least one, by default."""
+    if n_nonzero is None:
+        return min(max(n_features // 10, 1), n_atoms)
+    return as_integer("n_nonzero", n_nonzero, 1, min(n_features, n_atoms))
+
+
+def first_atoms(rows: Array, n_atoms: int, init: Any, random: np.random.RandomState) -> Array:
+    """Unit-norm atoms to start from, one a row: of ``init`` (d, a), or else different signals drawn at random.
+
+    Where there are too few different signals, random directions fill up.
+    """
+    if init is not None:
+        atoms = as_matrix("init", init, (rows.shape[1], n_atoms)).T.astype(rows.dtype)
+    else:
+        order = random.permutation(len(rows))[: 4 * n_atoms]
+        drawn = np.unique(rows[order], axis=0, return_index=True)[1]
+        drawn = order[np.sort(drawn)]
+        drawn = drawn[rows[drawn].any(axis=1)][:n_atoms]
+        filling = random.standard_normal((n_atoms - drawn.size, rows.shape[1]))
+        atoms = np.concatenate([rows[drawn], filling.astype(rows.dtype)])
+    norms = column_norms(atoms.T)
+    if not norms.all():
+        raise ValueError("init must have no zero column, got at least one")
+    return np.ascontiguousarray(atoms / norms[:, None].astype(rows.real.dtype))
+
+
+def growing_shares(
+    rows: Array, n_atoms: int, n_nonzero: int, max_iter: int, random: np.random.RandomState
+) -> Iterator[Array]:
+    """For each iteration the signals that it works on: a random tenth at first, all in the last quarter.
+
+    Few signals make the dictionary move more, which leads out of poor minima as noise does, and cost less. They
+    are never so few that an atom has less than ten uses on average.
+    """
+    least = max(_FIRST_SHARE, 10 * n_atoms / (len(rows) * n_nonzero))
+    for iteration in range(max_iter + 1):
+        share = least + 1.2 * iteration / max(max_iter, 1)
+        if share >= 1 or iteration == max_iter:
+            yield rows
+        else:
+            yield rows[np.sort(random.permutation(len(rows))[: max(int(share * len(rows)), 1)])]
+
+
+def residuals_of(rows: Array, atoms: Array, codes: sp.csc_array) -> Array:
+    """x − Dγ, one signal a row."""
+    residuals = rows.copy()
+    split_work(
+        lambda start, stop: subtract_codes(residuals, atoms, codes.indptr, codes.indices, codes.data, start, stop),
+        len(rows),
+        256,
+    )
+    return residuals
+
+
+def moments_of_rows(rows: Array, codes: sp.csc_array) -> tuple[Array, Array]:
+    """ΓΓᴴ, and XΓᴴ with one atom a row, in double precision.
+
+    Each thread sums up its share of the signals, and the shares are added in order: the same number of threads
+    gives the same bits.
+    """
+    kind, count = wide(rows.dtype), len(rows)
+    threads = get_num_threads()
+    share = max(-(-count // threads), 256)
+    starts = range(0, count, share)
+    grams = np.zeros((len(starts), codes.shape[0], codes.shape[0]), kind)
+    crosses = np.zeros((len(starts), codes.shape[0], rows.shape[1]), kind)
+
+    def run(first: int, last: int) -> None:
+        for i in range(first, last):
+            add_moments(
+                rows,
+                codes.indptr,
+                codes.indices,
+                codes.data,
+                grams[i],
+                crosses[i],
+                starts[i],
+                min(starts[i] + share, count),
+            )
+
+    split_work(run, len(starts), 1)
+    return grams.sum(axis=0), crosses.sum(axis=0)
+
+
+def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, residuals: Array) -> Array:
+    """Put badly represented signals in the place of atoms that are rarely used, or nearly equal to another one.
+
+    Returns which were replaced.
+    """
+    matches = np.triu(np.abs(atoms.conj() @ atoms.T) > COHERENT, 1)
+    doubled = np.zeros(len(atoms), dtype=bool)
+    for i, j in zip(*np.nonzero(matches), strict=True):
+        if not doubled[i] and not doubled[j]:
+            doubled[j if uses[j] <= uses[i] else i] = True
+    bad = np.flatnonzero(doubled | (uses < max(RARE * uses.mean(), 1)))
+    energies = np.einsum("ij,ij->i", residuals.real, residuals.real)
+    if residuals.dtype.kind == "c":
+        energies += np.einsum("ij,ij->i", residuals.imag, residuals.imag)
+    bad = bad[: np.count_nonzero(energies)]
+    if bad.size:
+        worst = np.argpartition(-energies, min(bad.size, len(rows) - 1))[: bad.size]
+        worst = worst[np.argsort(-energies[worst], kind="stable")]
+        atoms[bad] = rows[worst] / column_norms(rows[worst].T)[:, None].astype(rows.real.dtype)
+    return bad
+
+
+class Progress:
+    """The best dictionary so far, and whether it still gets better."""
+
+    def __init__(self, tol: float) -> None:
+        self._tol = tol
+        self._stale = 0
+        self.error = np.inf
+        self.best: Any = None
+
+    def record(self, error: float, candidate: Any) -> None:
+        self._stale = 0 if error < self.error * (1 - self._tol) else self._stale + 1
+        if error < self.error:
+            self.error, self.best = error, candidate
+
+    @property
+    def has_ended(self) -> bool:
+        """With ``tol=0`` never: exact fits aside."""
+        return self.error == 0.0 or (self._tol > 0 and self._stale >= _PATIENCE)
+
+
+def relative(residuals: Array, size: float) -> float:
+    """‖R‖/‖X‖, and 0 for zero data."""
+    return frobenius(residuals) / size if size > 0 else 0.0

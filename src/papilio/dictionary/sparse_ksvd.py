@@ -1,0 +1,137 @@
+"""Sparse K-SVD: dictionaries whose atoms are sparse in a fast base."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+
+from ..coding import Coder
+from ..kernels.atoms import direction_of, exchange_atom
+from ..linalg import column_norms, frobenius
+from ..operators import SparseProduct
+from ..solvers.palm import Callback, Run
+from ..validation import Array, as_integer, as_matrix, as_real
+from .common import (
+    Learned,
+    Progress,
+    as_rows,
+    as_sparsity,
+    first_atoms,
+    growing_shares,
+    relative,
+    replace_bad_atoms,
+    residuals_of,
+)
+from .ksvd import uses_of
+
+
+def sparse_ksvd(
+    signals: Any,
+    base: Any,
+    n_atoms: int,
+    n_nonzero: int | None = None,
+    *,
+    atom_nonzero: int = 4,
+    max_iter: int = 100,
+    tol: float = 1e-4,
+    random_state: Any = None,
+    callback: Callback | None = None,
+) -> Learned:
+    """Learn a dictionary D = B·S with sparse columns of S over a base dictionary B (Rubinstein 2010).
+
+    As `ksvd`, but the new atom is B s with s the sparse code of E gᴴ in B, found by `omp` and divided by ‖B s‖.
+
+    Parameters
+    ----------
+    signals : (d, n) matrix
+        X, one signal a column.
+    base : SparseProduct or (d, b) matrix
+        B: synthesis, one base atom a column, such as ``papilio.transforms.dct(d).T``.
+    n_atoms : int
+    n_nonzero : int, optional
+        Atoms a signal; a tenth of d by default, at least one.
+    atom_nonzero : int
+        Base atoms an atom: entries in each column of S.
+    max_iter, tol, random_state, callback
+        As for `ksvd`.
+
+    Returns
+    -------
+    dictionary : SparseProduct
+        The base's factors and one sparse factor more.
+    codes : (n_atoms, n) csc_array
+    history : History
+    """
+    rows = as_rows(signals)
+    if not isinstance(base, SparseProduct):
+        base = SparseProduct([as_matrix("base", base)])
+    if base.shape[0] != rows.shape[1]:
+        raise ValueError(f"base must have {rows.shape[1]} rows, as the signals have, got {base.shape[0]}")
+    dtype = np.result_type(rows.dtype, base.dtype)
+    base, rows = base.astype(dtype), rows.astype(dtype, copy=False)
+    n_atoms = as_integer("n_atoms", n_atoms, 1)
+    n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
+    atom_nonzero = as_integer("atom_nonzero", atom_nonzero, 1, min(base.shape))
+    max_iter = as_integer("max_iter", max_iter, 0)
+    in_base = _Base(base, atom_nonzero)
+    random = check_random_state(random_state)
+    atoms, sparse = in_base.start(rows, n_atoms, random)
+    run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
+    for some in growing_shares(rows, n_atoms, n_nonzero, max_iter, random):
+        codes = Coder(atoms.T).code(some.T, n_nonzero)
+        residuals = residuals_of(some, atoms, codes)
+        error = relative(residuals, frobenius(some))
+        run.report("sparse ksvd", error, 1.0, [atoms.T])
+        if some is rows:
+            progress.record(error, (in_base.product(sparse), codes.copy()))
+        if run.stopped or progress.has_ended or len(run.history) > max_iter:
+            break
+        starts, entries, owners = uses_of(codes)
+        direction = np.empty(rows.shape[1], dtype)
+        for j in range(n_atoms):
+            own = slice(starts[j], starts[j + 1])
+            where = residuals, codes.data, entries[own], owners[own]
+            if direction_of(atoms[j], *where, direction) > 0:
+                new, column = in_base.nearest(direction[None])
+                if column.any():
+                    exchange_atom(atoms[j], new[0], *where)
+                    sparse[j] = column[0]
+        replaced = replace_bad_atoms(atoms, np.diff(starts), some, residuals)
+        if replaced.size:
+            atoms[replaced], sparse[replaced] = in_base.nearest(atoms[replaced])
+    if progress.best is None:  # stopped before all signals were coded
+        return Learned(in_base.product(sparse), Coder(atoms.T).code(rows.T, n_nonzero), run.history)
+    dictionary, codes = progress.best
+    return Learned(dictionary, codes, run.history)
+
+
+class _Base:
+    """A base dictionary that directions are coded in."""
+
+    def __init__(self, base: SparseProduct, n_nonzero: int) -> None:
+        self._base = base
+        self._dense = base.toarray()
+        self._coder = Coder(self._dense)
+        self._n_nonzero = n_nonzero
+
+    def start(self, rows: Array, n_atoms: int, random: np.random.RandomState) -> tuple[Array, Array]:
+        """The atoms of the base itself; where it has too few, then signals, and where too many, the most used."""
+        uses = np.bincount(self._coder.code(rows.T, self._n_nonzero).indices, minlength=self._base.shape[1])
+        chosen = np.argsort(-uses, kind="stable")[:n_atoms]
+        chosen = chosen[column_norms(self._dense[:, chosen]) > 0]
+        others = first_atoms(rows, n_atoms - chosen.size, None, random)
+        return self.nearest(np.concatenate([self._dense.T[chosen], others]))
+
+    def nearest(self, directions: Array) -> tuple[Array, Array]:
+        """For each row the nearest sparse combination of base atoms, with unit norm, and its coefficients."""
+        codes = self._coder.code(directions.T, self._n_nonzero)
+        coefficients = codes.toarray().T
+        atoms = coefficients @ self._dense.T
+        norms = column_norms(atoms.T)[:, None]
+        shrink = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(atoms.real.dtype)
+        return np.ascontiguousarray(atoms * shrink), coefficients * shrink
+
+    def product(self, coefficients: Array) -> SparseProduct:
+        """B·S."""
+        return self._base @ SparseProduct([sp.csr_array(coefficients.T)])

@@ -1,0 +1,320 @@
+"""The measures of dictionaries against their definitions, in plain loops."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+
+from papilio import SparseProduct, metrics
+from papilio.metrics import mutual_coherence, recovery_rate, rmse
+from papilio.transforms import dft, hadamard
+
+DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+NAMES = ["signals", "dictionary", "codes"]
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def gaussian(shape, dtype=np.float64, seed=0):
+    real, imaginary = np.random.default_rng(seed).standard_normal((2, *shape))
+    return (real + 1j * imaginary if np.dtype(dtype).kind == "c" else real).astype(dtype)
+
+
+def data(dtype=np.float64, seed=0):
+    """Signals (5, 30), a dictionary (5, 7) and codes (7, 30) with many zeros."""
+    mask = np.random.default_rng(seed + 3).random((7, 30)) < 0.4
+    return (
+        gaussian((5, 30), dtype, seed),
+        gaussian((5, 7), dtype, seed + 1),
+        gaussian((7, 30), dtype, seed + 2) * mask,
+    )
+
+
+def plain_similarity(left, right):
+    sizes = np.sqrt(sum(abs(x) ** 2 for x in left)) * np.sqrt(sum(abs(x) ** 2 for x in right))
+    return abs(sum(np.conj(x) * y for x, y in zip(left, right, strict=True))) / sizes if sizes else 0.0
+
+
+def plain_similarities(left, right):
+    return np.array([[plain_similarity(x, y) for y in right.T] for x in left.T])
+
+
+def most_pairs(allowed):
+    """The largest number of pairs, by trying every way to give each row a column of its own, or none."""
+    n_rows, n_columns = allowed.shape
+    spare = list(range(n_columns)) + [-1] * n_rows
+    ways = set(itertools.permutations(spare, n_rows))
+    return max(sum(j >= 0 and allowed[i, j] for i, j in enumerate(way)) for way in ways)
+
+
+# -- rmse ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rmse_is_the_root_of_the_mean_squared_error(dtype):
+    X, D, G = data(dtype)
+    X, D, G = (array.astype(np.result_type(array, np.float64)) for array in (X, D, G))
+    squares = [abs(X[i, j] - sum(D[i, k] * G[k, j] for k in range(7))) ** 2 for i in range(5) for j in range(30)]
+    result = rmse(*data(dtype))
+    assert type(result) is float
+    assert result == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-13)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("form", [sp.csc_array, sp.csr_array, sp.coo_array, sp.csr_matrix])
+def test_sparse_codes_and_products_give_the_same_rmse(dtype, form):
+    X, D, G = data(dtype)
+    product = SparseProduct([D, np.eye(7, dtype=dtype)], scale=1.0)
+    expected = rmse(X, D, G)
+    for dictionary, codes in [(D, form(G)), (product, G), (product, form(G)), (sp.csr_array(D), form(G))]:
+        assert rmse(X, dictionary, codes) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("real", ["signals", "dictionary", "codes"])
+def test_real_and_complex_mix(real):
+    X, D, G = (array.real if name == real else array for array, name in zip(data(complex), NAMES, strict=True))
+    direct = np.linalg.norm(X - D @ G) / np.sqrt(X.size)
+    assert rmse(X, D, G) == pytest.approx(direct)
+    assert rmse(X, SparseProduct([D]), sp.csc_array(G)) == pytest.approx(direct)
+
+
+def test_rmse_in_blocks_is_the_same(monkeypatch):
+    X, D, G = data()
+    whole = rmse(X, D, G)
+    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", 28)
+    for codes in (G, sp.csr_array(G)):
+        assert rmse(X, D, codes) == pytest.approx(whole, rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1e170, 1e300])
+def test_rmse_of_extreme_signals_neither_overflows_nor_vanishes(size):
+    X, D, G = data()
+    assert rmse(X * size, D, G * size) == pytest.approx(rmse(X, D, G) * size, rel=1e-12)
+
+
+def test_rmse_beyond_the_number_range_is_infinite():
+    huge = np.full((2, 2), 1e200)
+    assert rmse(np.zeros((2, 2)), huge, huge) == np.inf
+    assert rmse(np.zeros((2, 2)), huge, huge * [[1.0], [-1.0]]) == np.inf
+
+
+def test_rmse_sums_up_single_precision_in_double():
+    n = 100_000
+    X, codes = np.full((1, n), 0.1, np.float32), np.zeros((1, n), np.float32)
+    assert rmse(X, np.ones((1, 1), np.float32), codes) == pytest.approx(float(np.float32(0.1)), rel=1e-12)
+
+
+def test_rmse_takes_lists_and_integers():
+    assert rmse([[3, 0], [4, 1]], [[0], [1]], [[0, 1]]) == 2.5
+    assert rmse([[200]], [[100]], sp.csr_array(np.array([[100]], dtype=np.int8))) == 9800.0
+    assert rmse([[1]], [[1]], [[True]]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ((np.ones((5, 3)), np.ones((4, 2)), np.ones((2, 3))), ValueError, "dictionary"),
+        ((np.ones((4, 3)), SparseProduct([np.ones((5, 2))]), np.ones((2, 3))), ValueError, "dictionary"),
+        ((np.ones((4, 3)), np.ones((4, 2)), np.ones((3, 3))), ValueError, "codes"),
+        ((np.ones((4, 3)), np.ones((4, 2)), np.ones((2, 4))), ValueError, "codes"),
+        ((np.ones((4, 3)), np.ones((4, 2)), sp.csc_array(np.ones((2, 4)))), ValueError, "codes"),
+        ((np.ones(4), np.ones((4, 2)), np.ones((2, 1))), ValueError, "signals"),
+        ((np.ones((4, 0)), np.ones((4, 2)), np.ones((2, 0))), ValueError, "signals"),
+        (([[np.nan]], [[1]], [[1]]), ValueError, "signals"),
+        (([[1]], [[np.inf]], [[1]]), ValueError, "dictionary"),
+        (([[1]], [[1]], [[np.nan]]), ValueError, "codes"),
+        (([[1]], [[1]], sp.csr_array([[np.nan]])), ValueError, "codes"),
+        (([["a"]], [[1]], [[1]]), TypeError, "signals"),
+    ],
+)
+def test_bad_arguments_of_rmse_are_named(arguments, error, named):
+    with pytest.raises(error, match=f"^{named} must"):
+        rmse(*arguments)
+
+
+# -- recovery_rate -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, learned=st.integers(1, 4), wanted=st.integers(1, 4), threshold=st.floats(0, 1))
+def test_recovery_counts_the_most_pairs_there_can_be(seed, learned, wanted, threshold):
+    # Few features and a reference made of similar atoms: many matches, and conflicts between them.
+    D = gaussian((2, learned), seed=seed)
+    R = gaussian((2, wanted), seed=seed + 1)
+    similarities = plain_similarities(R, D)
+    if np.abs(similarities - threshold).min() > 1e-12:
+        assert recovery_rate(D, R, threshold) == most_pairs(similarities > threshold) / wanted
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=SEEDS, dtype=st.sampled_from([np.float64, np.complex128]))
+def test_recovery_agrees_with_an_optimal_assignment(seed, dtype):
+    D, R = gaussian((3, 12), dtype, seed), gaussian((3, 9), dtype, seed + 1)
+    allowed = plain_similarities(R, D) > 0.9
+    assert recovery_rate(D, R, 0.9) == allowed[linear_sum_assignment(allowed, maximize=True)].sum() / 9
+
+
+def test_a_greedy_choice_would_find_fewer():
+    # The best match of both atoms of the reference is the first learned atom, yet both can be served.
+    D, R = np.array([[1.0, np.cos(0.12)], [0.0, np.sin(0.12)]]), np.eye(2)[:, [0, 0]]
+    assert recovery_rate(D, R, 0.99) == 1.0
+    assert recovery_rate(D[:, :1], R, 0.99) == 0.5
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_order_sign_phase_and_norm_do_not_matter(dtype):
+    R = gaussian((8, 12), dtype)
+    rng = np.random.default_rng(1)
+    signs = np.exp(2j * np.pi * rng.random(12)) if np.dtype(dtype).kind == "c" else rng.choice([-1, 1], 12)
+    D = (R * signs * rng.uniform(0.1, 10, 12))[:, rng.permutation(12)].astype(dtype)
+    assert recovery_rate(D, R) == 1.0
+    D[:, :3] = gaussian((8, 3), dtype, 2)
+    assert recovery_rate(D, R) == 0.75
+
+
+def test_the_phase_of_complex_atoms_is_free_but_not_their_shape():
+    R = np.array([[1.0], [1j]])
+    assert recovery_rate(1j * R, R) == 1.0
+    assert recovery_rate(R.conj(), R) == 0.0
+
+
+@pytest.mark.parametrize("angle", [0.13, 0.16])
+def test_the_threshold_is_aharons(angle):
+    D, R = np.array([[np.cos(angle)], [np.sin(angle)]]), np.array([[1.0], [0.0]])
+    assert recovery_rate(D, R) == float(1 - abs(np.cos(angle)) < 0.01)
+
+
+def test_similarities_must_be_above_the_threshold():
+    R = np.eye(3)
+    assert recovery_rate(R, R, 1.0) == 0.0
+    assert recovery_rate(gaussian((8, 30)), gaussian((8, 30)), 1.0) == 0.0  # rounding lifts nothing above one
+    assert recovery_rate(R, R, 0.0) == 1.0
+    assert recovery_rate(R[:, :1], R[:, 1:], 0.0) == 0.0
+
+
+def test_zero_atoms_match_nothing():
+    zero = np.zeros((2, 1))
+    assert recovery_rate(zero, np.eye(2), 0.0) == 0.0
+    assert recovery_rate(np.eye(2), zero, 0.0) == 0.0
+    assert recovery_rate(zero, zero, 0.0) == 0.0
+    assert recovery_rate(np.eye(2), np.hstack([zero, np.eye(2)])) == pytest.approx(2 / 3)
+
+
+def test_recovery_counts_the_atoms_of_the_reference():
+    assert recovery_rate(np.eye(4), np.eye(4)[:, :3]) == 1.0
+    assert recovery_rate(np.eye(4)[:, :3], np.eye(4)) == 0.75
+
+
+def test_products_are_dictionaries_and_references():
+    H = hadamard(8)
+    assert recovery_rate(H, H.toarray()[:, ::-1]) == recovery_rate(-H.toarray(), H) == 1.0
+    assert recovery_rate(dft(8), dft(8)) == 1.0
+    assert type(recovery_rate(H, H)) is float
+
+
+def test_recovery_in_blocks_is_the_same(monkeypatch):
+    D, R = gaussian((3, 40)), gaussian((3, 30), seed=1)
+    whole = recovery_rate(D, R, 0.95)
+    assert 0 < whole < 1
+    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", 280)
+    assert recovery_rate(D, R, 0.95) == whole
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ((np.eye(3), np.eye(4)), ValueError, "dictionary"),
+        ((np.ones(3), np.eye(3)), ValueError, "dictionary"),
+        (([[np.nan]], [[1]]), ValueError, "dictionary"),
+        ((np.ones((3, 0)), np.eye(3)), ValueError, "dictionary"),
+        (([[1]], [[np.inf]]), ValueError, "reference"),
+        ((np.eye(3), np.ones((3, 0))), ValueError, "reference"),
+        (([[1]], [["a"]]), TypeError, "reference"),
+        ((np.eye(3), np.eye(3), 1.5), ValueError, "threshold"),
+        ((np.eye(3), np.eye(3), -0.1), ValueError, "threshold"),
+        ((np.eye(3), np.eye(3), np.nan), ValueError, "threshold"),
+        ((np.eye(3), np.eye(3), "0.9"), TypeError, "threshold"),
+    ],
+)
+def test_bad_arguments_of_recovery_rate_are_named(arguments, error, named):
+    with pytest.raises(error, match=f"^{named} must"):
+        recovery_rate(*arguments)
+
+
+# -- mutual_coherence ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS, features=st.integers(1, 4), atoms=st.integers(1, 6), dtype=st.sampled_from(DTYPES))
+def test_coherence_is_the_largest_similarity_of_two_atoms(seed, features, atoms, dtype):
+    D = gaussian((features, atoms), dtype, seed)
+    double = D.astype(np.result_type(dtype, np.float64))
+    pairs = itertools.combinations(double.T, 2)
+    expected = max((plain_similarity(x, y) for x, y in pairs), default=0.0)
+    assert mutual_coherence(D) == pytest.approx(expected, rel=1e-12, abs=1e-14)
+    assert mutual_coherence(SparseProduct([D])) == pytest.approx(expected, rel=1e-12, abs=1e-14)
+    assert mutual_coherence(D) <= 1.0
+
+
+def test_known_coherences():
+    assert mutual_coherence(np.eye(5)) == 0.0
+    assert mutual_coherence([[3.0], [4.0]]) == 0.0
+    assert mutual_coherence(hadamard(16)) == pytest.approx(0.0, abs=1e-15)
+    assert mutual_coherence(np.hstack([np.eye(16), hadamard(16).toarray()])) == pytest.approx(0.25)
+    assert mutual_coherence(np.hstack([np.eye(16), dft(16).toarray()])) == pytest.approx(0.25)
+    assert mutual_coherence([[1.0, -2.0], [3.0, -6.0]]) == pytest.approx(1.0)
+    assert mutual_coherence([[1.0, 1j], [1j, -1.0]]) == pytest.approx(1.0)
+    assert type(mutual_coherence(np.eye(5))) is float
+
+
+def test_zero_atoms_are_coherent_with_nothing():
+    assert mutual_coherence(np.zeros((3, 4))) == 0.0
+    assert mutual_coherence([[1.0, 0.0, 3.0], [0.0, 0.0, 4.0]]) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_norms_do_not_matter_however_extreme(dtype):
+    D = np.round(16 * gaussian((4, 7), dtype))  # integers: even multiples of the least number are exact
+    scaled = D * [5e-324, 1e-307, 1e-170, 1.0, 1e150, 1e300, 1e306]
+    assert mutual_coherence(scaled) == pytest.approx(mutual_coherence(D), rel=1e-12)
+    assert recovery_rate(scaled, D) == 1.0
+
+
+def test_coherence_in_blocks_is_the_same(monkeypatch):
+    D = gaussian((6, 20), complex)
+    whole = mutual_coherence(D)
+    for entries in (1, 20, 70):
+        monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", entries)
+        assert mutual_coherence(D) == pytest.approx(whole, rel=1e-13)
+
+
+@pytest.mark.parametrize("bad", [np.ones(3), np.ones((3, 0)), [[np.nan, 1.0]], [[np.inf]], [[1.0], [1.0, 2.0]]])
+def test_a_bad_dictionary_of_mutual_coherence_is_named(bad):
+    with pytest.raises(ValueError, match=r"^dictionary must"):
+        mutual_coherence(bad)
+
+
+# -- all of them ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nothing_that_is_handed_in_changes(dtype):
+    given_arrays = data(dtype)
+    for array in given_arrays:
+        array.flags.writeable = False
+    X, D, G = given_arrays
+    copies = [array.copy() for array in given_arrays]
+    codes = sp.csc_array(G)
+    before = codes.copy()
+    rmse(X, D, G)
+    rmse(X, D, codes)
+    recovery_rate(D, D)
+    mutual_coherence(D)
+    for array, copy in zip(given_arrays, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    assert codes.dtype == before.dtype
+    np.testing.assert_array_equal(codes.indices, before.indices)
+    np.testing.assert_array_equal(codes.data, before.data)
