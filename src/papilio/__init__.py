@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .dictionary.ksvd import ksvd as ksvd
     from .dictionary.online import online_dictionary as online_dictionary
     from .dictionary.sparse_ksvd import sparse_ksvd as sparse_ksvd
+    from .estimators import KSVD as KSVD
+    from .estimators import FastDictionaryLearning as FastDictionaryLearning
+    from .estimators import OnlineDictionaryLearning as OnlineDictionaryLearning
+    from .estimators import SparseKSVD as SparseKSVD
     from .kernels.threads import get_num_threads as get_num_threads
     from .kernels.threads import set_num_threads as set_num_threads
     from .moments import Moments as Moments
@@ -36,9 +40,13 @@ if TYPE_CHECKING:
 _MODULES = ("constraints", "datasets", "metrics", "plot", "transforms")
 _HOME = {
     "Factorization": "results",
+    "FastDictionaryLearning": "estimators",
     "History": "results",
+    "KSVD": "estimators",
     "Moments": "moments",
+    "OnlineDictionaryLearning": "estimators",
     "Schedule": "solvers.schedule",
+    "SparseKSVD": "estimators",
     "SparseProduct": "operators",
     "Status": "results",
     "Step": "results",

@@ -133,7 +133,8 @@ class Coder:
 
         count, eps, kind = len(block), float(np.finfo(self._dtype).eps), wide(self._dtype)
         remaining = (sizes > 0).astype(np.float64)
-        tolerances = tol * inverse * inverse
+        with np.errstate(over="ignore", invalid="ignore"):  # far above any residual; none, for a zero signal
+            tolerances = tol * inverse * inverse
         counts, done = np.zeros(count, np.int64), sizes == 0
         chosen = np.zeros((count, limit), np.int64)
         triangles = np.empty((count, limit, limit), kind)

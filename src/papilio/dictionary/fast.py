@@ -14,7 +14,7 @@ from ..results import Step
 from ..solvers.hierarchical import hierarchical
 from ..solvers.palm import Callback, Run, palm
 from ..solvers.schedule import Schedule
-from ..validation import Array, as_matrix
+from ..validation import Array, as_choice, as_matrix
 from .common import (
     Learned,
     Progress,
@@ -26,6 +26,7 @@ from .common import (
     residuals_of,
 )
 from .ksvd import ksvd
+from .online import forgetting, online_dictionary
 
 _ROUNDS = 100  # of refinement, at most
 _STEPS = 30  # of PALM in each
@@ -38,7 +39,7 @@ def fast_dictionary(
     schedule: Schedule,
     n_nonzero: int | None = None,
     *,
-    init: Any = None,
+    init: Any = "ksvd",
     refine: bool = True,
     max_iter: int = 500,
     tol: float = 1e-6,
@@ -62,8 +63,8 @@ def fast_dictionary(
         The sets of the factors; its shape is that of the dictionary, (d, a).
     n_nonzero : int, optional
         Atoms a signal; a tenth of d by default, at least one.
-    init : (d, a) matrix, optional
-        D₀; by default `ksvd` learns it.
+    init : {"ksvd", "online"} or (d, a) matrix
+        D₀, or who learns it: `ksvd` or `online_dictionary`.
     refine : bool
         False is the paper to the letter.
     max_iter, tol
@@ -93,8 +94,9 @@ def fast_dictionary(
     random = check_random_state(random_state)
     sample = _sample(rows, schedule.shape[1], random)
     run = Run(callback)
-    if init is None:
-        learned = ksvd(sample.T, schedule.shape[1], n_nonzero, random_state=random, callback=relayed(run))
+    if isinstance(init, str):
+        learn = {"ksvd": ksvd, "online": online_dictionary}[as_choice("init", init, ("ksvd", "online"))]
+        learned = learn(sample.T, schedule.shape[1], n_nonzero, random_state=random, callback=relayed(run))
         start = learned.dictionary
     else:
         start = as_matrix("init", init, schedule.shape)
@@ -162,28 +164,74 @@ def _refined(
     data: _Data, schedule: Schedule, product: SparseProduct, run: Run, random: np.random.RandomState
 ) -> SparseProduct:
     """Rounds of new codes and of PALM for all factors with these, on growing shares of the signals: the best."""
-    sets = schedule.together(len(schedule.factors) - 1)
-    order = "right_to_left" if schedule.side == "left" else "left_to_right"
     progress = Progress(_REFINE_TOL)
-    n_atoms = schedule.shape[1]
     progress.record(data.code(product)[1], product)
-    for some in growing_shares(data.rows, n_atoms, data.n_nonzero, _ROUNDS - 1, random):
+    for some in growing_shares(data.rows, schedule.shape[1], data.n_nonzero, _ROUNDS - 1, random):
         part = _Data(some, data.n_nonzero)
-        fit = palm(
-            part.moments(product),
-            sets,
-            init=product.factors,
-            scale=product.scale,
-            order=order,
-            max_iter=_STEPS,
-            tol=0.0,
-            inertia=True,
-        )
-        product = fit.operator
+        product = _descended(part.moments(product), schedule, product)
         error = part.code(product)[1]
         run.report("refine", error, product.scale, [factor.toarray() for factor in product.factors])
         if some is data.rows:
             progress.record(error, product)
         if run.stopped or progress.has_ended:
             break
-    return progress.best
+    best: SparseProduct = progress.best
+    return best
+
+
+def _descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> SparseProduct:
+    """Some steps of PALM for all factors, from where they are."""
+    return palm(
+        moments,
+        schedule.together(len(schedule.factors) - 1),
+        init=product.factors,
+        scale=product.scale,
+        order="right_to_left" if schedule.side == "left" else "left_to_right",
+        max_iter=_STEPS,
+        tol=0.0,
+        inertia=True,
+    ).operator
+
+
+class FastState:
+    """A product of sparse factors that learns from one mini-batch after the other, on moments.
+
+    Of t batches so far, the latest tenth counts, as for `OnlineState`.
+
+    Parameters
+    ----------
+    operator : SparseProduct
+        Where to start.
+    schedule : Schedule
+        Its last sets are those of the factors.
+    n_nonzero : int
+        Atoms a signal.
+    """
+
+    def __init__(self, operator: SparseProduct, schedule: Schedule, n_nonzero: int) -> None:
+        self.operator = operator
+        self.batches = 0
+        self._schedule = schedule
+        self._n_nonzero = n_nonzero
+        self._gram: Any = 0.0
+        self._cross: Any = 0.0
+        self._energy = 0.0
+
+    def add(self, rows: Array) -> float:
+        """Add a batch, one signal a row, to the moments; returns its relative error."""
+        codes, error = _Data(rows, self._n_nonzero).code(self.operator)
+        gram, cross = moments_of_rows(rows, codes)
+        self.batches += 1
+        beta = forgetting(self.batches)
+        self._gram = beta * self._gram + gram
+        self._cross = beta * self._cross + cross
+        self._energy = beta * self._energy + frobenius(rows) ** 2
+        return error
+
+    def learn(self, rows: Array) -> float:
+        """Learn from a batch; returns its relative error before."""
+        error = self.add(rows)
+        if self._gram.any():
+            moments = Moments(self._cross.T, self._gram, self._energy)
+            self.operator = _descended(moments, self._schedule, self.operator).astype(self.operator.dtype)
+        return error

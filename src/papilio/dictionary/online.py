@@ -26,6 +26,11 @@ from .common import (
 _RECENT = 0.1  # the share of all batches so far that count: codes of earlier, poorer dictionaries only hold back
 
 
+def forgetting(batches: int, recent: float = _RECENT, memory: float = np.inf) -> float:
+    """What the past counts for at the t-th batch: exp(−1/w), with w the smaller of ``recent``·t and ``memory``."""
+    return float(np.exp(-1 / min(recent * batches, memory)))
+
+
 class OnlineState:
     """A dictionary that learns from one mini-batch after the other.
 
@@ -61,7 +66,7 @@ class OnlineState:
         codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero)
         residuals = residuals_of(batch, self.atoms, codes)
         self.batches += 1
-        beta = float(np.exp(-1 / min(self._recent * self.batches, self._memory)))
+        beta = forgetting(self.batches, self._recent, self._memory)
         gram, cross = moments_of_rows(batch, codes)
         self.gram = beta * self.gram + gram
         self.cross = beta * self.cross + cross

@@ -8,6 +8,7 @@ from ..constraints import Constraint, Sparse, SparseColumns, SparseRows, SparseR
 from ..validation import as_choice, as_integer, as_power_of_two, as_real, as_shape
 
 SIDES = ("left", "right")
+_INNER_SHARE = 2 / 3  # of the entries, to the innermost factor
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,49 @@ class Schedule:
             [Sparse((d, d), entries)] * splits,
             [Sparse((d, d), int(start / 2**k + 1e-9)) for k in range(splits)],
             side="right",
+        )
+
+    @classmethod
+    def with_complexity(
+        cls, shape: Any, complexity: float | None = None, n_factors: int | None = None
+    ) -> "Schedule":
+        """Factors with at most ``complexity`` times the entries of the dense matrix, to learn a dictionary.
+
+        A wide or square matrix is peeled from the right: one factor of its shape, and square ones of its short
+        side to the left of it; a tall matrix is the mirror image. Of all entries, two thirds go to the innermost
+        square factor, the last residual, and the others share the rest alike.
+
+        Parameters
+        ----------
+        shape : (int, int) or int
+        complexity : float, optional
+            By default 0.5, or the least that is possible where that is more.
+        n_factors : int, optional
+            By default 2.
+        """
+        rows, columns = as_shape("shape", shape)
+        short, long = sorted((rows, columns))
+        count = 2 if n_factors is None else as_integer("n_factors", n_factors, 2)
+        least = long + (count - 1) * short  # one entry a line: else atoms are zero
+        if complexity is None:
+            budget = max(rows * columns // 2, least)
+        else:
+            budget = int(as_real("complexity", complexity, 0.0) * rows * columns + 1e-9)
+        if budget < least:
+            raise ValueError(
+                f"complexity must be at least {least / (rows * columns):.4g} for {count} factors of a "
+                f"{rows}×{columns} matrix, got {complexity}"
+            )
+        inner = min(max(int(_INNER_SHARE * budget), short), short * short, budget - least + short)
+        middle = min((budget - inner - max(long - short, 0)) // (count - 1), short * short)
+        outer = min(budget - inner - (count - 2) * middle, rows * columns)
+        inner = min(budget - outer - (count - 2) * middle, short * short)
+        square = (short, short)
+        thinning = [(inner / short**2) ** (k / (count - 1)) for k in range(1, count)]
+        return cls(
+            [Sparse((rows, columns), outer)] + [Sparse(square, middle)] * (count - 2),
+            [Sparse(square, max(int(share * short**2 + 1e-9), inner)) for share in thinning],
+            side="right" if rows <= columns else "left",
         )
 
     @classmethod

@@ -1,0 +1,140 @@
+"""Fast dictionaries as an estimator."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from ..dictionary.common import Learned, as_rows
+from ..dictionary.fast import FastState, fast_dictionary
+from ..results import Step
+from ..solvers.palm import Callback
+from ..solvers.schedule import Schedule
+from ..validation import Array
+from .base import DictionaryEstimator
+
+
+class FastDictionaryLearning(DictionaryEstimator):
+    """A dictionary that is a product of sparse factors, and so a fast transform: `papilio.fast_dictionary`.
+
+    Parameters
+    ----------
+    n_components, n_nonzero_coefs, transform_sparse, random_state, callback, verbose
+        As for `KSVD`.
+    n_factors : int, optional
+        The number of sparse factors, at least 2.
+    complexity : float, optional
+        The dial: entries of all factors, relative to those of the dense dictionary. The result has at most that.
+        By default 0.5, or as little as possible where that is more. `Schedule.with_complexity` says how entries
+        are dealt out.
+    schedule : Schedule, optional
+        The constraint sets of the factors, instead of ``n_factors`` and ``complexity``.
+    init : {"ksvd", "online"} or (n_components, n_features) array
+        The dense dictionary that is factorized first.
+    refine : bool
+        Improve all factors and codes together in the end; False is the paper to the letter.
+    max_iter : int
+        Of PALM's iterations in each split and each global step.
+    tol : float
+        Stop these when the relative error changes by less.
+
+    Attributes
+    ----------
+    components_, relative_complexity_, history_, n_iter_
+        As for `KSVD`.
+    operator_ : SparseProduct
+        The dictionary, (n_features, n_components), as a fast transform.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> X = pp.datasets.rand(random_state=0).signals.T
+    >>> model = pp.FastDictionaryLearning(n_nonzero_coefs=5, complexity=0.4, random_state=0).fit(X)
+    >>> bool(model.relative_complexity_ <= 0.4)
+    True
+    """
+
+    _state: FastState
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        n_nonzero_coefs: int | None = None,
+        *,
+        n_factors: int | None = None,
+        complexity: float | None = None,
+        schedule: Schedule | None = None,
+        init: Any = "ksvd",
+        refine: bool = True,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        transform_sparse: bool = False,
+        random_state: Any = None,
+        callback: Callback | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.n_factors = n_factors
+        self.complexity = complexity
+        self.schedule = schedule
+        self.init = init
+        self.refine = refine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.transform_sparse = transform_sparse
+        self.random_state = random_state
+        self.callback = callback
+        self.verbose = verbose
+
+    def _learn(self, signals: Array, n_components: int, n_nonzero: int) -> Learned:
+        return fast_dictionary(
+            signals,
+            self._schedule_for((len(signals), n_components)),
+            n_nonzero,
+            init=self.init if isinstance(self.init, str) else np.transpose(self.init),
+            refine=self.refine,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=self.random_state,
+            callback=self._reporter(),
+        )
+
+    def _schedule_for(self, shape: tuple[int, int]) -> Schedule:
+        if self.schedule is None:
+            return Schedule.with_complexity(shape, self.complexity, self.n_factors)
+        if self.n_factors is not None or self.complexity is not None:
+            raise ValueError("schedule must not be given together with n_factors or complexity")
+        if not isinstance(self.schedule, Schedule):
+            raise TypeError(f"schedule must be a Schedule, got {type(self.schedule).__name__}")
+        if self.schedule.shape != shape:
+            raise ValueError(
+                f"schedule must be for (n_features, n_components) = {shape}, got one for {self.schedule.shape}"
+            )
+        return self.schedule
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from one more mini-batch; the first one is fitted as a whole.
+
+        Later ones add to the moments of the data, from which the factors are brought up to date by PALM.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "_state"):
+            self.fit(X)
+            rows = as_rows(self._validated(X, reset=False).T)
+            n_components, n_nonzero = self._sizes(rows.shape[1])
+            schedule = self._schedule_for((rows.shape[1], n_components))
+            self._state = FastState(self.operator_, schedule, n_nonzero)
+            self._state.add(rows)
+            return self
+        error = self._state.learn(as_rows(self._validated(X, reset=False).T))
+        self.history_.append(Step("partial fit", self._state.batches - 1, error, self._state.operator.scale, 0.0))
+        self._store(self._state.operator, self.history_)
+        return self
