@@ -26,6 +26,17 @@ except ImportError:
     lazylinop = None
 
 
+try:
+    import spams
+except ImportError:
+    spams = None
+
+try:
+    import ksvd as ksvd_package
+except ImportError:
+    ksvd_package = None
+
+
 def applications(op: pp.SparseProduct, adjoint: bool = False) -> dict[str, Apply]:
     """x ↦ op @ x, or op.H @ x, by papilio, by the dense matrix, by SciPy, pyfaust and lazylinop."""
     op = op.H if adjoint else op

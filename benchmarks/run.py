@@ -1,5 +1,9 @@
-"""Run the benchmarks and write RESULTS.md: ``python benchmarks/run.py [apply] [learn] [startup]``."""
+"""Run the benchmarks and write RESULTS.md: ``python benchmarks/run.py [apply] [learn] [coding] …``.
 
+Parts that are not run keep the results of their last run.
+"""
+
+import re
 import sys
 import warnings
 from importlib import import_module
@@ -7,7 +11,7 @@ from pathlib import Path
 
 from common import machine
 
-PARTS = ("apply", "learn", "startup")
+PARTS = ("apply", "learn", "coding", "dictionaries", "startup")
 FOLDER = Path(__file__).parent
 
 
@@ -16,15 +20,21 @@ def main() -> None:
     unknown = set(chosen) - set(PARTS)
     if unknown:
         sys.exit(f"unknown: {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    sections = []
+    results = FOLDER / "RESULTS.md"
+    sections = _sections(results.read_text()) if results.exists() else {}
     for part in chosen:
-        for table in import_module(part).run(FOLDER):
-            sections.append(table.markdown())
-            sys.stdout.write(sections[-1] + "\n")
-            sys.stdout.flush()
-    if list(chosen) == list(PARTS):
+        sections[part] = "\n".join(table.markdown() for table in import_module(part).run(FOLDER))
+        sys.stdout.write(sections[part] + "\n")
+        sys.stdout.flush()
         head = f"# Results\n\nWritten by `make bench`. {machine()}\n\n![growth](growth.png)\n"
-        (FOLDER / "RESULTS.md").write_text("\n".join([head, *sections]))
+        kept = [f"<!-- {name} -->\n\n{sections[name]}" for name in PARTS if name in sections]
+        results.write_text("\n".join([head, *kept]))
+
+
+def _sections(text: str) -> dict[str, str]:
+    """The parts of RESULTS.md as they are."""
+    pieces = re.split(r"<!-- (\w+) -->\n\n", text)
+    return {name: body.rstrip("\n") + "\n" for name, body in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
 if __name__ == "__main__":

@@ -1,12 +1,264 @@
 """The estimators: scikit-learn's own checks, and what its users rely on beyond them."""
 
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
 
-ESTIMATORS = [pp.KSVD, pp.SparseKSVD, pp.OnlineDictionaryLearning, pp.FastDictionaryLearning]
+ESTIMATORS = {
+    "KSVD": pp.KSVD,
+    "SparseKSVD": pp.SparseKSVD,
+    "OnlineDictionaryLearning": pp.OnlineDictionaryLearning,
+    "FastDictionaryLearning": pp.FastDictionaryLearning,
+}
+X = pp.datasets.fact(120, n_features=16, n_nonzero=2, random_state=0).signals.T.copy()
 
 
-@parametrize_with_checks([make(max_iter=5) for make in ESTIMATORS])
+@pytest.fixture(params=ESTIMATORS.values(), ids=ESTIMATORS.keys())
+def make(request):
+    """An estimator class, quick to fit."""
+    return lambda *sizes, **options: request.param(*sizes, **{"max_iter": 5, "random_state": 0} | options)
+
+
+@parametrize_with_checks([make(max_iter=5) for make in ESTIMATORS.values()])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([make() for make in ESTIMATORS.values()])
+def test_scikit_learns_own_checks_pass_with_defaults(estimator, check):
+    check(estimator)
+
+
+def test_the_fitted_attributes_agree(make):
+    model = make(20, 3).fit(X)
+    assert model.components_.shape == (20, 16)
+    np.testing.assert_allclose(model.operator_.toarray().T, model.components_, atol=1e-12)
+    assert model.relative_complexity_ == model.operator_.relative_complexity
+    assert len(model.history_) == model.n_iter_ > 0
+    assert list(model.get_feature_names_out()[:2]) == [f"{type(model).__name__.lower()}{i}" for i in (0, 1)]
+
+
+def test_transform_is_omp_and_inverse_transform_the_synthesis(make):
+    model = make(20, 3).fit(X)
+    codes = model.transform(X)
+    expected = pp.omp(model.operator_, X.T, 3).toarray().T
+    np.testing.assert_allclose(codes @ model.components_, expected @ model.components_, atol=1e-8)
+    assert (np.count_nonzero(codes, axis=1) <= 3).all()
+    np.testing.assert_allclose(model.inverse_transform(codes), codes @ model.components_, atol=1e-10)
+    np.testing.assert_allclose(model.inverse_transform(sp.csr_array(codes)), codes @ model.components_, atol=1e-10)
+
+
+def test_sparse_codes_on_request(make):
+    dense = make(20, 3).fit(X)
+    sparse = make(20, 3, transform_sparse=True).fit(X)
+    codes = sparse.transform(X)
+    assert isinstance(codes, sp.csr_array)
+    np.testing.assert_array_equal(codes.toarray(), dense.transform(X))
+
+
+def test_the_score_is_minus_the_papers_rmse(make):
+    model = make(n_nonzero_coefs=3).fit(X)
+    missing = X - model.inverse_transform(model.transform(X))
+    assert model.score(X) == pytest.approx(-np.sqrt(np.mean(missing**2)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_dtype_stays(make, dtype):
+    model = make(n_nonzero_coefs=3).fit(X.astype(dtype))
+    assert model.components_.dtype == model.operator_.dtype == dtype
+    assert model.transform(X.astype(dtype)).dtype == dtype
+    assert model.inverse_transform(model.transform(X.astype(dtype))).dtype == dtype
+
+
+def test_fits_repeat_bit_for_bit_and_survive_pickling_and_cloning(make):
+    model = make(20, 3).fit(X)
+    again = clone(model).fit(X)
+    np.testing.assert_array_equal(model.components_, again.components_)
+    kept = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(kept.transform(X), model.transform(X))
+
+
+def test_fit_changes_neither_data_nor_parameters(make):
+    data, model = X.copy(), make(20, 3)
+    before = model.get_params()
+    model.fit(data)
+    np.testing.assert_array_equal(data, X)
+    assert model.get_params() == before
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (1, 3), (5, 2), (7, 3), (9, 12), (30, 7)])
+def test_defaults_adapt_to_few_features_and_samples_and_to_any_size(make, shape):
+    data = np.random.default_rng(0).standard_normal(shape)
+    codes = make().fit(data).transform(data)
+    assert codes.shape == (shape[0], shape[1])
+    assert np.isfinite(codes).all()
+
+
+def test_constant_and_zero_data_are_learned_without_a_warning(make):
+    for data in (np.zeros((12, 6)), np.ones((12, 6))):
+        assert np.isfinite(make().fit(data).transform(data)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 0}, "n_components must be an integer of at least 1"),
+        ({"n_components": 2.5}, "n_components"),
+        ({"n_nonzero_coefs": 0}, "n_nonzero_coefs"),
+        ({"n_nonzero_coefs": 17}, "n_nonzero_coefs must be an integer of at least 1 and at most 16"),
+        ({"n_components": 3, "n_nonzero_coefs": 4}, "n_nonzero_coefs"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"tol": -1.0}, "tol"),
+        ({"tol": np.nan}, "tol"),
+        ({"callback": 3}, "callback"),
+        ({"random_state": "no"}, "no"),
+    ],
+)
+def test_impossible_parameters_are_refused_by_name(make, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make(**options).fit(X)
+
+
+def test_codes_of_the_wrong_width_are_refused(make):
+    with pytest.raises(ValueError, match="X must have 20 columns"):
+        make(20, 3).fit(X).inverse_transform(np.ones((2, 16)))
+
+
+def test_a_callback_sees_the_steps_and_can_stop(make):
+    steps = []
+
+    def stop(step):
+        steps.append(step)
+        return len(steps) == 2
+
+    model = make(20, 3, callback=stop).fit(X)
+    assert steps[0].error >= 0
+    assert np.isfinite(model.transform(X)).all()
+    assert len(model.history_) <= 4
+
+
+def test_verbose_writes_to_the_standard_error_only(make, capsys):
+    make(verbose=1).fit(X)
+    quiet = capsys.readouterr()
+    make(verbose=2).fit(X)
+    loud = capsys.readouterr()
+    assert quiet.out == loud.out == ""
+    assert "relative error" in quiet.err
+    assert len(loud.err) > len(quiet.err)
+
+
+def test_in_a_pipeline_with_a_grid_search(make):
+    labels = (X[:, 0] > 0).astype(int)
+    search = GridSearchCV(
+        make_pipeline(make(), LogisticRegression()),
+        {f"{type(make()).__name__.lower()}__n_nonzero_coefs": [1, 2]},
+        cv=2,
+    )
+    assert search.fit(X, labels).predict(X).shape == (120,)
+
+
+def test_more_components_than_features_and_fewer(make):
+    for count in (8, 40):
+        model = make(count, 3).fit(X)
+        assert model.components_.shape == (count, 16)
+        assert model.transform(X).shape == (120, count)
+
+
+# -- each estimator's own ------------------------------------------------------------------------------
+
+
+def test_sparse_ksvd_takes_a_base_and_its_sparsity():
+    base = pp.transforms.haar(16).T
+    model = pp.SparseKSVD(20, 3, base=base, atom_nonzero=2, max_iter=5, random_state=0).fit(X)
+    assert len(model.operator_.factors) == len(base.factors) + 1
+    assert model.operator_.factors[-1].nnz <= 40
+    with pytest.raises(ValueError, match="base must have 16 rows"):
+        pp.SparseKSVD(base=np.eye(8)).fit(X)
+    with pytest.raises(ValueError, match="atom_nonzero"):
+        pp.SparseKSVD(atom_nonzero=17).fit(X)
+
+
+@pytest.mark.parametrize("make", [pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
+def test_partial_fit_learns_from_batch_to_batch(make):
+    data = pp.datasets.rand(4000, n_features=16, n_nonzero=2, random_state=0).signals.T
+    model = make(n_nonzero_coefs=2, random_state=0)
+    scores = []
+    for batch in np.split(data, 40):
+        model.partial_fit(batch)
+        scores.append(model.score(data))
+    assert scores[-1] > scores[0]
+    assert len(model.history_) == model.n_iter_
+    assert model.history_[-1].phase == "partial fit"
+
+
+def test_a_stopped_fast_fit_can_go_on_with_partial_fit():
+    model = pp.FastDictionaryLearning(n_nonzero_coefs=3, random_state=0, callback=lambda step: True)
+    model.partial_fit(X).partial_fit(X)
+    assert np.isfinite(model.transform(X)).all()
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (16, 40), (16, 9)])
+@pytest.mark.parametrize("complexity", [0.3, 0.5, 0.8])
+@pytest.mark.parametrize("n_factors", [None, 3])
+def test_complexity_is_never_exceeded_and_is_used(shape, complexity, n_factors):
+    model = pp.FastDictionaryLearning(
+        shape[1], 3, complexity=complexity, n_factors=n_factors, max_iter=20, random_state=0
+    ).fit(X)
+    assert 0.9 * complexity <= model.relative_complexity_ <= complexity
+    assert len(model.operator_.factors) == (2 if n_factors is None else n_factors)
+    assert np.linalg.norm(model.components_, axis=1).all()
+
+
+def test_the_error_falls_as_complexity_grows():
+    data = pp.datasets.rand(random_state=0).signals.T
+    scores = [
+        pp.FastDictionaryLearning(n_nonzero_coefs=5, complexity=c, random_state=0).fit(data).score(data)
+        for c in (0.15, 0.3, 0.5, 0.8)
+    ]
+    assert scores == sorted(scores)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"complexity": 0.05}, "complexity must be at least 0.125 for 2 factors"),
+        ({"complexity": -1.0}, "complexity"),
+        ({"complexity": np.nan}, "complexity"),
+        ({"n_factors": 1}, "n_factors must be an integer of at least 2"),
+        ({"schedule": pp.Schedule.paper(8, 3, 2, 32)}, "schedule must be for"),
+        ({"schedule": 3}, "schedule must be a Schedule"),
+        ({"schedule": pp.Schedule.paper(16, 3, 2, 128), "complexity": 0.5}, "schedule must not be given"),
+        ({"init": "svd"}, "init must be one of 'ksvd', 'online'"),
+        ({"init": np.ones((3, 3))}, "init must have shape"),
+    ],
+)
+def test_impossible_wishes_of_fast_dictionaries_are_refused_by_name(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        pp.FastDictionaryLearning(**options).fit(X)
+
+
+def test_every_start_of_a_fast_dictionary_works():
+    start = np.random.default_rng(0).standard_normal((16, 16))
+    for init in ("ksvd", "online", start, start.tolist()):
+        model = pp.FastDictionaryLearning(n_nonzero_coefs=3, init=init, max_iter=20, random_state=0).fit(X)
+        assert model.relative_complexity_ <= 0.5
+
+
+def test_the_papers_schedule_to_the_letter():
+    data = pp.datasets.rand(random_state=0).signals.T
+    model = pp.FastDictionaryLearning(
+        n_nonzero_coefs=5, schedule=pp.Schedule.paper(32, 5, 2, 512), refine=False, random_state=0
+    ).fit(data)
+    assert model.relative_complexity_ == 0.3125
+    assert {"ksvd", "split 1", "global 3", "final"} <= set(model.history_.phase)
+    assert "refine" not in model.history_.phase

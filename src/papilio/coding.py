@@ -111,7 +111,7 @@ class Coder:
 
         def run(first: int, last: int) -> None:
             for i in range(first, last):
-                chunk = signals[:, starts[i] : starts[i] + length].T
+                chunk = signals[:, starts[i] : starts[i] + length].T.astype(self._dtype, copy=False)
                 parts[i] = self._pursue(gram, chunk, limit, wanted)
 
         if gram.is_whole and len(starts) > 1:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from .linalg import column_norms
 from .operators import SparseProduct
-from .validation import Array, as_choice, as_integer, as_matrix, as_shape
+from .validation import Array, as_choice, as_integer, as_matrix, as_random, as_shape
 
 _IMAGES = ("china", "flower")
 _LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
@@ -54,7 +54,7 @@ def random_dictionary(n_features: int = 32, n_atoms: int | None = None, *, rando
     """
     n_features = as_integer("n_features", n_features, 1)
     n_atoms = n_features if n_atoms is None else as_integer("n_atoms", n_atoms, 1)
-    return _random(random_state).standard_normal((n_features, n_atoms))
+    return as_random(random_state).standard_normal((n_features, n_atoms))
 
 
 def factorizable_dictionary(
@@ -92,7 +92,7 @@ def factorizable_dictionary(
     """
     n_features = as_integer("n_features", n_features, 1)
     n_factors = as_integer("n_factors", n_factors, 1)
-    random = _random(random_state)
+    random = as_random(random_state)
     factors = [_full_rank_factor(n_features, random) for _ in range(n_factors)]
     norms = column_norms(reduce(operator.matmul, factors).toarray())
     factors[-1] = factors[-1] @ sp.diags_array(1.0 / norms)
@@ -136,7 +136,7 @@ def synthetic_signals(
     n_atoms = D.shape[1]
     n_signals = as_integer("n_signals", n_signals, 1)
     n_nonzero = as_integer("n_nonzero", n_nonzero, 1, n_atoms)
-    random = _random(random_state)
+    random = as_random(random_state)
     atoms = _different_atoms(n_signals, n_nonzero, n_atoms, random)
     values = random.standard_normal(atoms.size).astype(D.dtype.type(0).real.dtype)
     starts = np.arange(0, atoms.size + 1, n_nonzero)
@@ -168,7 +168,7 @@ def rand(n_signals: int = 500, *, n_features: int = 32, n_nonzero: int = 5, rand
     >>> signals.shape, dictionary.shape, codes.shape
     ((32, 500), (32, 32), (32, 500))
     """
-    random = _random(random_state)
+    random = as_random(random_state)
     dictionary = random_dictionary(n_features, random_state=random)
     signals, codes = synthetic_signals(dictionary, n_signals, n_nonzero, random_state=random)
     return Synthetic(signals, dictionary, codes)
@@ -198,7 +198,7 @@ def fact(n_signals: int = 500, *, n_features: int = 32, n_nonzero: int = 5, rand
     >>> len(dictionary.factors), codes.nnz
     (5, 2500)
     """
-    random = _random(random_state)
+    random = as_random(random_state)
     dictionary = factorizable_dictionary(n_features, random_state=random)
     signals, codes = synthetic_signals(dictionary, n_signals, n_nonzero, random_state=random)
     return Synthetic(signals, dictionary, codes)
@@ -250,7 +250,7 @@ def image_patches(
         raise ValueError("images must name at least one image, got none")
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise TypeError(f"dtype must be float32 or float64, got {np.dtype(dtype)}")
-    random = _random(random_state)
+    random = as_random(random_state)
 
     windows = []  # of each image, every patch by its upper left corner
     for name in names:
@@ -273,18 +273,6 @@ def image_patches(
     if remove_mean:
         patches -= patches.mean(axis=1, keepdims=True, dtype=np.float64)
     return patches
-
-
-def _random(random_state: Any) -> np.random.RandomState:
-    from sklearn.utils import check_random_state  # takes a while to load
-
-    try:
-        return check_random_state(random_state)
-    except ValueError:
-        raise ValueError(
-            "random_state must be None, an integer from 0 to 4294967295 or a numpy.random.RandomState, "
-            f"got {random_state!r}"
-        ) from None
 
 
 def _full_rank_factor(side: int, random: np.random.RandomState) -> sp.csr_array:

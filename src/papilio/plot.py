@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import ceil, isqrt, sqrt
 from typing import Any
 
 import numpy as np
 
 from .operators import SparseProduct
 from .results import Factorization
-from .validation import Array
+from .validation import Array, as_matrix, as_shape
 
 # Diverging, readable by the colour-blind: blue is negative, red positive, zero almost white.
 COLOURS = "RdBu_r"
@@ -62,6 +63,37 @@ def factors(op: SparseProduct, axes: Sequence[Any] | None = None) -> Sequence[An
     for i, (ax, factor) in enumerate(zip(axes[1:], op.factors, strict=True)):
         matrix(factor, ax, f"$S_{{{i + 1}}}$: {factor.shape[0]}×{factor.shape[1]}\n{factor.nnz} entries")
     return axes
+
+
+def atoms(dictionary: Any, shape: tuple[int, int] | None = None, ax: Any = None) -> Any:
+    """Draw the atoms of a dictionary of patches as a mosaic, each on its own scale.
+
+    Parameters
+    ----------
+    dictionary : (d, a) matrix or SparseProduct
+        One atom a column.
+    shape : (int, int), optional
+        Rows and columns of the patches; square by default.
+    ax : matplotlib axes, optional
+    """
+    columns = as_matrix("dictionary", dictionary).real
+    features, count = columns.shape
+    height, width = (isqrt(features), isqrt(features)) if shape is None else as_shape("shape", shape)
+    if height * width != features:
+        raise ValueError(f"shape must hold {features} pixels, as the atoms do, got {height}×{width}")
+    if ax is None:
+        ax = _pyplot().figure().add_subplot()
+    across = ceil(sqrt(count))
+    down = ceil(count / across)
+    mosaic = np.full((down * (height + 1) - 1, across * (width + 1) - 1), np.nan)
+    for i, atom in enumerate(columns.T):
+        top, left = (i // across) * (height + 1), (i % across) * (width + 1)
+        limit = float(np.abs(atom).max()) or 1.0
+        mosaic[top : top + height, left : left + width] = atom.reshape(height, width) / limit
+    ax.imshow(mosaic, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    return ax
 
 
 def convergence(result: Factorization, ax: Any = None) -> Any:

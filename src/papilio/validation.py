@@ -114,3 +114,16 @@ def as_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return str(value)
+
+
+def as_random(value: Any) -> Any:
+    """``random_state`` as NumPy's RandomState, by scikit-learn's rules: an integer, a RandomState or None."""
+    from sklearn.utils import check_random_state  # takes a while to load
+
+    try:
+        return check_random_state(value)
+    except ValueError:
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 4294967295 or a numpy.random.RandomState, "
+            f"got {value!r}"
+        ) from None

@@ -1,6 +1,7 @@
 """What all learners share: checked signals, first atoms, residuals, the replacement of bad atoms, the result."""
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,26 @@ def as_rows(signals: Any) -> Array:
     return rows
 
 
+def in_range(rows: Array) -> tuple[Array, float]:
+    """``rows`` divided by a power of two, and that power: 1 unless squares might leave the number range."""
+    largest = float(np.abs(rows).max())
+    if largest == 0.0 or 1e-5 < largest < 1e5:
+        return rows, 1.0
+    exponent = int(np.frexp(largest)[1])
+    parts = rows.view(rows.real.dtype)
+    return np.ldexp(parts, -exponent).view(rows.dtype), 2.0**exponent
+
+
+def as_start(init: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    """A dictionary to start from, in the signals' dtype."""
+    start = as_matrix("init", init, shape)
+    if start.dtype.kind == "c" and dtype.kind != "c":
+        raise ValueError("init must be real, as the signals are, got a complex matrix")
+    if not start.any():
+        raise ValueError("init must not be zero, got a zero matrix")
+    return start.astype(dtype)
+
+
 def as_sparsity(n_nonzero: Any, n_features: int, n_atoms: int) -> int:
     """The number of atoms a signal: a tenth of the features, at least one, by default."""
     if n_nonzero is None:
@@ -48,12 +69,10 @@ def first_atoms(rows: Array, n_atoms: int, init: Any, random: np.random.RandomSt
     Where there are too few different signals, random directions fill up.
     """
     if init is not None:
-        atoms = as_matrix("init", init, (rows.shape[1], n_atoms)).T.astype(rows.dtype)
+        atoms = as_start(init, (rows.shape[1], n_atoms), rows.dtype).T
     else:
-        order = random.permutation(len(rows))[: 4 * n_atoms]
-        drawn = np.unique(rows[order], axis=0, return_index=True)[1]
-        drawn = order[np.sort(drawn)]
-        drawn = drawn[rows[drawn].any(axis=1)][:n_atoms]
+        order = random.permutation(np.flatnonzero(rows.any(axis=1)))[: 4 * n_atoms]
+        drawn = order[np.sort(np.unique(rows[order], axis=0, return_index=True)[1])][:n_atoms]
         filling = random.standard_normal((n_atoms - drawn.size, rows.shape[1]))
         atoms = np.concatenate([rows[drawn], filling.astype(rows.dtype)])
     norms = column_norms(atoms.T)
@@ -76,7 +95,7 @@ def growing_shares(
         if share >= 1 or iteration == max_iter:
             yield rows
         else:
-            yield rows[np.sort(random.permutation(len(rows))[: max(int(share * len(rows)), 1)])]
+            yield rows[np.sort(random.permutation(len(rows))[: ceil(share * len(rows))])]
 
 
 def residuals_of(rows: Array, atoms: Array, codes: sp.csc_array) -> Array:
@@ -134,6 +153,9 @@ def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, residuals: Array) 
     energies = np.einsum("ij,ij->i", residuals.real, residuals.real)
     if residuals.dtype.kind == "c":
         energies += np.einsum("ij,ij->i", residuals.imag, residuals.imag)
+    # What is off by rounding alone is represented well.
+    sizes = np.einsum("ij,ij->i", rows.real, rows.real) + np.einsum("ij,ij->i", rows.imag, rows.imag)
+    energies[energies <= (100 * np.finfo(rows.dtype).eps) ** 2 * sizes] = 0
     bad = bad[: np.count_nonzero(energies)]
     if bad.size:
         worst = np.argpartition(-energies, min(bad.size, len(rows) - 1))[: bad.size]

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
 
 from ..coding import Coder
 from ..linalg import frobenius
@@ -14,13 +13,15 @@ from ..results import Step
 from ..solvers.hierarchical import hierarchical
 from ..solvers.palm import Callback, Run, palm
 from ..solvers.schedule import Schedule
-from ..validation import Array, as_choice, as_matrix
+from ..validation import Array, as_choice, as_random
 from .common import (
     Learned,
     Progress,
     as_rows,
     as_sparsity,
+    as_start,
     growing_shares,
+    in_range,
     moments_of_rows,
     relative,
     residuals_of,
@@ -83,7 +84,7 @@ def fast_dictionary(
     history : History
         The error is relative: that of the residual in splits, that of the data else.
     """
-    rows = as_rows(signals)
+    rows, unit = in_range(as_rows(signals))
     if not isinstance(schedule, Schedule):
         raise TypeError(f"schedule must be a Schedule, got {type(schedule).__name__}")
     if schedule.shape[0] != rows.shape[1]:
@@ -91,7 +92,7 @@ def fast_dictionary(
             f"schedule must be for {rows.shape[1]} features, as the signals have, got {schedule.shape[0]}"
         )
     n_nonzero = as_sparsity(n_nonzero, *schedule.shape)
-    random = check_random_state(random_state)
+    random = as_random(random_state)
     sample = _sample(rows, schedule.shape[1], random)
     run = Run(callback)
     if isinstance(init, str):
@@ -99,7 +100,7 @@ def fast_dictionary(
         learned = learn(sample.T, schedule.shape[1], n_nonzero, random_state=random, callback=relayed(run))
         start = learned.dictionary
     else:
-        start = as_matrix("init", init, schedule.shape)
+        start = as_start(init, schedule.shape, rows.dtype)
     data = _Data(rows, n_nonzero)
     product = SparseProduct([start]).astype(rows.dtype)
     if not run.stopped:
@@ -118,7 +119,7 @@ def fast_dictionary(
     product = product.astype(rows.dtype)
     codes, error = data.code(product)
     run.report("final", error, product.scale, ())
-    return Learned(product, codes, run.history)
+    return Learned(product, codes * unit, run.history)
 
 
 def _sample(rows: Array, n_atoms: int, random: np.random.RandomState) -> Array:
@@ -133,7 +134,8 @@ def relayed(run: Run) -> Callback:
     """A callback for an inner solver that reports to ``run``."""
 
     def report(step: Step) -> bool:
-        run.report(step.phase, step.error, step.scale, step.factors)
+        if step.phase != "final":
+            run.report(step.phase, step.error, step.scale, step.factors)
         return run.stopped
 
     return report
@@ -154,8 +156,10 @@ class _Data:
         return codes, relative(residuals_of(self.rows, atoms, codes), frobenius(self.rows))
 
     def moments(self, product: SparseProduct) -> Moments:
-        """The moments of the signals with new codes."""
+        """The moments of the signals with new codes; if all signals are zero, the dictionary stands for them."""
         codes = Coder(product.astype(self.rows.dtype)).code(self.rows.T, self.n_nonzero)
+        if codes.nnz == 0:
+            return Moments(product.toarray())
         gram, cross = moments_of_rows(self.rows, codes)
         return Moments(cross.T, gram, frobenius(self.rows) ** 2)
 
@@ -209,6 +213,8 @@ class FastState:
     """
 
     def __init__(self, operator: SparseProduct, schedule: Schedule, n_nonzero: int) -> None:
+        if len(operator.factors) <= len(schedule.factors):  # learning was stopped before its end
+            operator = hierarchical(operator.toarray(), schedule).operator.astype(operator.dtype)
         self.operator = operator
         self.batches = 0
         self._schedule = schedule

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
 
 from ..coding import Coder
 from ..kernels.atoms import group_by_atom, update_atoms
+from ..kernels.threads import blas_threads
 from ..linalg import frobenius
 from ..solvers.palm import Callback, Run
-from ..validation import Array, as_integer, as_real
+from ..validation import Array, as_integer, as_random, as_real
 from .common import (
     Learned,
     Progress,
@@ -18,6 +18,7 @@ from .common import (
     as_sparsity,
     first_atoms,
     growing_shares,
+    in_range,
     relative,
     replace_bad_atoms,
     residuals_of,
@@ -71,29 +72,30 @@ def ksvd(
     history : History
         With the relative error ‖X − DΓ‖/‖X‖ of the signals that were coded.
     """
-    rows = as_rows(signals)
+    rows, unit = in_range(as_rows(signals))
     n_atoms = as_integer("n_atoms", n_atoms, 1)
     n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
-    random = check_random_state(random_state)
+    random = as_random(random_state)
     atoms = first_atoms(rows, n_atoms, init, random)
     max_iter = as_integer("max_iter", max_iter, 0)
     run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
-    for some in growing_shares(rows, n_atoms, n_nonzero, max_iter, random):
-        codes = Coder(atoms.T).code(some.T, n_nonzero)
-        residuals = residuals_of(some, atoms, codes)
-        error = relative(residuals, frobenius(some))
-        run.report("ksvd", error, 1.0, [atoms.T])
-        if some is rows:
-            progress.record(error, (atoms.T.copy(), codes.copy()))
-        if run.stopped or progress.has_ended or len(run.history) > max_iter:
-            break
-        starts, entries, owners = uses_of(codes)
-        update_atoms(atoms, residuals, codes.data, starts, entries, owners)
-        replace_bad_atoms(atoms, np.diff(starts), some, residuals)
+    with blas_threads(max(atoms.shape)):
+        for some in growing_shares(rows, n_atoms, n_nonzero, max_iter, random):
+            codes = Coder(atoms.T).code(some.T, n_nonzero)
+            residuals = residuals_of(some, atoms, codes)
+            error = relative(residuals, frobenius(some))
+            run.report("ksvd", error, 1.0, [atoms.T.copy()])
+            if some is rows:
+                progress.record(error, (atoms.T.copy(), codes.copy()))
+            if run.stopped or progress.has_ended or len(run.history) > max_iter:
+                break
+            starts, entries, owners = uses_of(codes)
+            update_atoms(atoms, residuals, codes.data, starts, entries, owners)
+            replace_bad_atoms(atoms, np.diff(starts), some, residuals)
     if progress.best is None:  # stopped before all signals were coded
-        return Learned(atoms.T.copy(), Coder(atoms.T).code(rows.T, n_nonzero), run.history)
+        progress.best = atoms.T.copy(), Coder(atoms.T).code(rows.T, n_nonzero)
     dictionary, codes = progress.best
-    return Learned(dictionary, codes, run.history)
+    return Learned(dictionary, codes * unit, run.history)
 
 
 def uses_of(codes: sp.csc_array) -> tuple[Array, Array, Array]:

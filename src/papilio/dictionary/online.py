@@ -4,19 +4,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from ..coding import Coder
 from ..kernels.atoms import descend_atoms
+from ..kernels.threads import blas_threads
 from ..linalg import frobenius, wide
 from ..solvers.palm import Callback, Run
-from ..validation import Array, as_integer, as_real
+from ..validation import Array, as_integer, as_random, as_real
 from .common import (
     Learned,
     Progress,
     as_rows,
     as_sparsity,
     first_atoms,
+    in_range,
     moments_of_rows,
     relative,
     replace_bad_atoms,
@@ -122,7 +123,7 @@ def online_dictionary(
     history : History
         With the mean relative error of the batches of each pass, and in the end that of all signals.
     """
-    rows = as_rows(signals)
+    rows, unit = in_range(as_rows(signals))
     n_atoms = as_integer("n_atoms", n_atoms, 1)
     n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
     if batch_size is None:
@@ -130,20 +131,21 @@ def online_dictionary(
     batch_size = as_integer("batch_size", batch_size, 1)
     memory = None if memory is None else as_integer("memory", memory, 1)
     max_iter = as_integer("max_iter", max_iter, 1)
-    random = check_random_state(random_state)
+    random = as_random(random_state)
     # In the end one pass counts: then all signals do, each with its latest code.
     recent = min(_RECENT, 1 / max_iter)
     state = OnlineState(first_atoms(rows, n_atoms, init, random), n_nonzero, recent, memory)
     run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
-    for _ in range(max_iter):
-        error = float(np.mean([state.learn(batch) for batch in shuffled(rows, batch_size, random)]))
-        progress.record(error, None)
-        run.report("online", error, 1.0, [state.atoms.T])
-        if run.stopped or progress.has_ended:
-            break
+    with blas_threads(max(state.atoms.shape)):
+        for _ in range(max_iter):
+            error = float(np.mean([state.learn(batch) for batch in shuffled(rows, batch_size, random)]))
+            progress.record(error, None)
+            run.report("online", error, 1.0, [state.atoms.T.copy()])
+            if run.stopped or progress.has_ended:
+                break
     codes = Coder(state.atoms.T).code(rows.T, n_nonzero)
     run.report("final", relative(residuals_of(rows, state.atoms, codes), frobenius(rows)), 1.0, [state.atoms.T])
-    return Learned(state.atoms.T.copy(), codes, run.history)
+    return Learned(state.atoms.T.copy(), codes * unit, run.history)
 
 
 def shuffled(rows: Array, batch_size: int, random: np.random.RandomState) -> Iterator[Array]:

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
 
 from ..coding import Coder
 from ..kernels.atoms import direction_of, exchange_atom
+from ..kernels.threads import blas_threads
 from ..linalg import column_norms, frobenius
 from ..operators import SparseProduct
 from ..solvers.palm import Callback, Run
-from ..validation import Array, as_integer, as_matrix, as_real
+from ..validation import Array, as_integer, as_matrix, as_random, as_real
 from .common import (
     Learned,
     Progress,
@@ -19,6 +19,7 @@ from .common import (
     as_sparsity,
     first_atoms,
     growing_shares,
+    in_range,
     relative,
     replace_bad_atoms,
     residuals_of,
@@ -32,7 +33,7 @@ def sparse_ksvd(
     n_atoms: int,
     n_nonzero: int | None = None,
     *,
-    atom_nonzero: int = 4,
+    atom_nonzero: int | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
     random_state: Any = None,
@@ -51,8 +52,8 @@ def sparse_ksvd(
     n_atoms : int
     n_nonzero : int, optional
         Atoms a signal; a tenth of d by default, at least one.
-    atom_nonzero : int
-        Base atoms an atom: entries in each column of S.
+    atom_nonzero : int, optional
+        Base atoms an atom: entries in each column of S; 4 by default, or as many as there are.
     max_iter, tol, random_state, callback
         As for `ksvd`.
 
@@ -63,7 +64,7 @@ def sparse_ksvd(
     codes : (n_atoms, n) csc_array
     history : History
     """
-    rows = as_rows(signals)
+    rows, unit = in_range(as_rows(signals))
     if not isinstance(base, SparseProduct):
         base = SparseProduct([as_matrix("base", base)])
     if base.shape[0] != rows.shape[1]:
@@ -72,38 +73,41 @@ def sparse_ksvd(
     base, rows = base.astype(dtype), rows.astype(dtype, copy=False)
     n_atoms = as_integer("n_atoms", n_atoms, 1)
     n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
+    if atom_nonzero is None:
+        atom_nonzero = min(4, *base.shape)
     atom_nonzero = as_integer("atom_nonzero", atom_nonzero, 1, min(base.shape))
     max_iter = as_integer("max_iter", max_iter, 0)
     in_base = _Base(base, atom_nonzero)
-    random = check_random_state(random_state)
+    random = as_random(random_state)
     atoms, sparse = in_base.start(rows, n_atoms, random)
     run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
-    for some in growing_shares(rows, n_atoms, n_nonzero, max_iter, random):
-        codes = Coder(atoms.T).code(some.T, n_nonzero)
-        residuals = residuals_of(some, atoms, codes)
-        error = relative(residuals, frobenius(some))
-        run.report("sparse ksvd", error, 1.0, [atoms.T])
-        if some is rows:
-            progress.record(error, (in_base.product(sparse), codes.copy()))
-        if run.stopped or progress.has_ended or len(run.history) > max_iter:
-            break
-        starts, entries, owners = uses_of(codes)
-        direction = np.empty(rows.shape[1], dtype)
-        for j in range(n_atoms):
-            own = slice(starts[j], starts[j + 1])
-            where = residuals, codes.data, entries[own], owners[own]
-            if direction_of(atoms[j], *where, direction) > 0:
-                new, column = in_base.nearest(direction[None])
-                if column.any():
-                    exchange_atom(atoms[j], new[0], *where)
-                    sparse[j] = column[0]
-        replaced = replace_bad_atoms(atoms, np.diff(starts), some, residuals)
-        if replaced.size:
-            atoms[replaced], sparse[replaced] = in_base.nearest(atoms[replaced])
+    with blas_threads(max(atoms.shape)):
+        for some in growing_shares(rows, n_atoms, n_nonzero, max_iter, random):
+            codes = Coder(atoms.T).code(some.T, n_nonzero)
+            residuals = residuals_of(some, atoms, codes)
+            error = relative(residuals, frobenius(some))
+            run.report("sparse ksvd", error, 1.0, [atoms.T.copy()])
+            if some is rows:
+                progress.record(error, (in_base.product(sparse), codes.copy()))
+            if run.stopped or progress.has_ended or len(run.history) > max_iter:
+                break
+            starts, entries, owners = uses_of(codes)
+            direction = np.empty(rows.shape[1], dtype)
+            for j in range(n_atoms):
+                own = slice(starts[j], starts[j + 1])
+                where = residuals, codes.data, entries[own], owners[own]
+                if direction_of(atoms[j], *where, direction) > 0:
+                    new, column = in_base.nearest(direction[None])
+                    if column.any():
+                        exchange_atom(atoms[j], new[0], *where)
+                        sparse[j] = column[0]
+            replaced = replace_bad_atoms(atoms, np.diff(starts), some, residuals)
+            if replaced.size:
+                atoms[replaced], sparse[replaced] = in_base.nearest(atoms[replaced])
     if progress.best is None:  # stopped before all signals were coded
-        return Learned(in_base.product(sparse), Coder(atoms.T).code(rows.T, n_nonzero), run.history)
+        progress.best = in_base.product(sparse), Coder(atoms.T).code(rows.T, n_nonzero)
     dictionary, codes = progress.best
-    return Learned(dictionary, codes, run.history)
+    return Learned(dictionary, codes * unit, run.history)
 
 
 class _Base:
@@ -112,6 +116,8 @@ class _Base:
     def __init__(self, base: SparseProduct, n_nonzero: int) -> None:
         self._base = base
         self._dense = base.toarray()
+        if not self._dense.any():
+            raise ValueError("base must not be zero, got a zero matrix")
         self._coder = Coder(self._dense)
         self._n_nonzero = n_nonzero
 

@@ -146,7 +146,7 @@ class SparseKSVD(DictionaryEstimator):
             base,
             n_components,
             n_nonzero,
-            atom_nonzero=min(4, *base.shape) if self.atom_nonzero is None else self.atom_nonzero,
+            atom_nonzero=self.atom_nonzero,
             max_iter=as_integer("max_iter", self.max_iter, 1),
             tol=self.tol,
             random_state=self.random_state,

@@ -2,13 +2,11 @@
 
 from typing import Any, Self
 
-from sklearn.utils import check_random_state
-
 from ..dictionary.common import Learned, as_rows, first_atoms
 from ..dictionary.online import OnlineState, online_dictionary
 from ..results import History, Step
 from ..solvers.palm import Callback
-from ..validation import Array, as_integer
+from ..validation import Array, as_integer, as_random
 from .base import DictionaryEstimator
 
 
@@ -91,7 +89,7 @@ class OnlineDictionaryLearning(DictionaryEstimator):
         if is_first:
             n_components, n_nonzero = self._sizes(rows.shape[1])
             memory = None if self.memory is None else as_integer("memory", self.memory, 1)
-            atoms = first_atoms(rows, n_components, None, check_random_state(self.random_state))
+            atoms = first_atoms(rows, n_components, None, as_random(self.random_state))
             self._state = OnlineState(atoms, n_nonzero, memory=memory)
             self.history_ = History()
         error = self._state.learn(rows.astype(self._state.atoms.dtype, copy=False))

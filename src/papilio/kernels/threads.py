@@ -7,7 +7,7 @@ Python threads may call them at once: numba's parallel loops would not survive t
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -146,6 +146,11 @@ class _OneBlasThread:
 
 
 one_blas_thread = _OneBlasThread()
+
+
+def blas_threads(longest: int) -> AbstractContextManager[None]:
+    """One thread for BLAS where no matrix has a side above 256: several would mostly wait for each other."""
+    return one_blas_thread if longest <= 256 else nullcontext()
 
 
 def workspace(n_bytes: int) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from ..constraints import Constraint, Dense, Fixed, Sparse, SparseColumns, SparseRows
 from ..constraints.selection import slack_of
 from ..kernels import descent as kernel
+from ..kernels.threads import blas_threads
 from ..linalg import frobenius, inner, probe
 from ..moments import Moments
 from ..validation import Array
@@ -56,6 +57,8 @@ class Descent:
             [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)],
             order,
         )
+        longest = max(max(block.shape) for block in [self._chain.target, *self._chain.factors])
+        self.threads = blas_threads(longest)
         self._is_member = np.array([isinstance(constraint, Fixed) for constraint in sets])
         self._singular_vectors: dict[tuple[str, int], Array | None] = {}
         self._is_inertial = inertia

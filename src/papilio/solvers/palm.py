@@ -167,7 +167,7 @@ class Run:
         iteration = last.iteration + 1 if last and last.phase == phase else 1
         step = Step(phase, iteration, error, scale, now - self._clock)
         self.history.append(step)
-        if self._callback is not None:
+        if self._callback is not None and not self.stopped:
             shown = tuple(_read_only(factor) for factor in factors)
             self.stopped = bool(self._callback(step._replace(factors=shown))) or self.stopped
             self._clock += perf_counter() - now
@@ -192,17 +192,18 @@ class Run:
         # From a start of one's own, the first change counts too; from zero there is nothing to compare with.
         from_zero = any(not factor.any() for factor in factors)
         start_error = np.inf if tol == 0 or from_zero else descent.error(scale)
-        for _ in range(max_iter):
-            previous = min(error, start_error)
-            start_error = np.inf
-            scale, error = descent.advance(scale, error)
-            self.report(phase, error, scale, descent.factors)
-            if self.stopped:
-                status = Status.STOPPED
-                break
-            if scale == 0.0 or (tol > 0 and abs(previous - error) < tol):
-                status = Status.CONVERGED
-                break
+        with descent.threads:
+            for _ in range(max_iter):
+                previous = min(error, start_error)
+                start_error = np.inf
+                scale, error = descent.advance(scale, error)
+                self.report(phase, error, scale, descent.factors)
+                if self.stopped:
+                    status = Status.STOPPED
+                    break
+                if scale == 0.0 or (tol > 0 and abs(previous - error) < tol):
+                    status = Status.CONVERGED
+                    break
         return descent.factors, scale, error, status
 
     def factorization(

@@ -6,13 +6,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..kernels.convert import count_entries, fill_entries
-from ..linalg import largest_eigenvalue
+from ..kernels.descent import norm_squared
+from ..linalg import largest_eigenvalue, probe
 from ..operators import SparseProduct
 from ..validation import Array
 
 Matrix: TypeAlias = Array | SparseProduct
 
-_SMALL = 128  # up to this side, all eigenvalues cost less than a power iteration
+_SMALL = 128  # up to this side, a sparse product is not worth its overhead
+_SMALL_DENSE = 512  # up to this one, BLAS is not worth its own
 
 
 def compact(matrix: Array) -> Matrix:
@@ -54,15 +56,16 @@ def spectral_norm_squared(
 ) -> tuple[float, Array | None]:
     """‖matrix‖₂², and a singular vector to start from next time.
 
-    Small matrices are done exactly, by the eigenvalues of their Gram matrix, which is then faster than power
-    iteration; the vector is None for these.
+    Small matrices are done by a compiled power iteration, the others by their products with vectors.
     """
+    if max(matrix.shape) <= (_SMALL if isinstance(matrix, SparseProduct) else _SMALL_DENSE):
+        array = np.ascontiguousarray(dense(matrix) if matrix.shape[0] >= matrix.shape[1] else dense(matrix).T)
+        vector = np.zeros(array.shape[1], array.dtype) if start is None else start.copy()
+        return norm_squared(array, probe(array.shape[1]).astype(array.dtype), 0.1, vector, tol), vector
     adjoined = adjoint(matrix)
     assert adjoined is not None
     if matrix.shape[0] < matrix.shape[1]:
         matrix, adjoined = adjoined, matrix
-    if matrix.shape[1] <= _SMALL:
-        return float(np.linalg.eigvalsh(dense(adjoined @ matrix))[-1]), None
 
     def apply(vector: Array) -> Array:
         return adjoined @ (matrix @ vector)

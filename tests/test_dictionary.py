@@ -1,0 +1,351 @@
+"""Learned dictionaries: what holds for every learner, then K-SVD and Sparse K-SVD."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import papilio as pp
+from papilio.datasets import random_dictionary, synthetic_signals
+from papilio.metrics import recovery_rate
+
+from .learners import (
+    LEARNERS,
+    N_ATOMS,
+    N_NONZERO,
+    as_array,
+    assert_usable,
+    dct,
+    mean_rmse_on_rand,
+    relative_error,
+    signals,
+)
+from .twins import gaussian
+
+
+@pytest.fixture(params=LEARNERS)
+def learn(request):
+    """A learner, for a short run that repeats."""
+    return partial(LEARNERS[request.param], max_iter=12, random_state=0)
+
+
+# -- every learner -------------------------------------------------------------------------------------
+
+
+def test_the_codes_are_those_of_omp_and_the_history_holds_the_error(learn):
+    X = signals()
+    learned = learn(X)
+    assert isinstance(learned.codes, sp.csc_array)
+    assert np.diff(learned.codes.indptr).max() <= N_NONZERO
+    codes = pp.omp(learned.dictionary, X, N_NONZERO).toarray()
+    np.testing.assert_allclose(learned.codes.toarray(), codes, atol=1e-9 * np.abs(codes).max())
+    honest = relative_error(X, learned)
+    assert np.isclose(learned.history.error, honest, rtol=1e-10, atol=0).any()
+    assert honest <= learned.history.error[-1] * (1 + 1e-10)
+
+
+@pytest.mark.parametrize("name", ["ksvd", "sparse_ksvd", "online_dictionary"])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_atoms_have_unit_norm(name, dtype):
+    learned = LEARNERS[name](signals(dtype), max_iter=12, random_state=0)
+    np.testing.assert_allclose(np.linalg.norm(as_array(learned.dictionary), axis=0), 1, rtol=1e-12)
+
+
+def test_a_random_state_repeats_bit_for_bit(learn):
+    X = signals()
+    first, *others = learn(X), learn(X), learn(X, random_state=np.random.RandomState(0))
+    for other in others:
+        np.testing.assert_array_equal(as_array(first.dictionary), as_array(other.dictionary))
+        np.testing.assert_array_equal(first.codes.toarray(), other.codes.toarray())
+        np.testing.assert_array_equal(first.history.error, other.history.error)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_the_dtype_of_the_signals_is_kept(learn, dtype):
+    X = signals(dtype)
+    learned = learn(X)
+    assert learned.dictionary.dtype == dtype
+    assert learned.codes.dtype == dtype
+    assert relative_error(X, learned) < 0.8
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_phases_of_signals_do_not_change_what_is_learned(name):
+    """With a real start, the codes take them."""
+    X = signals()
+    start = {} if name == "sparse_ksvd" else {"init": gaussian((8, N_ATOMS), seed=5)}
+    learn = partial(LEARNERS[name], max_iter=12, random_state=0, **start)
+    phases = np.exp(2j * np.pi * np.random.default_rng(0).random(X.shape[1]))
+    np.testing.assert_allclose(learn(X * phases).history.error, learn(X).history.error, rtol=1e-6)
+
+
+def test_integers_lists_and_sparse_matrices_are_signals_too(learn):
+    X = np.round(10 * signals(n_signals=60)).astype(int)
+    expected = as_array(learn(X.astype(float)).dictionary)
+    for given in (X, sp.csr_array(X)):
+        np.testing.assert_array_equal(as_array(learn(given).dictionary), expected)
+
+
+def test_inputs_are_not_changed(learn):
+    X = signals()
+    X.flags.writeable = False
+    before = X.copy()
+    learn(X)
+    learn(np.asfortranarray(X))
+    np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize("n_signals", [1, 4])
+def test_fewer_signals_than_atoms_are_enough(learn, n_signals):
+    X = signals(n_signals=n_signals)
+    assert_usable(learn(X), X)
+
+
+def test_zero_signals_have_empty_codes(learn):
+    X = signals()
+    X[:, ::3] = 0
+    learned = learn(X)
+    assert_usable(learned, X)
+    assert not np.diff(learned.codes.indptr)[::3].any()
+    assert relative_error(X, learned) < 0.8
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_zero_data_give_empty_codes_and_no_error(name):
+    learned = LEARNERS[name](np.zeros((8, 40)), max_iter=12, random_state=0)
+    assert learned.codes.nnz == 0
+    assert learned.history.error[-1] == 0
+    assert np.isfinite(as_array(learned.dictionary)).all()
+
+
+def test_constant_data_are_fitted(learn):
+    X = np.ones((8, 300))
+    learned = learn(X)
+    assert_usable(learned, X)
+    assert relative_error(X, learned) < 1e-2  # dense dictionaries are exact, products nearly
+
+
+@pytest.mark.parametrize(
+    ("name", "exponent"), [("ksvd", -45), ("ksvd", 33), *((name, e) for name in LEARNERS for e in (-100, 100))]
+)
+def test_very_large_and_very_small_signals_in_single_precision_are_learned_as_well(name, exponent):
+    X, learn = signals(np.float32), partial(LEARNERS[name], max_iter=12, random_state=0)
+    scaled = np.ldexp(X, exponent)
+    assert relative_error(scaled, learn(scaled)) == pytest.approx(relative_error(X, learn(X)), rel=0.02)
+
+
+@pytest.mark.parametrize("where", [1, 5])
+def test_a_callback_stops_the_learner_and_what_is_left_is_usable(learn, where):
+    """At once, where most learners have seen but a share of the signals, and later."""
+    X, seen = signals(), []
+    learned = learn(X, callback=lambda step: seen.append(step) or len(seen) >= where)
+    assert_usable(learned, X)
+    assert len(learned.history) <= where + 1  # what is returned may have its own step
+    assert [step._replace(factors=()) for step in seen] == learned.history[:where]  # not asked again
+    assert [step.iteration for step in seen[:where]] == list(range(1, where + 1))
+    assert (np.diff(learned.history.seconds) > 0).all()
+    for step in seen[:where]:
+        assert step.factors[-1].shape[1] == N_ATOMS
+        assert not step.factors[-1].flags.writeable
+
+
+@pytest.mark.parametrize("name", ["ksvd", "sparse_ksvd", "online_dictionary"])
+def test_a_step_keeps_the_dictionary_that_it_was_given(name):
+    pairs = []
+
+    def keep(step):
+        pairs.append((step.factors[0], step.factors[0].copy()))
+
+    LEARNERS[name](signals(), max_iter=4, random_state=0, callback=keep)
+    for shown, then in pairs:
+        np.testing.assert_array_equal(shown, then)
+
+
+@pytest.mark.parametrize("name", ["ksvd", "sparse_ksvd", "online_dictionary"])
+def test_tol_zero_runs_to_the_end_and_a_tol_stops_earlier(name):
+    X = signals()
+    learn = partial(LEARNERS[name], max_iter=60, random_state=0)
+    assert len(learn(X, tol=0).history) == 61  # with that of what is returned
+    assert len(learn(X, tol=0.5).history) < 61
+
+
+@pytest.mark.parametrize("name", ["ksvd", "sparse_ksvd"])
+def test_no_iterations_leave_the_start(name):
+    X = signals()
+    learned = LEARNERS[name](X, max_iter=0, random_state=0)
+    assert len(learned.history) == 1
+    assert_usable(learned, X)
+    assert relative_error(X, learned) == pytest.approx(learned.history[0].error, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ksvd", "online_dictionary"])
+def test_a_true_dictionary_that_is_given_stays(name):
+    D = random_dictionary(8, N_ATOMS, random_state=0)
+    X = synthetic_signals(D, 300, 1, random_state=0)[0]
+    learned = LEARNERS[name](X, init=D, max_iter=12, random_state=0)
+    assert learned.history.error.max() < 1e-12
+    np.testing.assert_allclose(np.abs(np.sum(D * learned.dictionary, axis=0)), np.linalg.norm(D, axis=0))
+
+
+def test_by_default_a_signal_has_a_tenth_of_the_features_as_atoms():
+    X = gaussian((30, 200))
+    for learned in (
+        pp.ksvd(X, 40, max_iter=2, random_state=0),
+        pp.sparse_ksvd(X, np.eye(30), 40, max_iter=2, random_state=0),
+        pp.online_dictionary(X, 40, max_iter=2, random_state=0),
+    ):
+        assert np.diff(learned.codes.indptr).max() == 3
+
+
+BAD = [
+    ({"X": np.full((8, 9), np.nan)}, ValueError, "signals"),
+    ({"X": np.full((8, 9), np.inf)}, ValueError, "signals"),
+    ({"X": np.zeros((8, 0))}, ValueError, "signals"),
+    ({"X": np.zeros((2, 8, 9))}, ValueError, "signals"),
+    ({"X": np.full((8, 9), "a")}, TypeError, "signals"),
+    ({"max_iter": -1}, ValueError, "max_iter"),
+    ({"max_iter": 2.5}, TypeError, "max_iter"),
+    ({"tol": -1}, ValueError, "tol"),
+    ({"tol": np.nan}, ValueError, "tol"),
+    ({"callback": 3}, TypeError, "callback"),
+    ({"random_state": "a"}, ValueError, "random_state"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "named"), BAD)
+def test_bad_input_is_named_by_every_learner(learn, arguments, error, named):
+    call = {"X": signals(n_signals=20)} | arguments
+    with pytest.raises(error, match=named):
+        learn(call.pop("X"), **call)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"n_atoms": 0}, ValueError, "n_atoms"),
+        ({"n_atoms": "9"}, TypeError, "n_atoms"),
+        ({"n_nonzero": 0}, ValueError, "n_nonzero"),
+        ({"n_nonzero": 9}, ValueError, "n_nonzero"),
+        ({"n_nonzero": 5, "n_atoms": 4}, ValueError, "n_nonzero"),
+        ({"n_nonzero": 1.5}, TypeError, "n_nonzero"),
+        ({"init": gaussian((8, 9))}, ValueError, "init"),
+        ({"init": np.zeros((8, N_ATOMS))}, ValueError, "init"),
+        ({"init": np.full((8, N_ATOMS), np.nan)}, ValueError, "init"),
+        ({"init": gaussian((8, N_ATOMS), complex)}, ValueError, "init"),
+    ],
+)
+@pytest.mark.parametrize("learner", [pp.ksvd, pp.online_dictionary])
+def test_bad_sizes_and_starts_are_named(learner, arguments, error, named):
+    with pytest.raises(error, match=named):
+        learner(signals(n_signals=20), **({"n_atoms": N_ATOMS, "max_iter": 2} | arguments))
+
+
+# -- K-SVD ---------------------------------------------------------------------------------------------
+
+
+def test_few_signals_are_the_atoms_of_ksvd():
+    X = signals(n_signals=10)
+    assert relative_error(X, pp.ksvd(X, N_ATOMS, N_NONZERO, random_state=0)) < 1e-12
+
+
+def test_ksvd_recovers_a_planted_dictionary_under_noise():
+    """The experiment of Aharon, Elad and Bruckstein (2006), at 20 dB."""
+    random = np.random.RandomState(0)
+    D = random_dictionary(20, 50, random_state=random)
+    X = synthetic_signals(D / np.linalg.norm(D, axis=0), 1500, 3, random_state=random)[0]
+    noise = random.standard_normal(X.shape)
+    X += noise * np.linalg.norm(X) / np.linalg.norm(noise) / 10
+    learned = pp.ksvd(X, 50, 3, max_iter=80, random_state=0)
+    assert recovery_rate(learned.dictionary, D, 0.99) >= 0.9
+
+
+SEEDS = [3, pytest.param(20, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_ksvd_beats_the_papers_ksvd_on_rand(seeds):
+    """Le Magoarou and Gribonval, figure 3: 0.079."""
+
+    def learn(X, seed):
+        return pp.ksvd(X, 32, 5, max_iter=300, tol=0, random_state=seed)
+
+    assert mean_rmse_on_rand(learn, seeds) <= 0.05
+
+
+# -- Sparse K-SVD --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_sparse_ksvd_is_no_worse_than_the_papers_on_rand(seeds):
+    """Le Magoarou and Gribonval, figure 3: 1.19."""
+
+    def learn(X, seed):
+        return pp.sparse_ksvd(X, dct(32), 32, 5, atom_nonzero=4, max_iter=100, random_state=seed)
+
+    assert mean_rmse_on_rand(learn, seeds) <= 1.19
+
+
+@pytest.mark.parametrize("n_atoms", [1, 5, 8, 20])
+@pytest.mark.parametrize("atom_nonzero", [1, 3, 8])
+def test_sparse_ksvd_gives_the_base_times_one_factor_with_sparse_columns(n_atoms, atom_nonzero):
+    X, base = signals(), dct(8)
+    learned = pp.sparse_ksvd(X, base, n_atoms, 1, atom_nonzero=atom_nonzero, max_iter=8, random_state=0)
+    *given, last = learned.dictionary.factors
+    assert pp.SparseProduct(given, base.scale) == base
+    assert last.shape == (8, n_atoms)
+    assert np.bincount(last.indices, minlength=n_atoms).max() <= atom_nonzero
+    np.testing.assert_allclose(np.linalg.norm(learned.dictionary.toarray(), axis=0), 1, rtol=1e-12)
+    assert np.isclose(learned.history.error, relative_error(X, learned), rtol=1e-10).any()
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, lambda matrix: pp.SparseProduct([matrix])])
+def test_a_base_of_any_form_gives_the_same_dictionary(form):
+    X, base = signals(), gaussian((8, 11), seed=3)
+    learn = partial(pp.sparse_ksvd, n_atoms=N_ATOMS, n_nonzero=2, atom_nonzero=3, max_iter=8, random_state=0)
+    plain, other = learn(X, base), learn(X, form(base))
+    assert len(other.dictionary.factors) == 2
+    assert plain.dictionary == other.dictionary
+
+
+def test_atoms_that_are_sparse_in_the_base_are_recovered():
+    base = np.linalg.qr(gaussian((16, 16)))[0]
+    sparse = np.sign(gaussian((16, 20), seed=1)) * (np.argsort(gaussian((16, 20), seed=2), axis=0) < 3)
+    X = synthetic_signals(base @ sparse, 800, 2, random_state=0)[0]
+    learned = pp.sparse_ksvd(X, base, 20, 2, atom_nonzero=3, max_iter=40, random_state=0)
+    assert recovery_rate(learned.dictionary, base @ sparse) >= 0.9
+
+
+def test_a_base_that_does_not_span_the_signals_gives_what_it_can():
+    X = signals()
+    learned = pp.sparse_ksvd(X, np.eye(8, 3), N_ATOMS, 2, atom_nonzero=2, max_iter=8, random_state=0)
+    D = learned.dictionary.toarray()
+    assert not D[3:].any()
+    np.testing.assert_allclose(np.linalg.norm(D, axis=0), 1, rtol=1e-12)
+    assert np.linalg.norm(X[3:]) / np.linalg.norm(X) <= relative_error(X, learned) < 1
+
+
+def test_a_base_in_higher_precision_or_complex_decides_the_dtype():
+    X, learn = signals(np.float32), partial(pp.sparse_ksvd, n_atoms=9, n_nonzero=2, max_iter=2, random_state=0)
+    assert learn(X, np.eye(8)).dictionary.dtype == np.float64
+    assert learn(X, pp.transforms.dft(8).H).codes.dtype == np.complex128
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"base": np.eye(7)}, ValueError, "base"),
+        ({"base": np.full((8, 8), np.nan)}, ValueError, "base"),
+        ({"base": np.zeros(8)}, ValueError, "base"),
+        ({"base": "dct"}, TypeError, "base"),
+        ({"atom_nonzero": 0}, ValueError, "atom_nonzero"),
+        ({"atom_nonzero": 9}, ValueError, "atom_nonzero"),
+        ({"atom_nonzero": 1.0}, TypeError, "atom_nonzero"),
+        ({"n_atoms": 0}, ValueError, "n_atoms"),
+        ({"n_nonzero": 9}, ValueError, "n_nonzero"),
+    ],
+)
+def test_bad_input_of_sparse_ksvd_is_named(arguments, error, named):
+    call = {"base": np.eye(8), "n_atoms": N_ATOMS, "max_iter": 2} | arguments
+    with pytest.raises(error, match=named):
+        pp.sparse_ksvd(signals(n_signals=20), **call)

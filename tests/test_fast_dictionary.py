@@ -1,0 +1,231 @@
+"""Fast dictionaries: the paper's figure, refinement, phases and what a stopped learner gives back."""
+
+from functools import cache
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.datasets import rand, synthetic_signals
+from papilio.dictionary.fast import FastState
+from papilio.metrics import rmse
+
+from .learners import relative_error
+from .twins import gaussian
+
+# Le Magoarou and Gribonval, figure 3, PROPOSED on RAND, read off the published figure: (Q, p, P) to the relative
+# complexity and the RMSE.
+FIGURE_3 = {(5, 2, 512): (0.3125, 1.050), (3, 2, 512): (0.5625, 0.443)}
+SEEDS = range(3)
+SCHEDULE = pp.Schedule.paper(8, 4, 3, 48)
+PHASES = ["ksvd", "split 1", "global 1", "split 2", "global 2", "refine", "final"]
+
+
+@cache
+def on_rand(point, seed, refine):
+    """What is learned, and its RMSE for signals of unit variance in each atom's direction."""
+    X = rand(random_state=seed).signals
+    learned = pp.fast_dictionary(X, pp.Schedule.paper(32, *point), 5, refine=refine, random_state=seed)
+    return learned, rmse(X, *learned[:2]) / (np.sqrt(np.mean(X**2)) / np.sqrt(5))
+
+
+def signals(dtype=np.float64):
+    return synthetic_signals(gaussian((8, 8), dtype), 200, 2, random_state=1)[0]
+
+
+def learn(X=None, **options):
+    call = {"n_nonzero": 2, "max_iter": 30, "random_state": 0} | options
+    return pp.fast_dictionary(signals() if X is None else X, call.pop("schedule", SCHEDULE), **call)
+
+
+def phases_of(history):
+    return [phase for phase, _ in groupby(history.phase)]
+
+
+# -- the paper's figure --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", FIGURE_3)
+def test_to_the_letter_the_points_of_the_papers_figure_come_out(point):
+    complexity, error = FIGURE_3[point]
+    results = [on_rand(point, seed, False) for seed in SEEDS]
+    assert {learned.dictionary.nnz / 1024 for learned, _ in results} == {complexity}
+    assert np.mean([ours for _, ours in results]) == pytest.approx(error, rel=0.1)
+
+
+@pytest.mark.parametrize("point", FIGURE_3)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[1:])])
+def test_refinement_lowers_the_error_within_the_same_entries(point, seed):
+    plain, plain_error = on_rand(point, seed, False)
+    refined, error = on_rand(point, seed, True)
+    assert error < plain_error
+    assert refined.dictionary.nnz <= plain.dictionary.nnz
+    assert plain.history.phase == [phase for phase in refined.history.phase if phase != "refine"]
+
+
+# -- factors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refine", [False, True])
+@pytest.mark.parametrize(
+    "schedule",
+    [SCHEDULE, pp.Schedule.rectangular((8, 12), 3, 3, 0.6), pp.Schedule.rectangular((8, 5), 3, 2, 0.6)],
+)
+def test_factors_lie_in_the_sets_of_the_schedule(schedule, refine):
+    product = learn(schedule=schedule, refine=refine).dictionary
+    assert product.shape == schedule.shape
+    assert product.nnz <= schedule.max_nonzero
+    for factor, constraint in zip(product.factors, schedule.together(len(schedule.factors) - 1), strict=True):
+        assert constraint.contains(factor)
+
+
+@pytest.mark.parametrize("refine", [False, True])
+def test_a_redundant_dictionary_is_learned(refine):
+    schedule = pp.Schedule.rectangular((16, 32), 3, 4, 0.7)
+    X = synthetic_signals(gaussian((16, 32)), 400, 3, random_state=0)[0]
+    learned = pp.fast_dictionary(X, schedule, 3, refine=refine, max_iter=50, random_state=0)
+    assert learned.dictionary.shape == (16, 32)
+    assert learned.dictionary.nnz <= schedule.max_nonzero
+    fixed = pp.omp(pp.transforms.dct(16).T, X, 3)
+    assert relative_error(X, learned) < np.linalg.norm(X - pp.transforms.dct(16).T @ fixed) / np.linalg.norm(X)
+
+
+def test_a_dictionary_that_has_such_factors_stays():
+    schedule = pp.Schedule.hadamard(8)
+    H = pp.transforms.hadamard(8)
+    X = synthetic_signals(H, 200, 2, random_state=0)[0]
+    assert relative_error(X, learn(X, schedule=schedule, init=H, refine=False, max_iter=500)) < 1e-3
+
+
+# -- phases --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refine", [False, True])
+@pytest.mark.parametrize("init", ["ksvd", "online", gaussian((8, 8), seed=3)])
+def test_the_history_has_all_phases_in_order_and_ends_with_the_error_of_the_result(init, refine):
+    X = signals()
+    learned = learn(X, init=init, refine=refine)
+    first = [init] if isinstance(init, str) else []
+    expected = first + [phase for phase in PHASES[1:] if refine or phase != "refine"]
+    assert phases_of(learned.history) == expected
+    assert learned.history[-1].error == pytest.approx(relative_error(X, learned), rel=1e-10)
+    assert learned.history[-1].scale == learned.dictionary.scale
+    assert (np.diff(learned.history.seconds) > 0).all()
+
+
+def test_the_hierarchy_sees_the_data_through_moments_with_new_codes():
+    """One split: the global step fits the data with the codes in the start."""
+    X, init = signals(), gaussian((8, 8), seed=3)
+    schedule = pp.Schedule.paper(8, 3, 3, 48)
+    learned = learn(X, schedule=schedule, init=init, refine=False)
+    moments = pp.Moments.of(X, pp.omp(init, X, 2))
+    expected = pp.hierarchical(init, schedule, retarget=lambda _: moments, polish=False, max_iter=30)
+    np.testing.assert_allclose(learned.dictionary.toarray(), expected.operator.toarray(), atol=1e-6)
+    np.testing.assert_allclose(learned.history.error[:-1], expected.history.error, rtol=1e-6)
+
+
+@pytest.mark.parametrize("phase", PHASES[:-1])
+@pytest.mark.parametrize("iteration", [1, 3])
+def test_a_callback_stops_in_any_phase_and_a_usable_dictionary_comes_back(phase, iteration):
+    X = signals()
+    learned = learn(X, callback=lambda step: (step.phase, step.iteration) == (phase, iteration))
+    assert phases_of(learned.history) == [*PHASES[: PHASES.index(phase) + 1], "final"]
+    assert learned.history[-2].iteration == iteration
+    assert isinstance(learned.dictionary, pp.SparseProduct)
+    assert learned.dictionary.shape == (8, 8)
+    assert learned.history[-1].error == pytest.approx(relative_error(X, learned), rel=1e-10)
+    np.testing.assert_allclose(learned.codes.toarray(), pp.omp(learned.dictionary, X, 2).toarray(), atol=1e-9)
+    if phase in PHASES[2:]:
+        assert relative_error(X, learned) < 1
+
+
+def test_a_callback_sees_the_factors_of_each_step():
+    steps = []
+    learn(callback=steps.append)
+    counts = {step.phase: len(step.factors) for step in steps if step.phase != "final"}
+    assert counts == dict(zip(PHASES[:-1], [1, 2, 2, 2, 3, 3], strict=True))
+
+
+# -- batches -------------------------------------------------------------------------------------------
+
+
+def test_a_product_learns_from_one_batch_after_the_other_within_its_sets():
+    X = synthetic_signals(gaussian((8, 8)), 2000, 2, random_state=1)[0]
+    start = learn(X[:, :50])
+    state = FastState(start.dictionary, SCHEDULE, 2)
+    errors = [state.learn(X[:, i : i + 200].T.copy()) for i in range(0, 2000, 200)]
+    assert state.batches == 10
+    assert np.mean(errors[-3:]) < errors[0]
+    for factor, constraint in zip(state.operator.factors, SCHEDULE.together(1), strict=True):
+        assert constraint.contains(factor)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+def test_a_batch_of_zeros_changes_nothing_and_the_dtype_stays(dtype):
+    product = pp.SparseProduct([np.eye(8), np.eye(8), np.eye(8)]).astype(dtype)
+    state = FastState(product, SCHEDULE, 2)
+    assert state.learn(np.zeros((5, 8), dtype)) == 0
+    assert state.operator == product
+    state.learn(signals(dtype).T.copy())
+    assert state.operator.dtype == dtype
+
+
+# -- numbers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_the_operator_and_codes_have_the_dtype_of_the_signals(dtype):
+    X = signals(dtype)
+    for init, refine in (("ksvd", True), ("online", False), (gaussian((8, 8)), False)):
+        learned = learn(X, init=init, refine=refine)
+        assert learned.dictionary.dtype == dtype
+        assert {factor.dtype for factor in learned.dictionary.factors} == {np.dtype(dtype)}
+        assert learned.codes.dtype == dtype
+        assert relative_error(X, learned) < 0.6
+
+
+def test_refinement_repeats_bit_for_bit():
+    first, second = learn(), learn()
+    assert first.dictionary == second.dictionary
+    np.testing.assert_array_equal(first.history.error, second.history.error)
+    np.testing.assert_array_equal(first.codes.toarray(), second.codes.toarray())
+
+
+def test_a_start_is_not_changed_and_needs_no_unit_norm():
+    init = 4 * gaussian((8, 8), seed=3)
+    init.flags.writeable = False
+    assert learn(init=init).history.error[-1] < 0.4
+
+
+def test_a_sample_serves_where_signals_are_very_many(monkeypatch):
+    from papilio.dictionary import fast
+
+    monkeypatch.setattr(fast, "_SAMPLE", 60)
+    monkeypatch.setattr(fast, "_SAMPLE_PER_ATOM", 10)
+    X = signals()
+    learned = learn(X)
+    assert learned.codes.shape == (8, 200)
+    assert learned.history[-1].error == pytest.approx(relative_error(X, learned), rel=1e-10)
+    assert relative_error(X, learned) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"schedule": "paper"}, TypeError, "schedule"),
+        ({"schedule": pp.Schedule.paper(16, 4, 3, 48)}, ValueError, "schedule"),
+        ({"n_nonzero": 0}, ValueError, "n_nonzero"),
+        ({"n_nonzero": 9}, ValueError, "n_nonzero"),
+        ({"n_nonzero": 1.5}, TypeError, "n_nonzero"),
+        ({"init": np.eye(7)}, ValueError, "init"),
+        ({"init": np.full((8, 8), np.nan)}, ValueError, "init"),
+        ({"init": "svd"}, ValueError, "init"),
+        ({"init": np.zeros((8, 8))}, ValueError, "init"),
+        ({"init": 1j * np.eye(8)}, ValueError, "init"),
+        ({"max_iter": 0}, ValueError, "max_iter"),
+    ],
+)
+def test_bad_input_is_named(arguments, error, named):
+    with pytest.raises(error, match=named):
+        learn(**arguments)
