@@ -368,22 +368,22 @@ def small_problems(draw):
 def test_any_small_problem_ends_with_a_sound_code(problem, limit, tol):
     D, X = problem
     codes = pp.omp(D, X, limit, tol=tol)
-    rank = np.linalg.matrix_rank(double(D))
-    slack = 100 * eps(D.dtype) * np.linalg.norm(double(X), axis=0)
+    rounding, atoms, norms = 100 * eps(D.dtype), unit(double(D)), np.linalg.norm(double(X), axis=0)
     assert np.isfinite(codes.data).all()
-    assert counts(codes).max() <= min(limit, rank)
+    assert counts(codes).max() <= min(limit, np.linalg.matrix_rank(double(D)))
     assert np.abs(D).sum(axis=0)[codes.indices].all()
     residuals = double(X) - double(D) @ double(codes.toarray())
     for i, residual in enumerate(residuals.T):
         chosen = codes.indices[codes.indptr[i] : codes.indptr[i + 1]]
-        correlations = np.abs(unit(double(D)).conj().T @ residual)
-        assert (correlations[chosen] <= slack[i]).all()
-        done = np.linalg.norm(residual) ** 2 <= (tol or 0) + slack[i]
-        close = 10 * np.sqrt(eps(D.dtype)) * np.linalg.norm(X[:, i])  # atoms may be nearly dependent
-        assert done or len(chosen) == limit or (correlations <= close).all()
+        correlations = np.abs(atoms.conj().T @ residual) / max(norms[i], 1)
+        condition = np.linalg.cond(atoms[:, chosen]) if chosen.size else 1
+        assert (correlations[chosen] <= rounding * condition**2).all()
+        done = np.linalg.norm(residual) ** 2 <= (tol or 0) + rounding * norms[i] ** 2
+        # Or the best atom left is nearly dependent on those that are chosen.
+        assert done or len(chosen) == limit or (correlations <= np.sqrt(rounding)).all()
     if limit > 1:
         before = squared_residuals(D, X, pp.omp(D, X, limit - 1, tol=tol))
-        assert (squared_residuals(D, X, codes) <= before + slack**2).all()
+        assert (squared_residuals(D, X, codes) <= before + rounding * norms**2).all()
 
 
 # -- in parts, on threads ------------------------------------------------------------------------------

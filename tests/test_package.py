@@ -37,7 +37,7 @@ ROOMS = {
         "storage",
     },  # the last two when first used
     "storage": {"validation", "io", "csr", "operators"},
-    "moments": {"validation", "linalg"},
+    "moments": {"validation", "linalg", "kernels"},
     "results": {"validation", "operators"},
     "transforms": {"validation", "operators"},
     "solvers": {"validation", "linalg", "kernels", "constraints", "operators", "moments", "results"},

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .kernels.threads import blas_threads
 from .linalg import frobenius, wide
 from .validation import Array, as_matrix, as_real, require_finite, working_dtype
 
@@ -101,7 +102,8 @@ class Moments:
         if self.gram is None:
             return Compressed(self.cross, None, 0.0)
         kind = wide(np.result_type(self.gram, self.cross))
-        eigenvalues, vectors = np.linalg.eigh(self.gram.astype(kind))
+        with blas_threads(len(self.gram)):
+            eigenvalues, vectors = np.linalg.eigh(self.gram.astype(kind))
         if eigenvalues[0] < -1e-6 * eigenvalues[-1]:
             raise ValueError("gram must be Hermitian and positive semidefinite, got a matrix that is not")
         used = eigenvalues > eigenvalues.size * np.finfo(kind).eps * eigenvalues[-1]
