@@ -448,6 +448,7 @@ def test_rows_of_the_gram_matrix_are_computed_once_while_there_is_room(kind, mon
 
 def test_a_coder_makes_its_gram_matrix_when_that_pays_and_keeps_it(monkeypatch):
     monkeypatch.setattr(coding, "_SMALL", 0)
+    monkeypatch.setattr(coding, "_FAST", 1.0)
     D, X = data(n_signals=16)
     for op, least in ((D, 24), (pp.SparseProduct([D]), 48)):
         coder, expected = Coder(op), plain_omp(D, X, 3)

@@ -15,6 +15,7 @@ _CHUNK = 1 << 18  # correlations that a thread works on at a time
 _LOCKSTEP = 1 << 22  # correlations at a time where Gram rows are computed between steps
 _GRAM_BYTES = 1 << 30  # the largest Gram matrix, or part of one
 _DENSE_BYTES = 1 << 28  # the largest dense form of a SparseProduct that is kept beside it
+_FAST = 0.15  # the relative complexity up to which a product correlates faster than BLAS
 _SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth saving
 
 
@@ -77,20 +78,23 @@ class Coder:
         self._product: SparseProduct | None = None
         self._dense: Array | None = None
         if isinstance(dictionary, SparseProduct):
-            fits = dictionary.shape[0] * dictionary.shape[1] * self._dtype.itemsize <= _DENSE_BYTES
-            self._dense = dictionary.toarray() if fits else None
-            norms = _norms_by_blocks(dictionary) if self._dense is None else column_norms(self._dense)
+            if dictionary.shape[0] * dictionary.shape[1] * self._dtype.itemsize <= _DENSE_BYTES:
+                self._dense = dictionary.toarray()
+            if self._dense is None or dictionary.relative_complexity <= _FAST:
+                self._product = dictionary
         else:
             self._dense = dictionary
-            norms = column_norms(dictionary)
-        self._inverse_norms = np.divide(1.0, norms, out=np.zeros(norms.size), where=norms > 0)
-        if isinstance(dictionary, SparseProduct):
-            *others, last = dictionary.factors
-            scaled = last.data * self._inverse_norms.astype(last.data.real.dtype)[last.indices]
-            last = sp.csr_array((scaled, last.indices, last.indptr), shape=last.shape)
-            self._product = SparseProduct([*others, last], dictionary.scale)
-        else:
-            self._dense = dictionary * self._inverse_norms.astype(dictionary.real.dtype)
+        norms = _norms_by_blocks(dictionary) if self._dense is None else column_norms(self._dense)
+        if not np.isfinite(norms).all():
+            raise ValueError("dictionary must have atoms within the number range, got a product that overflows")
+        self._inverse_norms = _inverse(norms, self._dtype)
+        narrow = self._inverse_norms.astype(np.empty(0, self._dtype).real.dtype)
+        if self._product is not None:
+            *others, last = self._product.factors
+            scaled = sp.csr_array((last.data * narrow[last.indices], last.indices, last.indptr), shape=last.shape)
+            self._product = SparseProduct([*others, scaled], self._product.scale)
+        elif self._dense is not None:
+            self._dense = self._dense * narrow
         self._gram: Array | None = None
 
     def code(self, signals: Array, n_nonzero: int | None = None, tol: float | None = None) -> sp.csc_array:
@@ -127,15 +131,16 @@ class Coder:
     def _pursue(self, gram: "_Gram", signals: Array, limit: int, tol: float) -> tuple[Array, Array, Array]:
         """Counts, atoms and values of the codes of ``signals``, here one a row."""
         sizes = column_norms(signals.T)
-        inverse = np.divide(1.0, sizes, out=np.zeros(sizes.size), where=sizes > 0)
+        inverse = _inverse(sizes, self._dtype)
         block = np.multiply(signals, inverse[:, None], dtype=self._dtype, casting="same_kind", order="C")
         correlations = self._correlate(block)
 
         count, eps, kind = len(block), float(np.finfo(self._dtype).eps), wide(self._dtype)
-        remaining = (sizes > 0).astype(np.float64)
+        remaining = (inverse > 0).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # far above any residual; none, for a zero signal
             tolerances = tol * inverse * inverse
-        counts, done = np.zeros(count, np.int64), sizes == 0
+        tolerances[tolerances < 8 * eps] = -np.inf  # residuals are not known so well: the floor decides
+        counts, done = np.zeros(count, np.int64), inverse == 0
         chosen = np.zeros((count, limit), np.int64)
         triangles = np.empty((count, limit, limit), kind)
         changes, codes = np.zeros((2, count, limit), kind)
@@ -205,7 +210,12 @@ class Coder:
         return _Gram(self, atoms, self._gram)
 
 
-def _norms_by_blocks(product: SparseProduct) -> Array:
+def _inverse(norms: Array, dtype: np.dtype[Any]) -> Array:
+    """1/norm, and 0 for what is zero, or so small that this would overflow."""
+    return np.divide(1.0, norms, out=np.zeros(norms.size), where=norms > 1 / np.finfo(dtype).max)
+
+
+def _norms_by_blocks(product: Any) -> Array:
     width = max(_CHUNK // product.shape[0], 1)
     blocks = (product[:, start : start + width] for start in range(0, product.shape[1], width))
     return np.concatenate([column_norms(block.toarray()) for block in blocks])

@@ -27,12 +27,11 @@ def frobenius(array: Array) -> float:
 
 def column_norms(array: Array) -> Array:
     """The Euclidean norms of the columns, in float64, safe against overflow and underflow of the squares."""
-    single = array.dtype in (np.float32, np.complex64)
     with np.errstate(over="ignore", under="ignore"):
-        squares = np.einsum("ij,ij->j", array, array.conj() if array.dtype.kind == "c" else array).real
+        adjoint = array.conj() if array.dtype.kind == "c" else array
+        squares = np.einsum("ij,ij->j", array, adjoint, dtype=wide(array.dtype)).real
     norms = np.sqrt(squares, dtype=np.float64)
-    low, high = (1e-10, 1e10) if single else (1e-100, 1e100)
-    unsafe = ~((norms > low) & (norms < high))
+    unsafe = ~((norms > 1e-100) & (norms < 1e100))
     if unsafe.any():
         values = np.abs(array[:, unsafe]).astype(np.float64)
         largest = values.max(axis=0, initial=0.0)

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 from ..constraints import Constraint, Sparse, SparseColumns, SparseRows, SparseRowsAndColumns
 from ..validation import as_choice, as_integer, as_power_of_two, as_real, as_shape
 
 SIDES = ("left", "right")
-_INNER_SHARE = 2 / 3  # of the entries, to the innermost factor
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,11 @@ class Schedule:
         """Factors with at most ``complexity`` times the entries of the dense matrix, to learn a dictionary.
 
         A wide or square matrix is peeled from the right: one factor of its shape, and square ones of its short
-        side to the left of it; a tall matrix is the mirror image. Of all entries, two thirds go to the innermost
-        square factor, the last residual, and the others share the rest alike.
+        side to the left of it; a tall matrix is the mirror image. The innermost factor, the last residual, gets
+        five parts of the entries, and the others share four: in two factors, the outer one gets 4√ρ parts, where
+        ρ is the long side over the short one. Among dictionaries of Gaussian data (32×32) and of image patches
+        (64×64, 64×256), with complexities from 0.15 to 0.8, two factors gave the lowest error, and of their
+        entries the outer one had 35 to 50 % of them in the best square ones, and 65 % in the best redundant one.
 
         Parameters
         ----------
@@ -140,24 +143,23 @@ class Schedule:
         rows, columns = as_shape("shape", shape)
         short, long = sorted((rows, columns))
         count = 2 if n_factors is None else as_integer("n_factors", n_factors, 2)
-        least = long + (count - 1) * short  # one entry a line: else atoms are zero
+        floors = [long, *[short] * (count - 1)]  # outer, middle, inner: one entry a line, else atoms are zero
+        caps = [rows * columns, *[short * short] * (count - 1)]
         if complexity is None:
-            budget = max(rows * columns // 2, least)
+            budget = max(rows * columns // 2, sum(floors))
         else:
             budget = int(as_real("complexity", complexity, 0.0) * rows * columns + 1e-9)
-        if budget < least:
+        if budget < sum(floors):
             raise ValueError(
-                f"complexity must be at least {least / (rows * columns):.4g} for {count} factors of a "
+                f"complexity must be at least {sum(floors) / (rows * columns):.4g} for {count} factors of a "
                 f"{rows}×{columns} matrix, got {complexity}"
             )
-        inner = min(max(int(_INNER_SHARE * budget), short), short * short, budget - least + short)
-        middle = min((budget - inner - max(long - short, 0)) // (count - 1), short * short)
-        outer = min(budget - inner - (count - 2) * middle, rows * columns)
-        inner = min(budget - outer - (count - 2) * middle, short * short)
+        weights = [4 * sqrt(long / short) / (count - 1), *[4 / (count - 1)] * (count - 2), 5]
+        outer, *middle, inner = _dealt(budget, weights, floors, caps)
         square = (short, short)
         thinning = [(inner / short**2) ** (k / (count - 1)) for k in range(1, count)]
         return cls(
-            [Sparse((rows, columns), outer)] + [Sparse(square, middle)] * (count - 2),
+            [Sparse((rows, columns), outer), *(Sparse(square, entries) for entries in middle)],
             [Sparse(square, max(int(share * short**2 + 1e-9), inner)) for share in thinning],
             side="right" if rows <= columns else "left",
         )
@@ -195,3 +197,15 @@ class Schedule:
             [Sparse(square, entries) for entries in thinning],
             side="right" if wide else "left",
         )
+
+
+def _dealt(budget: int, weights: Sequence[float], floors: Sequence[int], caps: Sequence[int]) -> list[int]:
+    """``budget`` dealt out by ``weights``, each share within floor and cap; what is over goes to the first."""
+    shares = [
+        min(max(int(budget * weight / sum(weights)), floor), cap)
+        for weight, floor, cap in zip(weights, floors, caps, strict=True)
+    ]
+    for i in [*range(len(shares)), 0]:
+        others = sum(shares) - shares[i]
+        shares[i] = min(max(budget - others, floors[i]), caps[i])
+    return shares
