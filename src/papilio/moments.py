@@ -102,7 +102,7 @@ class Moments:
         if self.gram is None:
             return Compressed(self.cross, None, 0.0)
         kind = wide(np.result_type(self.gram, self.cross))
-        with blas_threads(len(self.gram)):
+        with blas_threads(len(self.gram) ** 2 * self.shape[0]):
             eigenvalues, vectors = np.linalg.eigh(self.gram.astype(kind))
         if eigenvalues[0] < -1e-6 * eigenvalues[-1]:
             raise ValueError("gram must be Hermitian and positive semidefinite, got a matrix that is not")

@@ -340,7 +340,9 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         *others, last = self._factors
         if not others:
             return self._times(np.eye(self.shape[1], dtype=self.dtype))
-        return self._trusted(others, self._scale) @ last.toarray()
+        rest = self._trusted(others, self._scale)
+        rest._cache["forms"] = self._forms()[:-1]
+        return rest @ last.toarray()
 
     def astype(self, dtype: Any) -> "SparseProduct":
         """The same operator in float32, float64, complex64 or complex128."""

@@ -79,7 +79,7 @@ def ksvd(
     atoms = first_atoms(rows, n_atoms, init, random)
     max_iter = as_integer("max_iter", max_iter, 0)
     run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
-    with blas_threads(max(atoms.shape)):
+    with blas_threads(atoms.shape[0] * atoms.size):
         for some in growing_shares(rows, n_atoms, n_nonzero, max_iter, random):
             codes = Coder(atoms.T).code(some.T, n_nonzero)
             residuals = residuals_of(some, atoms, codes)

@@ -136,7 +136,7 @@ def online_dictionary(
     recent = min(_RECENT, 1 / max_iter)
     state = OnlineState(first_atoms(rows, n_atoms, init, random), n_nonzero, recent, memory)
     run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
-    with blas_threads(max(state.atoms.shape)):
+    with blas_threads(state.atoms.shape[0] * state.atoms.size):
         for _ in range(max_iter):
             error = float(np.mean([state.learn(batch) for batch in shuffled(rows, batch_size, random)]))
             progress.record(error, None)

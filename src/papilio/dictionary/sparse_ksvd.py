@@ -81,7 +81,7 @@ def sparse_ksvd(
     random = as_random(random_state)
     atoms, sparse = in_base.start(rows, n_atoms, random)
     run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
-    with blas_threads(max(atoms.shape)):
+    with blas_threads(atoms.shape[0] * atoms.size):
         for some in growing_shares(rows, n_atoms, n_nonzero, max_iter, random):
             codes = Coder(atoms.T).code(some.T, n_nonzero)
             residuals = residuals_of(some, atoms, codes)

@@ -15,6 +15,8 @@ import numpy as np
 
 from ..validation import Array, as_integer
 
+_BLAS_WORK = 1 << 23  # multiplications in a product of matrices up to which BLAS gets one thread
+
 _count: int | None = None
 _local = threading.local()
 
@@ -148,9 +150,12 @@ class _OneBlasThread:
 one_blas_thread = _OneBlasThread()
 
 
-def blas_threads(longest: int) -> AbstractContextManager[None]:
-    """One thread for BLAS where no matrix has a side above 256: several would mostly wait for each other."""
-    return one_blas_thread if longest <= 256 else nullcontext()
+def blas_threads(work: int) -> AbstractContextManager[None]:
+    """One thread for BLAS where no product takes more than some million multiplications.
+
+    Several would mostly wait for each other, above all where the cores have other work, too.
+    """
+    return one_blas_thread if work <= _BLAS_WORK else nullcontext()
 
 
 def workspace(n_bytes: int) -> Array:

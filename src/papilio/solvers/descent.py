@@ -58,7 +58,7 @@ class Descent:
             order,
         )
         longest = max(max(block.shape) for block in [self._chain.target, *self._chain.factors])
-        self.threads = blas_threads(longest)
+        self.threads = blas_threads(longest * longest * self._chain.target.shape[0])
         self._is_member = np.array([isinstance(constraint, Fixed) for constraint in sets])
         self._singular_vectors: dict[tuple[str, int], Array | None] = {}
         self._is_inertial = inertia

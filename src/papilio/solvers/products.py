@@ -14,7 +14,7 @@ from ..validation import Array
 Matrix: TypeAlias = Array | SparseProduct
 
 _SMALL = 128  # up to this side, a sparse product is not worth its overhead
-_SMALL_DENSE = 512  # up to this one, BLAS is not worth its own
+_SMALL_DENSE = 200  # up to this one, BLAS is not worth its own
 
 
 def compact(matrix: Array) -> Matrix:
