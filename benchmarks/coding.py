@@ -84,10 +84,10 @@ def products() -> Table:
 def memory(which: str, count: int) -> float:
     """Peak memory in GB of coding with the product (``op``) or with the dense matrix (``D``)."""
     code = (
-        "import numpy as np, papilio as pp, coding, resource; op = coding.chain();"
+        "import numpy as np, papilio as pp, coding, common; op = coding.chain();"
         + ("D = op.toarray();" if which == "D" else "")
         + f"X = np.asfortranarray(np.random.default_rng(0).standard_normal((1024, {count})));"
-        f"pp.omp({which}, X, 10); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)"
+        f"pp.omp({which}, X, 10); print(common.peak_memory())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent

@@ -112,12 +112,14 @@ def palm_on_moments(count: int) -> float:
 def large() -> tuple[float, float, float, float]:
     """Seconds, peak memory, complexity and error of a fit on 500,000 patches, in a process of its own."""
     code = (
-        "import resource, papilio as pp; from time import perf_counter as t;"
+        "import common, papilio as pp; from time import perf_counter as t;"
         "X = pp.datasets.image_patches(500_000, 8, random_state=0); b = t();"
         "m = pp.FastDictionaryLearning(256, 5, complexity=0.4, random_state=0).fit(X);"
-        "print(t() - b, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, m.relative_complexity_,"
+        "print(t() - b, common.peak_memory(), m.relative_complexity_,"
         "m.history_[-1].error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    )
     seconds, memory, complexity, final = map(float, done.stdout.split())
     return seconds, memory, complexity, final

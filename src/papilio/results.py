@@ -16,6 +16,7 @@ class Status(StrEnum):
     CONVERGED = "converged"
     MAX_ITER = "max_iter"
     STOPPED = "stopped"
+    NO_STRUCTURE = "no structure"
 
 
 class Step(NamedTuple):
