@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .results import History as History
     from .results import Status as Status
     from .results import Step as Step
+    from .solvers.butterfly import butterfly as butterfly
     from .solvers.factorize import factorize as factorize
     from .solvers.hierarchical import hierarchical as hierarchical
     from .solvers.palm import palm as palm
@@ -50,6 +51,7 @@ _HOME = {
     "SparseProduct": "operators",
     "Status": "results",
     "Step": "results",
+    "butterfly": "solvers.butterfly",
     "factorize": "solvers.factorize",
     "fast_dictionary": "dictionary.fast",
     "get_num_threads": "kernels.threads",

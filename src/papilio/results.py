@@ -64,7 +64,7 @@ class Factorization:
     n_iter : int
         Iterations of PALM in all phases.
     status : Status
-        ``"converged"``, ``"max_iter"`` or ``"stopped"`` (by a callback).
+        ``"converged"``, ``"max_iter"``, ``"stopped"`` (by a callback), or ``"no structure"`` where none was found.
     history : History
         Error, scale, phase and seconds of each iteration.
     """

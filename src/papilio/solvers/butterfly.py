@@ -1,6 +1,7 @@
 """Butterfly factorizations: supports that are known, or found under unknown permutations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,16 +30,29 @@ def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: Any =
         Without ``supports``, square, of a size that is a power of two.
     supports : sequence of boolean matrices, optional
         Where the factors may have entries, left to right, such that each cut of the chain has blocks of low rank,
-        as those of fast Fourier and Hadamard transforms. By default they are found: M may be a product of butterfly
-        factors with its rows and columns permuted in any way.
+        as those of fast Fourier and Hadamard transforms. By default they are found: M may be a product of
+        butterfly factors with its rows and columns permuted in any way.
     random_state : int, RandomState or None
         Of the rows from which the search starts.
+
+    The search splits the matrix level by level. Its rows pair up and its columns split into halves so that each
+    block of a pair and a half has nearly rank one; each block gives two entries of the left factor and a row of
+    the residual, which falls apart into two problems of half the size.
 
     Returns
     -------
     Factorization
         With two entries in each row and column of each factor where supports were found. A matrix without such
         structure comes back as one factor, with ``status`` "no structure".
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp
+    >>> H = pp.transforms.hadamard(16).toarray()
+    >>> shuffled = H[np.random.default_rng(0).permutation(16)]
+    >>> fit = pp.butterfly(shuffled, random_state=0)
+    >>> fit.operator.nnz, bool(fit.error < 1e-12)
+    (128, True)
     """
     matrix = as_matrix("M", M)
     if supports is not None:
@@ -68,10 +82,15 @@ def _fit_on(matrix: Array, masks: Sequence[sp.csr_array]) -> Factorization:
 
 
 def _as_masks(supports: Any, shape: tuple[int, int]) -> list[sp.csr_array]:
-    masks = [sp.csr_array(mask).astype(bool) for mask in supports]
-    for mask in masks:
-        mask.eliminate_zeros()
-    for i, (left, right) in enumerate(zip(masks, masks[1:], strict=False)):
+    if isinstance(supports, str) or not isinstance(supports, Iterable):
+        raise TypeError(f"supports must be a sequence of boolean matrices, got {supports!r}")
+    masks = []
+    for i, support in enumerate(supports):
+        mask = sp.csr_array(as_matrix(f"supports[{i}]", support) != 0)
+        if not mask.nnz:
+            raise ValueError(f"supports[{i}] must allow at least one entry, got none")
+        masks.append(mask)
+    for i, (left, right) in enumerate(pairwise(masks)):
         if left.shape[1] != right.shape[0]:
             raise ValueError(
                 f"supports must chain: supports[{i}] has {left.shape[1]} columns but supports[{i + 1}] has "

@@ -1,8 +1,8 @@
 """Splits of a permuted butterfly: which rows belong together, and which columns.
 
 A square matrix of even size m is the first level of a butterfly, up to permutations, if its rows pair up and its
-columns split into halves so that each block of a pair and a half has rank one. The cost of a pair (i, j) on a half is
-what the best matrix of rank one misses: the smaller eigenvalue of the pair's Gram matrix there.
+columns split into halves so that each block of a pair and a half has rank one. The cost of a pair (i, j) on a half
+is what the best matrix of rank one misses: the smaller eigenvalue of the pair's Gram matrix there.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ def best_split(matrix: Array, random: np.random.RandomState, starts: int = 4) ->
     best: Split | None = None
     sizes = np.einsum("ij,ij->i", matrix, matrix.conj()).real
     rows = random.permutation(m)
-    rows = rows[np.argsort(-(sizes[rows] > 1e-3 * sizes.mean()), kind="stable")][:starts]  # no empty ones first
+    rows = rows[np.argsort(sizes[rows] <= 1e-3 * sizes.mean(), kind="stable")][:starts]  # no empty ones first
     for row in rows:
         for halves in _halves_from(matrix, int(row)):
             split = _alternated(matrix, halves)
@@ -103,7 +103,7 @@ def _paired(matrix: Array, halves: Array) -> Split:
 
 
 def _halved(matrix: Array, pairs: Array) -> list[Array]:
-    """Halves for given pairs: by the leading direction of the columns' slices, plain and weighted, then reassigned."""
+    """Halves for given pairs: by the leading direction of the columns' slices, weighted in three ways."""
     coordinates, weights = _directions(matrix[pairs[:, 0]], matrix[pairs[:, 1]])
     found = []
     for weight in (np.sqrt(weights), weights, (weights > 0).astype(float)):
@@ -148,7 +148,9 @@ def _directions(first: Array, second: Array) -> tuple[Array, Array]:
     """Coordinates of the lifted unit vectors uuᴴ of two-entry slices (x, y), and the slices' squared norms."""
     sizes = np.abs(first) ** 2 + np.abs(second) ** 2
     mixed = 2 * first * second.conj()
-    parts = np.stack(np.broadcast_arrays(np.abs(first) ** 2 - np.abs(second) ** 2, mixed.real, mixed.imag), axis=-1)
+    parts = np.stack(
+        np.broadcast_arrays(np.abs(first) ** 2 - np.abs(second) ** 2, mixed.real, mixed.imag), axis=-1
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         coordinates = np.where(sizes[..., None] > 0, parts / sizes[..., None], 0.0)
     return coordinates, sizes
