@@ -5,6 +5,8 @@ columns split into halves so that each block of a pair and a half has rank one. 
 is what the best matrix of rank one misses: the smaller eigenvalue of the pair's Gram matrix there.
 """
 
+from functools import cache
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from ..kernels.pairing import pair_up
 from ..validation import Array
 
 _ROUNDS = 12  # of alternation at most
+_ALL = 8  # the size up to which all splits are tried
 
 
 class Split(NamedTuple):
@@ -25,8 +28,10 @@ class Split(NamedTuple):
 
 def best_split(matrix: Array, random: np.random.RandomState, starts: int = 4) -> Split:
     """The cheapest split that is found from several rows, each with the partners that suit it best."""
-    energy = float(np.vdot(matrix, matrix).real)
     m = len(matrix)
+    if m <= _ALL:
+        return _best_of_all(matrix)
+    energy = float(np.vdot(matrix, matrix).real)
     best: Split | None = None
     sizes = np.einsum("ij,ij->i", matrix, matrix.conj()).real
     rows = random.permutation(m)
@@ -40,6 +45,36 @@ def best_split(matrix: Array, random: np.random.RandomState, starts: int = 4) ->
                 return best
     assert best is not None
     return best
+
+
+def _best_of_all(matrix: Array) -> Split:
+    """The cheapest of all splits, for a small matrix."""
+    m = len(matrix)
+    matchings = _matchings(tuple(range(m)))  # (count, m/2, 2)
+    best: Split | None = None
+    for others in combinations(range(1, m), m // 2 - 1):
+        inside = np.isin(np.arange(m), (0, *others))
+        halves = np.stack([np.flatnonzero(inside), np.flatnonzero(~inside)])
+        sums = _costs(matrix, halves)[matchings[..., 0], matchings[..., 1]].sum(axis=1)
+        least = int(np.argmin(sums))
+        if best is None or sums[least] < best.cost:
+            best = Split(matchings[least], halves, float(sums[least]))
+    assert best is not None
+    return best
+
+
+@cache
+def _matchings(points: tuple[int, ...]) -> Array:
+    """All ways to pair up an even number of points."""
+    if len(points) == 2:
+        return np.array([[points]])
+    first, *rest = points
+    found = []
+    for partner in rest:
+        others = _matchings(tuple(point for point in rest if point != partner))
+        pair = np.broadcast_to([[[first, partner]]], (len(others), 1, 2))
+        found.append(np.concatenate([pair, others], axis=1))
+    return np.concatenate(found)
 
 
 def _halves_from(matrix: Array, row: int, count: int = 2) -> list[Array]:
@@ -87,19 +122,25 @@ def _alternated(matrix: Array, halves: Array) -> Split:
 def _paired(matrix: Array, halves: Array) -> Split:
     """The cheapest pairs for given halves."""
     m = len(matrix)
-    costs = np.zeros((m, m))
-    for half in halves:
-        block = matrix[:, half]
-        gram = block @ block.conj().T
-        sizes = gram.diagonal().real
-        costs += _smaller_eigenvalue(sizes[:, None], sizes[None, :], np.abs(gram) ** 2)
-    np.fill_diagonal(costs, np.inf)
+    costs = _costs(matrix, halves)
     upper = np.triu_indices(m, 1)
     order = np.argsort(costs[upper], kind="stable")
     partner = pair_up(costs, (upper[0] * m + upper[1])[order])
     first = np.flatnonzero(np.arange(m) < partner)
     pairs = np.stack([first, partner[first]], axis=1)
     return Split(pairs, halves, float(costs[first, partner[first]].sum()))
+
+
+def _costs(matrix: Array, halves: Array) -> Array:
+    """What rank one misses on both halves, for each pair of rows."""
+    costs = np.zeros((len(matrix), len(matrix)))
+    for half in halves:
+        block = matrix[:, half]
+        gram = block @ block.conj().T
+        sizes = gram.diagonal().real
+        costs += _smaller_eigenvalue(sizes[:, None], sizes[None, :], np.abs(gram) ** 2)
+    np.fill_diagonal(costs, np.inf)
+    return costs
 
 
 def _halved(matrix: Array, pairs: Array) -> list[Array]:
