@@ -1,6 +1,7 @@
 """What all estimators share: everything but learning. Samples are rows here, and columns everywhere else."""
 
 import sys
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..solvers.palm import Callback
 from ..validation import Array, as_integer
 
 
-class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A dictionary that codes samples; how it is learned is for subclasses to say."""
 
     # Of the subclasses' constructors.
@@ -35,8 +36,9 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     history_: History
     n_iter_: int
 
+    @abstractmethod
     def _learn(self, signals: Array, n_components: int, n_nonzero: int) -> Learned:
-        raise NotImplementedError
+        """Learn from signals, one a column."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn a dictionary.
