@@ -201,6 +201,16 @@ def test_partial_fit_learns_from_batch_to_batch(make):
     assert model.history_[-1].phase == "partial fit"
 
 
+@pytest.mark.parametrize("make", [pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
+def test_partial_fit_goes_on_from_a_fit(make):
+    data = pp.datasets.rand(2000, n_features=16, n_nonzero=2, random_state=0).signals.T
+    model = make(n_nonzero_coefs=2, random_state=0).fit(data)
+    before, count = model.score(data), len(model.history_)
+    model.partial_fit(data[:50])
+    assert model.score(data) > 1.2 * before  # scores are negative
+    assert len(model.history_) == count + 1
+
+
 def test_a_stopped_fast_fit_can_go_on_with_partial_fit():
     model = pp.FastDictionaryLearning(n_nonzero_coefs=3, random_state=0, callback=lambda step: True)
     model.partial_fit(X).partial_fit(X)

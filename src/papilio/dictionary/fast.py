@@ -1,5 +1,6 @@
 """Fast dictionaries: the paper's PROPOSED (section 4.2), and joint refinement."""
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..results import Step
 from ..solvers.hierarchical import hierarchical
 from ..solvers.palm import Callback, Run, palm
 from ..solvers.schedule import Schedule
-from ..validation import Array, as_choice, as_random
+from ..validation import Array, as_choice, as_integer, as_random, as_real
 from .common import (
     Learned,
     Progress,
@@ -27,7 +28,7 @@ from .common import (
     residuals_of,
 )
 from .ksvd import ksvd
-from .online import forgetting, online_dictionary
+from .online import RECENT, forgetting, online_dictionary
 
 _ROUNDS = 100  # of refinement, at most
 _STEPS = 30  # of PALM in each
@@ -92,6 +93,7 @@ def fast_dictionary(
             f"schedule must be for {rows.shape[1]} features, as the signals have, got {schedule.shape[0]}"
         )
     n_nonzero = as_sparsity(n_nonzero, *schedule.shape)
+    max_iter, tol = as_integer("max_iter", max_iter, 1), as_real("tol", tol, 0.0)  # before the start is learned
     random = as_random(random_state)
     sample = _sample(rows, schedule.shape[1], random)
     run = Run(callback)
@@ -213,8 +215,6 @@ class FastState:
     """
 
     def __init__(self, operator: SparseProduct, schedule: Schedule, n_nonzero: int) -> None:
-        if len(operator.factors) <= len(schedule.factors):  # learning was stopped before its end
-            operator = hierarchical(operator.toarray(), schedule).operator.astype(operator.dtype)
         self.operator = operator
         self.batches = 0
         self._schedule = schedule
@@ -222,6 +222,12 @@ class FastState:
         self._gram: Any = 0.0
         self._cross: Any = 0.0
         self._energy = 0.0
+
+    def remember(self, rows: Array, codes: sp.csc_array) -> None:
+        """Start from the moments of signals with given codes, as if they were batches that were learned."""
+        self._gram, self._cross = moments_of_rows(rows, codes)
+        self._energy = frobenius(rows) ** 2
+        self.batches = ceil(1 / RECENT)
 
     def add(self, rows: Array) -> float:
         """Add a batch, one signal a row, to the moments; returns its relative error."""
@@ -237,6 +243,8 @@ class FastState:
     def learn(self, rows: Array) -> float:
         """Learn from a batch; returns its relative error before."""
         error = self.add(rows)
+        if len(self.operator.factors) <= len(self._schedule.factors):  # learning was stopped before its end
+            self.operator = hierarchical(self.operator.toarray(), self._schedule).operator.astype(rows.dtype)
         if self._gram.any():
             moments = Moments(self._cross.T, self._gram, self._energy)
             self.operator = _descended(moments, self._schedule, self.operator).astype(self.operator.dtype)

@@ -38,7 +38,7 @@ def ksvd(
 ) -> Learned:
     """Learn a dictionary by approximate K-SVD (Aharon 2006, Rubinstein 2008).
 
-    Each iteration codes all signals by `omp`, and then updates one atom after the other together with its
+    Each iteration codes signals by `omp`, and then updates one atom after the other together with its
     coefficients g, by one step of alternating least squares on the residuals E of the signals that use it,
 
         d = E gᴴ/‖E gᴴ‖,  g = dᴴE.

@@ -1,9 +1,11 @@
 """Online dictionary learning: mini-batches, moments and forgetting."""
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..coding import Coder
 from ..kernels.atoms import descend_atoms
@@ -24,10 +26,10 @@ from .common import (
     residuals_of,
 )
 
-_RECENT = 0.1  # the share of all batches so far that count: codes of earlier, poorer dictionaries only hold back
+RECENT = 0.1  # the share of all batches so far that count: codes of earlier, poorer dictionaries only hold back
 
 
-def forgetting(batches: int, recent: float = _RECENT, memory: float = np.inf) -> float:
+def forgetting(batches: int, recent: float = RECENT, memory: float = np.inf) -> float:
     """What the past counts for at the t-th batch: exp(−1/w), with w the smaller of ``recent``·t and ``memory``."""
     return float(np.exp(-1 / min(recent * batches, memory)))
 
@@ -51,7 +53,7 @@ class OnlineState:
         Batches that count at most; no limit by default.
     """
 
-    def __init__(self, atoms: Array, n_nonzero: int, recent: float = _RECENT, memory: int | None = None) -> None:
+    def __init__(self, atoms: Array, n_nonzero: int, recent: float = RECENT, memory: int | None = None) -> None:
         kind = wide(atoms.dtype)
         self.atoms = atoms
         self.n_nonzero = n_nonzero
@@ -61,6 +63,12 @@ class OnlineState:
         self.batches = 0
         self._recent = recent
         self._memory = np.inf if memory is None else memory
+
+    def remember(self, rows: Array, codes: sp.csc_array) -> None:
+        """Start from the moments of signals with given codes, as if they were batches that were learned."""
+        self.gram, self.cross = moments_of_rows(rows, codes)
+        self.uses = np.bincount(codes.indices, minlength=len(self.atoms)).astype(float)
+        self.batches = ceil(1 / self._recent)
 
     def learn(self, batch: Array) -> float:
         """Learn from a batch, one signal a row; returns its relative error before."""
@@ -133,7 +141,7 @@ def online_dictionary(
     max_iter = as_integer("max_iter", max_iter, 1)
     random = as_random(random_state)
     # In the end one pass counts: then all signals do, each with its latest code.
-    recent = min(_RECENT, 1 / max_iter)
+    recent = min(RECENT, 1 / max_iter)
     state = OnlineState(first_atoms(rows, n_atoms, init, random), n_nonzero, recent, memory)
     run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
     with blas_threads(state.atoms.shape[0] * state.atoms.size):

@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..coding import Coder
-from ..dictionary.common import Learned, as_sparsity
+from ..dictionary.common import Learned, as_rows, as_sparsity
 from ..metrics import rmse
 from ..operators import SparseProduct
 from ..results import History, Step
@@ -55,7 +55,11 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         rows = self._validated(X, reset=True)
         learned = self._learn(rows.T, *self._sizes(rows.shape[1]))
         self._store(learned.dictionary, learned.history)
+        self._remember(as_rows(rows.T), learned.codes)
         return self
+
+    def _remember(self, rows: Array, codes: sp.csc_array) -> None:
+        """Keep what `partial_fit` needs to go on from a fit, where there is one."""
 
     def transform(self, X: Any) -> Any:
         """Sparse codes of the samples, by `papilio.omp` with ``n_nonzero_coefs`` atoms.

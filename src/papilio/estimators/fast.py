@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..dictionary.common import Learned, as_rows
 from ..dictionary.fast import FastState, fast_dictionary
@@ -113,7 +114,7 @@ class FastDictionaryLearning(DictionaryEstimator):
         return self.schedule
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one more mini-batch; the first one is fitted as a whole.
+        """Learn from one more mini-batch, from where `fit` ended; without it, the first one is fitted as a whole.
 
         Later ones add to the moments of the data, from which the factors are brought up to date by PALM.
 
@@ -127,14 +128,13 @@ class FastDictionaryLearning(DictionaryEstimator):
         self
         """
         if not hasattr(self, "_state"):
-            self.fit(X)
-            rows = as_rows(self._validated(X, reset=False).T)
-            n_components, n_nonzero = self._sizes(rows.shape[1])
-            schedule = self._schedule_for((rows.shape[1], n_components))
-            self._state = FastState(self.operator_, schedule, n_nonzero)
-            self._state.add(rows)
-            return self
+            return self.fit(X)
         error = self._state.learn(as_rows(self._validated(X, reset=False).T))
-        self.history_.append(Step("partial fit", self._state.batches - 1, error, self._state.operator.scale, 0.0))
+        self.history_.append(Step("partial fit", len(self.history_) + 1, error, self._state.operator.scale, 0.0))
         self._store(self._state.operator, self.history_)
         return self
+
+    def _remember(self, rows: Array, codes: sp.csc_array) -> None:
+        n_components, n_nonzero = self._sizes(rows.shape[1])
+        self._state = FastState(self.operator_, self._schedule_for((rows.shape[1], n_components)), n_nonzero)
+        self._state.remember(rows, codes)

@@ -2,6 +2,8 @@
 
 from typing import Any, Self
 
+import scipy.sparse as sp
+
 from ..dictionary.common import Learned, as_rows, first_atoms
 from ..dictionary.online import OnlineState, online_dictionary
 from ..results import History, Step
@@ -73,7 +75,7 @@ class OnlineDictionaryLearning(DictionaryEstimator):
         )
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one more mini-batch; the first one gives the first atoms.
+        """Learn from one more mini-batch, from where `fit` ended; without it, the first one gives the first atoms.
 
         Parameters
         ----------
@@ -87,12 +89,18 @@ class OnlineDictionaryLearning(DictionaryEstimator):
         is_first = not hasattr(self, "_state")
         rows = as_rows(self._validated(X, reset=is_first).T)
         if is_first:
-            n_components, n_nonzero = self._sizes(rows.shape[1])
-            memory = None if self.memory is None else as_integer("memory", self.memory, 1)
-            atoms = first_atoms(rows, n_components, None, as_random(self.random_state))
-            self._state = OnlineState(atoms, n_nonzero, memory=memory)
+            n_components = self._sizes(rows.shape[1])[0]
+            self._state = self._state_from(first_atoms(rows, n_components, None, as_random(self.random_state)))
             self.history_ = History()
         error = self._state.learn(rows.astype(self._state.atoms.dtype, copy=False))
         self.history_.append(Step("partial fit", len(self.history_) + 1, error, 1.0, 0.0))
         self._store(self._state.atoms.T.copy(), self.history_)
         return self
+
+    def _state_from(self, atoms: Array) -> OnlineState:
+        memory = None if self.memory is None else as_integer("memory", self.memory, 1)
+        return OnlineState(atoms, self._sizes(atoms.shape[1])[1], memory=memory)
+
+    def _remember(self, rows: Array, codes: sp.csc_array) -> None:
+        self._state = self._state_from(self.components_.copy())
+        self._state.remember(rows, codes)

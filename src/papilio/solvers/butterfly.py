@@ -24,6 +24,10 @@ _EXACT = 1e-12
 def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: Any = None) -> Factorization:
     """Factorize a matrix into butterfly factors.
 
+    The search splits the matrix level by level. Its rows pair up and its columns split into halves so that each
+    block of a pair and a half has nearly rank one; each block gives two entries of the left factor and a row of
+    the residual, which falls apart into two problems of half the size.
+
     Parameters
     ----------
     M : (m, n) matrix
@@ -34,10 +38,6 @@ def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: Any =
         butterfly factors with its rows and columns permuted in any way.
     random_state : int, RandomState or None
         Of the rows from which the search starts.
-
-    The search splits the matrix level by level. Its rows pair up and its columns split into halves so that each
-    block of a pair and a half has nearly rank one; each block gives two entries of the left factor and a row of
-    the residual, which falls apart into two problems of half the size.
 
     Returns
     -------

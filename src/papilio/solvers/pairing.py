@@ -198,7 +198,7 @@ def _directions(first: Array, second: Array) -> tuple[Array, Array]:
 
 
 def _smaller_eigenvalue(a: Array, b: Array, g_squared: Array) -> Array:
-    """Of [[a, g], [ḡ, b]] ≥ 0, without cancellation: (ab − |g|²)/λ_max."""
+    """Of [[a, g], [ḡ, b]] ≥ 0, as determinant over larger eigenvalue: right to rounding of ab/λ_max."""
     larger = (a + b) / 2 + np.sqrt(((a - b) / 2) ** 2 + g_squared)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(larger > 0, np.maximum(a * b - g_squared, 0) / larger, 0.0)
