@@ -203,11 +203,11 @@ def test_partial_fit_learns_from_batch_to_batch(make):
 
 @pytest.mark.parametrize("make", [pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
 def test_partial_fit_goes_on_from_a_fit(make):
-    data = pp.datasets.rand(2000, n_features=16, n_nonzero=2, random_state=0).signals.T
+    data = np.random.default_rng(0).standard_normal((2000, 16))
     model = make(n_nonzero_coefs=2, random_state=0).fit(data)
     before, count = model.score(data), len(model.history_)
-    model.partial_fit(data[:50])
-    assert model.score(data) > 1.2 * before  # scores are negative
+    model.partial_fit(data[:50])  # which alone would make it worse by 3 %
+    assert model.score(data) > 1.005 * before  # scores are negative
     assert len(model.history_) == count + 1
 
 
