@@ -84,7 +84,48 @@ def test_no_structure_is_claimed_where_there_is_none(kind):
     np.testing.assert_array_equal(fit.operator.toarray(), matrix)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (6, 6), (4, 8), (12, 12)])
+@pytest.mark.parametrize("n", [12, 15, 20, 24, 48, 60, 96])
+def test_permuted_fourier_transforms_of_any_smooth_size_are_found_exactly(n):
+    rng = np.random.default_rng(n)
+    matrix = fft(np.eye(n))[rng.permutation(n)][:, rng.permutation(n)]
+    fit = pp.butterfly(matrix, random_state=0)
+    assert fit.error <= 1e-12
+    primes = [p for p in (2, 3, 5) for e in range(1, 6) if n % p**e == 0]
+    assert fit.operator.nnz <= n * sum(primes)
+
+
+@pytest.mark.parametrize("radices", [(3, 2), (2, 3, 2), (5, 3), (3, 2, 5)])
+def test_radices_are_found_in_their_order(radices):
+    rng = np.random.default_rng(0)
+    n, stride, matrix = int(np.prod(radices)), 1, np.eye(int(np.prod(radices)))
+    for radix in radices:
+        support = np.kron(np.kron(np.eye(n // (radix * stride)), np.ones((radix, radix))), np.eye(stride))
+        matrix = matrix @ (support * rng.standard_normal((n, n)))
+        stride *= radix
+    fit = pp.butterfly(matrix[rng.permutation(n)][:, rng.permutation(n)], random_state=0)
+    assert fit.error <= 1e-12
+    assert fit.operator.nnz <= n * sum(radices)
+
+
+def test_permuted_kronecker_products_are_found():
+    rng = np.random.default_rng(0)
+    matrix = np.kron(
+        np.kron(rng.standard_normal((3, 3)), rng.standard_normal((2, 2))), rng.standard_normal((5, 5))
+    )
+    fit = pp.butterfly(matrix[rng.permutation(30)][:, rng.permutation(30)], random_state=0)
+    assert fit.error <= 1e-12
+    assert fit.operator.nnz <= 30 * (2 + 3 + 5)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_extreme_units_do_no_harm(unit):
+    matrix = shuffled("dft", 16, 0)[0] * unit
+    fit = pp.butterfly(matrix, random_state=0)
+    assert fit.error <= 1e-12
+    np.testing.assert_allclose(fit.operator.toarray(), matrix, rtol=0, atol=1e-12 * unit)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (7, 7), (4, 8), (22, 44)])
 def test_sizes_that_are_not_searched_come_back_as_they_are(shape):
     matrix = np.random.default_rng(0).standard_normal(shape)
     assert pp.butterfly(matrix).status == "no structure"

@@ -2,36 +2,36 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..constraints import Support
+from ..kernels.threads import blas_threads
 from ..linalg import frobenius
-from ..moments import Moments
 from ..operators import SparseProduct
 from ..results import Factorization, History, Status
 from ..validation import Array, as_matrix, as_random
-from .pairing import best_split, leading
-from .polish import polish
+from .known_supports import fitted, polished
+from .splitting import best_split, leading
 
 _HOPELESS = 0.2  # the share of the energy that the first split may miss; a Gaussian matrix misses about 0.4
-_POLISH_SIDE = 1024  # up to which factors are polished, as dense matrices
+_POLISH_SIDE = 256  # up to which factors are polished, as dense matrices; it takes some 70 ms there
 _EXACT = 1e-12
+_RADICES = (2, 3, 5, 7)  # by which a matrix is split; what is left, a matrix of prime size, stays a block
 
 
 def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: Any = None) -> Factorization:
     """Factorize a matrix into butterfly factors.
 
-    The search splits the matrix level by level. Its rows pair up and its columns split into halves so that each
-    block of a pair and a half has nearly rank one; each block gives two entries of the left factor and a row of
-    the residual, which falls apart into two problems of half the size.
+    The search splits the matrix level by level. For radix r, its rows fall into groups of r and its columns into r
+    parts so that each block of a group and a part has nearly rank one; each block gives r entries of the left
+    factor and a row of the residual, which falls apart into r problems of 1/r of the size.
 
     Parameters
     ----------
     M : (m, n) matrix
-        Without ``supports``, square, of a size that is a power of two.
+        Without ``supports``, square, of a size that is no prime; of 2, 3, 5 and 7, all prime factors but one.
     supports : sequence of boolean matrices, optional
         Where the factors may have entries, left to right, such that each cut of the chain has blocks of low rank,
         as those of fast Fourier and Hadamard transforms. By default they are found: M may be a product of
@@ -42,8 +42,9 @@ def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: Any =
     Returns
     -------
     Factorization
-        With two entries in each row and column of each factor where supports were found. A matrix without such
-        structure comes back as one factor, with ``status`` "no structure".
+        Where supports were found, the factors of an n×n matrix have r entries in each row and column, r being the
+        prime factors of n: n·Σr entries, 2n·log₂n for powers of two. A matrix without such structure comes back
+        as one factor, with ``status`` "no structure".
 
     Examples
     --------
@@ -54,31 +55,54 @@ def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: Any =
     >>> fit.operator.nnz, bool(fit.error < 1e-12)
     (128, True)
     """
-    matrix = as_matrix("M", M)
-    if supports is not None:
-        return _fit_on(matrix, _as_masks(supports, matrix.shape))
+    given = as_matrix("M", M)
+    # A power of two: exact, and squares of large and small data stay in range.
+    unit = 2.0 ** int(np.frexp(np.abs(given).max())[1])
+    matrix = given / given.real.dtype.type(unit)
+    masks = None if supports is None else _as_masks(supports, matrix.shape)
     random = as_random(random_state)
+    with blas_threads(max(matrix.shape) ** 3 // 2):
+        return _searched(matrix, unit, random) if masks is None else _fit_on(matrix, masks, unit)
+
+
+def _searched(matrix: Array, unit: float, random: np.random.RandomState) -> Factorization:
+    """The best fit on supports that were found in several ways, until one cannot be far from the best.
+
+    Of white noise of energy e, the first split into r parts misses e·(1 − 1/r), and all levels together less than
+    e: a fit that misses more went astray, and another way is tried. The structure does not change under
+    transposition, and not when rows and columns are multiplied by numbers: lines of equal size let small entries
+    have their say, which without noise is what they should have.
+    """
     best: Factorization | None = None
-    # Lines of equal size let small entries have their say, which without noise is what they should have.
-    for balanced in (False, True):
-        masks = found_supports(matrix, random, balanced)
-        if masks is not None:
-            fit = _fit_on(matrix, masks)
+    noise = np.inf
+    for balanced, transposed in ((False, False), (False, True), (True, False), (True, True)):
+        if best is None and transposed:
+            continue  # where one side shows no structure, the other does not either
+        found = found_supports(matrix.T if transposed else matrix, random, balanced)
+        if found is not None:
+            masks = [sp.csr_array(mask.T) for mask in reversed(found.masks)] if transposed else found.masks
+            fit = _fit_on(matrix, masks, unit)
             best = fit if best is None or fit.error < best.error else best
-        if best is not None and best.error <= _EXACT:
+            noise = noise if balanced else min(noise, found.noise)
+        if best is not None and (best.error <= _EXACT or best.error**2 <= noise):
             break
-    if best is None:
-        return Factorization(SparseProduct([matrix]), 0.0, 0, Status.NO_STRUCTURE, History())
+    if best is None or best.error**2 > _HOPELESS:
+        return Factorization(SparseProduct([matrix], unit), 0.0, 0, Status.NO_STRUCTURE, History())
     return best
 
 
-def _fit_on(matrix: Array, masks: Sequence[sp.csr_array]) -> Factorization:
-    factors: Sequence[Any] = _fitted(matrix, masks)
+def _fit_on(matrix: Array, masks: Sequence[sp.csr_array], unit: float) -> Factorization:
+    factors: Sequence[Any] = fitted(matrix, masks)
     error = _error(matrix, factors)
     if error > _EXACT and max(matrix.shape) <= _POLISH_SIDE:
-        factors = _polished(matrix, masks, factors)
+        factors = polished(matrix, masks, factors)
         error = _error(matrix, factors)
-    return Factorization(SparseProduct(factors), error, 0, Status.CONVERGED, History())
+    return Factorization(SparseProduct(factors, unit), error, 0, Status.CONVERGED, History())
+
+
+def _error(matrix: Array, factors: Sequence[Any]) -> float:
+    size = frobenius(matrix)
+    return frobenius(matrix - SparseProduct(factors).toarray()) / size if size > 0 else 0.0
 
 
 def _as_masks(supports: Any, shape: tuple[int, int]) -> list[sp.csr_array]:
@@ -101,151 +125,93 @@ def _as_masks(supports: Any, shape: tuple[int, int]) -> list[sp.csr_array]:
     return masks
 
 
-# -- known supports ------------------------------------------------------------------------------------
-
-
-def _fitted(matrix: Array, masks: Sequence[sp.csr_array]) -> list[sp.csr_array]:
-    """Factors on ``masks``, by cutting the chain in the middle, again and again."""
-    if len(masks) == 1:
-        return [sp.csr_array(masks[0].multiply(matrix))]
-    middle = len(masks) // 2
-    left, right = _cut(matrix, _chained(masks[:middle]), _chained(masks[middle:]))
-    return _fitted(left, masks[:middle]) + _fitted(right, masks[middle:])
-
-
-def _chained(masks: Sequence[sp.csr_array]) -> sp.csr_array:
-    """Where a product of factors on ``masks`` may have entries."""
-    product = masks[0].astype(np.int64)
-    for mask in masks[1:]:
-        product = sp.csr_array(product @ mask.astype(np.int64))
-    return product.astype(bool)
-
-
-def _cut(matrix: Array, left_mask: sp.csr_array, right_mask: sp.csr_array) -> tuple[Array, Array]:
-    """The best left @ right on two supports whose blocks do not overlap.
-
-    Inner indices with the same rows on the left and the same columns on the right share a block of the matrix,
-    which gets its best approximation of as high a rank as they are many.
-    """
-    columns, rows = sp.csc_array(left_mask), sp.csr_array(right_mask)
-    columns.sort_indices()
-    rows.sort_indices()
-    blocks: dict[tuple[bytes, bytes], list[int]] = {}
-    for k in range(columns.shape[1]):
-        down = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
-        across = rows.indices[rows.indptr[k] : rows.indptr[k + 1]]
-        blocks.setdefault((down.tobytes(), across.tobytes()), []).append(k)
-    left = np.zeros((matrix.shape[0], columns.shape[1]), matrix.dtype)
-    right = np.zeros((columns.shape[1], matrix.shape[1]), matrix.dtype)
-    kind = columns.indices.dtype
-    alike: dict[tuple[int, int, int], list[tuple[Array, Array, list[int]]]] = {}
-    for (down, across), inner in blocks.items():
-        place = np.frombuffer(down, kind), np.frombuffer(across, rows.indices.dtype), inner
-        if place[0].size and place[1].size:
-            alike.setdefault((place[0].size, place[1].size, len(inner)), []).append(place)
-    for (_, _, rank), places in alike.items():
-        I = np.stack([place[0] for place in places])  # noqa: E741
-        J = np.stack([place[1] for place in places])
-        K = np.stack([place[2] for place in places])
-        U, V = _low_rank(matrix[I[:, :, None], J[:, None, :]], rank)
-        width = U.shape[2]
-        left[I[:, :, None], K[:, None, :width]] = U
-        right[K[:, :width, None], J[:, None, :]] = V
-    return left, right
-
-
-def _low_rank(blocks: Array, rank: int) -> tuple[Array, Array]:
-    """Factors (b, p, r) and (b, r, q) of the best approximations of rank r of (b, p, q) blocks."""
-    if rank == 1:
-        found = _rank_one(blocks)
-        if found is not None:
-            return found
-    U, sizes, V = np.linalg.svd(blocks, full_matrices=False)
-    roots = np.sqrt(sizes[:, :rank])
-    return U[:, :, :rank] * roots[:, None, :], roots[:, :, None] * V[:, :rank, :]
-
-
-def _rank_one(blocks: Array, max_iter: int = 60) -> tuple[Array, Array] | None:
-    """`_low_rank` for rank one by power iteration from the largest rows; None where it does not settle."""
-    largest = np.argmax((np.abs(blocks) ** 2).sum(axis=2), axis=1)
-    v = blocks[np.arange(len(blocks)), largest].conj()[:, :, None]
-    eps = np.finfo(blocks.dtype).eps
-    previous = np.zeros(len(blocks))
-    adjoint = blocks.conj().transpose(0, 2, 1)
-    for _ in range(max_iter):
-        u = blocks @ _unit(v)
-        u = _unit(u)
-        v = adjoint @ u
-        size = np.linalg.norm(v, axis=1)[:, 0]
-        if (np.abs(size - previous) <= 4 * eps * size).all():
-            root = np.sqrt(np.linalg.norm(v, axis=1, keepdims=True))
-            return u * root, (_unit(v) * root).conj().transpose(0, 2, 1)
-        previous = size
-    return None
-
-
-def _unit(vectors: Array) -> Array:
-    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(sizes > 0, sizes, 1).astype(vectors.real.dtype)
-
-
-def _error(matrix: Array, factors: Sequence[sp.csr_array]) -> float:
-    size = frobenius(matrix)
-    return frobenius(matrix - SparseProduct(factors).toarray()) / size if size > 0 else 0.0
-
-
-def _polished(matrix: Array, masks: Sequence[sp.csr_array], factors: Sequence[sp.csr_array]) -> list[Array]:
-    """Least squares on the supports, factor after factor."""
-    dense = [factor.toarray() for factor in factors]
-    sizes = [frobenius(factor) or 1.0 for factor in dense]
-    units = [factor / factor.real.dtype.type(size) for factor, size in zip(dense, sizes, strict=True)]
-    sets = [Support(mask) for mask in masks]
-    better, scale = polish(Moments(matrix), sets, units, float(np.prod(sizes)), "right_to_left")
-    share = abs(scale) ** (1 / len(better))
-    signs = [np.sign(scale) or 1.0] + [1.0] * (len(better) - 1)
-    return [factor * factor.real.dtype.type(sign * share) for factor, sign in zip(better, signs, strict=True)]
-
-
 # -- unknown supports ----------------------------------------------------------------------------------
 
 
-def found_supports(matrix: Array, random: np.random.RandomState, balanced: bool) -> list[sp.csr_array] | None:
-    """Supports of log₂n factors with two entries a line, level by level; None where there is no such structure.
+class Node(NamedTuple):
+    """A block of the residual, and where its rows and columns are in it."""
 
-    The structure does not change when rows and columns are multiplied by numbers; with ``balanced``, all lines are
-    brought to one size before each split.
+    rows: Array
+    columns: Array
+    block: Array
+
+
+class Level(NamedTuple):
+    """What a split of all nodes gives: the places of the left factor's entries, the nodes below, and its cost."""
+
+    rows: Array
+    columns: Array
+    nodes: list[Node]
+    missed: float  # of the energy
+
+
+class Found(NamedTuple):
+    """Supports, and what the first split says of the energy of white noise, relative to all."""
+
+    masks: list[sp.csr_array]
+    noise: float
+
+
+def found_supports(matrix: Array, random: np.random.RandomState, balanced: bool) -> Found | None:
+    """Supports with a prime number of entries a line, level by level; None where there is no such structure.
+
+    With ``balanced``, all lines are brought to one size before each split.
     """
     n = len(matrix)
-    levels = n.bit_length() - 1
-    if matrix.shape != (n, n) or n != 1 << levels or levels < 2 or not matrix.any():
+    if matrix.shape != (n, n) or not matrix.any() or not _radices(n):
         return None
-    masks = []
-    nodes = [(np.arange(n), np.arange(n), matrix / frobenius(matrix))]  # rows, columns and their block
-    for level in range(levels - 1):
-        rows, columns, children = [], [], []
-        offset = 0
-        for own_rows, own_columns, block in nodes:
-            if balanced:
-                block = _balanced(block)
-            split = best_split(block, random)
-            if level == 0 and split.cost > _HOPELESS * frobenius(block) ** 2:
+    masks: list[sp.csr_array] = []
+    nodes = [Node(np.arange(n), np.arange(n), matrix / frobenius(matrix))]
+    noise = first_noise = 0.0
+    while radices := _radices(len(nodes[0].block)):
+        if balanced:
+            nodes = [node._replace(block=_balanced(node.block)) for node in nodes]
+        energy = sum(frobenius(node.block) ** 2 for node in nodes)
+        best: Level | None = None
+        for radix in radices:
+            level = _split(nodes, radix, random, first_noise / n**2 if masks and not balanced else None)
+            share = level.missed / (energy * (1 - 1 / radix))
+            if best is None or share < noise:
+                best, noise = level, share
+            if noise <= 1e-14:
+                break
+        assert best is not None
+        if not masks:
+            first_noise = noise
+            if best.missed > _HOPELESS * energy:
                 return None
-            half = len(block) // 2
-            for h, inside in enumerate(split.halves):
-                inner = offset + h * half + np.arange(half)  # one for each pair
-                rows.append(own_rows[split.pairs].ravel())
-                columns.append(np.repeat(inner, 2))
-                first, second = block[np.ix_(split.pairs[:, 0], inside)], block[np.ix_(split.pairs[:, 1], inside)]
-                u = leading(first, second)
-                residual = u[0].conj()[:, None] * first + u[1].conj()[:, None] * second
-                children.append((inner, own_columns[inside], residual))
-            offset += len(block)
-        masks.append(_mask(rows, columns, n))
-        nodes = children
-    rows = [np.repeat(own_rows, 2) for own_rows, _, _ in nodes]
-    columns = [np.tile(own_columns, 2) for _, own_columns, _ in nodes]
-    masks.append(_mask(rows, columns, n))
-    return masks
+        masks.append(_mask(best.rows, best.columns, n))
+        nodes = best.nodes
+    masks.append(
+        _mask(
+            np.concatenate([np.repeat(node.rows, len(node.columns)) for node in nodes]),
+            np.concatenate([np.tile(node.columns, len(node.rows)) for node in nodes]),
+            n,
+        )
+    )
+    return Found(masks, first_noise)
+
+
+def _radices(n: int) -> list[int]:
+    """By which a matrix of size n may be split, with more than one part and more than one row left."""
+    return [radix for radix in _RADICES if n % radix == 0 and n > radix]
+
+
+def _split(nodes: Sequence[Node], radix: int, random: np.random.RandomState, noise: float | None) -> Level:
+    rows, columns, below = [], [], []
+    offset, missed = 0, 0.0
+    for node in nodes:
+        split = best_split(node.block, radix, random, noise)
+        count = len(split.groups)
+        for p, part in enumerate(split.parts):
+            inner = offset + p * count + np.arange(count)  # one for each group
+            rows.append(node.rows[split.groups].ravel())
+            columns.append(np.repeat(inner, radix))
+            residual = leading(node.block, split.groups, part)[1][:, part]
+            below.append(Node(inner, node.columns[part], residual))
+        offset += len(node.block)
+        missed += split.cost
+    return Level(np.concatenate(rows), np.concatenate(columns), below, missed)
 
 
 def _balanced(block: Array) -> Array:
@@ -256,6 +222,5 @@ def _balanced(block: Array) -> Array:
     return block
 
 
-def _mask(rows: Sequence[Array], columns: Sequence[Array], n: int) -> sp.csr_array:
-    places = np.concatenate(rows), np.concatenate(columns)
-    return sp.csr_array((np.ones(places[0].size, bool), places), shape=(n, n))
+def _mask(rows: Array, columns: Array, n: int) -> sp.csr_array:
+    return sp.csr_array((np.ones(rows.size, bool), (rows, columns)), shape=(n, n))
