@@ -1,6 +1,7 @@
 """Factors on supports that are known, level by level."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,8 +14,10 @@ from .polish import polish
 
 _POWER_STEPS = 60
 
+Matrix: TypeAlias = Array | sp.csr_array
 
-def fitted(matrix: Array, masks: Sequence[sp.csr_array]) -> list[sp.csr_array]:
+
+def fitted(matrix: Matrix, masks: Sequence[sp.csr_array]) -> list[sp.csr_array]:
     """Factors on ``masks``, by cutting the chain in the middle, again and again.
 
     A cut is the best product of two matrices on the supports that the two halves of the chain allow, if the blocks
@@ -48,7 +51,7 @@ def _chained(masks: Sequence[sp.csr_array]) -> sp.csr_array:
     return product.astype(bool)
 
 
-def _cut(matrix: Array, left_mask: sp.csr_array, right_mask: sp.csr_array) -> tuple[Array, Array]:
+def _cut(matrix: Matrix, left_mask: sp.csr_array, right_mask: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
     """The best left @ right on two supports whose blocks do not overlap.
 
     Inner indices with the same rows on the left and the same columns on the right share a block of the matrix,
@@ -57,28 +60,47 @@ def _cut(matrix: Array, left_mask: sp.csr_array, right_mask: sp.csr_array) -> tu
     columns, rows = sp.csc_array(left_mask), sp.csr_array(right_mask)
     columns.sort_indices()
     rows.sort_indices()
-    blocks: dict[tuple[bytes, bytes], list[int]] = {}
+    # The factors have their values where the masks have their entries, in the same order.
+    left, right = np.zeros(columns.nnz, matrix.dtype), np.zeros(rows.nnz, matrix.dtype)
+    for I, J, K in _blocks(columns, rows):  # noqa: E741
+        U, V = _low_rank(_gathered(matrix, I, J), K.shape[1])
+        inner = K[:, : U.shape[2], None]
+        left[columns.indptr[inner] + np.arange(I.shape[1])] = U.transpose(0, 2, 1)
+        right[rows.indptr[inner] + np.arange(J.shape[1])] = V
+    return (
+        sp.csr_array(sp.csc_array((left, columns.indices, columns.indptr), shape=columns.shape)),
+        sp.csr_array((right, rows.indices, rows.indptr), shape=rows.shape),
+    )
+
+
+def _blocks(columns: sp.csc_array, rows: sp.csr_array) -> list[tuple[Array, Array, Array]]:
+    """Rows (b, p), columns (b, q) and inner indices (b, r) of blocks, those of one size together."""
+    shared: dict[tuple[bytes, bytes], list[int]] = {}
     for k in range(columns.shape[1]):
         down = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
         across = rows.indices[rows.indptr[k] : rows.indptr[k + 1]]
-        blocks.setdefault((down.tobytes(), across.tobytes()), []).append(k)
-    left = np.zeros((matrix.shape[0], columns.shape[1]), matrix.dtype)
-    right = np.zeros((columns.shape[1], matrix.shape[1]), matrix.dtype)
-    kind = columns.indices.dtype
-    alike: dict[tuple[int, int, int], list[tuple[Array, Array, list[int]]]] = {}
-    for (down, across), inner in blocks.items():
-        place = np.frombuffer(down, kind), np.frombuffer(across, rows.indices.dtype), inner
-        if place[0].size and place[1].size:
-            alike.setdefault((place[0].size, place[1].size, len(inner)), []).append(place)
-    for (_, _, rank), places in alike.items():
-        I = np.stack([place[0] for place in places])  # noqa: E741
-        J = np.stack([place[1] for place in places])
-        K = np.stack([place[2] for place in places])
-        U, V = _low_rank(matrix[I[:, :, None], J[:, None, :]], rank)
-        width = U.shape[2]
-        left[I[:, :, None], K[:, None, :width]] = U
-        right[K[:, :width, None], J[:, None, :]] = V
-    return left, right
+        shared.setdefault((down.tobytes(), across.tobytes()), []).append(k)
+    alike: dict[tuple[int, int, int], list[list[int]]] = {}
+    for line, inner in shared.items():
+        if all(line):
+            alike.setdefault((len(line[0]), len(line[1]), len(inner)), []).append(inner)
+    found = []
+    for inners in alike.values():
+        K = np.array(inners)
+        first = K[:, 0, None]
+        p, q = (np.diff(mask.indptr)[first[0, 0]] for mask in (columns, rows))
+        down = columns.indices[columns.indptr[first] + np.arange(p)]
+        across = rows.indices[rows.indptr[first] + np.arange(q)]
+        found.append((down, across, K))
+    return found
+
+
+def _gathered(matrix: Matrix, I: Array, J: Array) -> Array:  # noqa: E741
+    """The blocks (b, p, q) at rows I (b, p) and columns J (b, q)."""
+    down, across = np.broadcast_arrays(I[:, :, None], J[:, None, :])
+    if isinstance(matrix, np.ndarray):
+        return matrix[down, across]
+    return np.asarray(matrix[down.ravel(), across.ravel()]).reshape(down.shape)
 
 
 def _low_rank(blocks: Array, rank: int) -> tuple[Array, Array]:
