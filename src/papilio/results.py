@@ -52,6 +52,16 @@ class History(list[Step]):
         return [step.phase for step in self]
 
 
+class Road(NamedTuple):
+    """One way to factorize that was tried, and what it gave."""
+
+    method: str
+    detail: str
+    error: float
+    nnz: int
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Factorization:
     """A factorization X ≈ scale · S₁…S_M and how it came about.
@@ -67,6 +77,10 @@ class Factorization:
         ``"converged"``, ``"max_iter"``, ``"stopped"`` (by a callback), or ``"no structure"`` where none was found.
     history : History
         Error, scale, phase and seconds of each iteration.
+    method : str
+        Which road `factorize` took; empty from other solvers.
+    roads : tuple of Road
+        All roads that `factorize` tried, with what they gave, in the order of trying.
     """
 
     operator: SparseProduct
@@ -74,3 +88,5 @@ class Factorization:
     n_iter: int
     status: Status
     history: History = field(repr=False, compare=False)
+    method: str = ""
+    roads: tuple[Road, ...] = field(default=(), repr=False, compare=False)

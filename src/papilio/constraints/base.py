@@ -43,6 +43,10 @@ class Constraint(ABC):
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         """`project` without checks, onto the non-negative members if asked; never ``matrix`` itself."""
 
+    def relaxed(self, share: float) -> "Constraint":
+        """A larger set of the same kind: n^(1 − share)·N^share entries for n of N. By default the set itself."""
+        return self
+
     def contains(self, matrix: Any, tol: float | None = None) -> bool:
         """Whether ``matrix`` is a member.
 

@@ -34,6 +34,9 @@ class NonNegative(Constraint):
         self.max_nonzero = constraint.max_nonzero
         self.exact = constraint.exact  # type: ignore[misc]
 
+    def relaxed(self, share: float) -> "NonNegative":
+        return NonNegative(self.constraint.relaxed(share))
+
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         return self.constraint._project(matrix, nonnegative=True)
 

@@ -40,6 +40,9 @@ class Sparse(UnitNorm):
     def _select(self, worth: Array) -> Array:
         return largest(worth.ravel(), self.max_nonzero).reshape(self.shape)
 
+    def relaxed(self, share: float) -> "Sparse":
+        return Sparse(self.shape, _between(self.max_nonzero, self.shape[0] * self.shape[1], share))
+
     def _describe(self) -> str:
         return f"{self.shape}, {self.max_nonzero}"
 
@@ -55,6 +58,9 @@ class SparseRows(UnitNorm):
     def _select(self, worth: Array) -> Array:
         return largest(worth, self.k)
 
+    def relaxed(self, share: float) -> "SparseRows":
+        return SparseRows(self.shape, _between(self.k, self.shape[1], share))
+
     def _describe(self) -> str:
         return f"{self.shape}, {self.k}"
 
@@ -69,6 +75,9 @@ class SparseColumns(UnitNorm):
 
     def _select(self, worth: Array) -> Array:
         return largest(worth.T, self.k).T
+
+    def relaxed(self, share: float) -> "SparseColumns":
+        return SparseColumns(self.shape, _between(self.k, self.shape[0], share))
 
     def _describe(self) -> str:
         return f"{self.shape}, {self.k}"
@@ -92,6 +101,9 @@ class SparseRowsAndColumns(UnitNorm):
 
     def _select(self, worth: Array) -> Array:
         return largest_per_row_and_column(worth, self.k)
+
+    def relaxed(self, share: float) -> "SparseRowsAndColumns":
+        return SparseRowsAndColumns(self.shape, _between(self.k, max(self.shape), share))
 
     def _describe(self) -> str:
         return f"{self.shape}, {self.k}"
@@ -138,3 +150,8 @@ class Support(UnitNorm):
 
     def _describe(self) -> str:
         return f"{self.shape}, {self.max_nonzero} of {np.count_nonzero(self._mask)} places"
+
+
+def _between(entries: int, places: int, share: float) -> int:
+    """entries^(1 − share) · places^share: from the one to the other in equal ratios."""
+    return int(entries ** (1 - share) * places**share + 1e-9)

@@ -57,8 +57,8 @@ class Descent:
             [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)],
             order,
         )
-        longest = max(max(block.shape) for block in [self._chain.target, *self._chain.factors])
-        self.threads = blas_threads(longest * longest * self._chain.target.shape[0])
+        middle = max([factor.shape[1] for factor in self._chain.factors[:-1]], default=1)
+        self.threads = blas_threads(self._chain.target.size * middle)
         self._is_member = np.array([isinstance(constraint, Fixed) for constraint in sets])
         self._singular_vectors: dict[tuple[str, int], Array | None] = {}
         self._is_inertial = inertia

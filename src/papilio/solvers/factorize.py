@@ -1,24 +1,26 @@
 """The front door: a matrix and one wish."""
 
 from dataclasses import replace
+from math import inf
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from ..constraints import Constraint, Sparse, SparseColumns, SparseRows
 from ..linalg import frobenius
 from ..operators import SparseProduct
-from ..results import Factorization, History, Status, Step
-from ..validation import Array, as_choice, as_integer, as_matrix, as_real
+from ..results import Factorization, History, Road, Status
+from ..validation import Array, as_choice, as_integer, as_matrix, as_random, as_real
+from .butterfly import butterfly
 from .hierarchical import hierarchical
-from .schedule import Schedule
+from .palm import Callback
+from .roads import Watch, candidates, decomposed, even_schedule, least_entries, low_rank, searched
 
-METHODS = ("auto", "hierarchical")
-_DEFAULT_COMPLEXITY = 0.5
-_LADDER = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-# How much denser the last factor is than the others. A rule of thumb: read off the best of a few numbers of
-# entries per row, on one Gaussian, orthogonal, DCT, sparse-product, kernel and tall matrix each; not tuned.
-_LAST_DENSITY = 3
+METHODS = ("auto", "butterfly", "low_rank", "hierarchical")
+_LADDER = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities among which the knee is looked for
+_EXACT = 1e-6  # an error below which no other road is tried
+_SVD_SIDE = 2048  # the short side up to which singular values are computed
+_HALVINGS = 6  # of the interval in which the fewest entries lie
 
 
 def factorize(
@@ -28,30 +30,43 @@ def factorize(
     complexity: float | None = None,
     max_error: float | None = None,
     method: str = "auto",
+    time_budget: float | None = None,
+    callback: Callback | None = None,
     random_state: Any = None,
 ) -> Factorization:
     """Approximate a matrix by a product of sparse factors, with at most one wish to state.
+
+    Several roads are tried, and the best result is returned: butterfly factors under unknown permutations, which
+    are found or not within a short time; low rank, dense or sparse; and the hierarchical strategy from either side
+    with two and three factors. The last two end with annealing, which loosens and tightens the sets of the factors
+    to get out of local minima.
 
     Parameters
     ----------
     M : (m, n) matrix
     n_factors : int, optional
-        The number of factors. By default two, which did best on Gaussian and orthogonal matrices (smooth kernels
-        and the DCT gain from three or more), or log₂n where M has the structure of the Hadamard matrix.
+        The number of factors; as many as give the lowest error by default.
     complexity : float, optional
-        The largest relative complexity: entries of all factors over m·n, above 0 and at most 1. By default 0.5,
-        more for small matrices where one entry a line, or the Hadamard structure, takes more.
+        The largest relative complexity: entries of all factors over m·n, above 0 and at most 1. The result has the
+        lowest error that was found within it.
     max_error : float, optional
-        Take the smallest complexity, of some ten that are tried, whose relative error is not above this; if none
-        reaches it, M itself is returned as one factor. Excludes ``complexity``.
-    method : {"auto", "hierarchical"}
-        How to factorize; so far the hierarchical strategy is the only one.
-    random_state : optional
-        Accepted for methods that draw random numbers; the hierarchical strategy draws none.
+        The largest relative error. The result has the fewest entries that were found to reach it; if no product
+        does, M itself is returned as one factor. Excludes ``complexity``.
+    method : {"auto", "butterfly", "low_rank", "hierarchical"}
+        The road to take; all by default.
+    time_budget : float, optional
+        Seconds after which the best result so far is returned. With it, results depend on the machine's speed.
+    callback : callable, optional
+        Called with a `Step` after each iteration of PALM; a true result ends the search as the time budget does.
+    random_state : int, RandomState or None
+        Of the searches. None is a fixed seed here: results repeat.
 
     Returns
     -------
     Factorization
+        ``method`` says which road was taken, ``roads`` what all of them gave. Without a wish for complexity or
+        error, it is the knee: where error + relative complexity is lowest, so that one percent more entries would
+        save less than one percent of error.
 
     Examples
     --------
@@ -67,102 +82,185 @@ def factorize(
     as_choice("method", method, METHODS)
     if n_factors is not None:
         n_factors = as_integer("n_factors", n_factors, 2)
+    if complexity is not None and max_error is not None:
+        raise ValueError("complexity and max_error exclude each other: give one of them")
     if complexity is not None:
         complexity = _as_complexity(complexity, matrix.shape, n_factors or 2)
-    if max_error is None:
-        return _in_units(_within(matrix, n_factors, complexity), unit)
-    if complexity is not None:
-        raise ValueError("complexity and max_error exclude each other: give one of them")
-    limit = as_real("max_error", max_error, 0.0)
-    smallest = _least_entries(matrix.shape, n_factors or 2) / matrix.size
-    result = _like_hadamard(matrix, n_factors, None) if matrix.any() else None
-    if result is not None:
-        return _in_units(result, unit)
-    for step in _LADDER:
-        if step >= smallest:
-            result = _approximate(matrix, n_factors, step)
-            if result.error <= limit:
-                return _in_units(result, unit)
-    return _in_units(_unfactorized(matrix), unit)
+    if max_error is not None:
+        max_error = as_real("max_error", max_error, 0.0)
+    if time_budget is not None:
+        time_budget = as_real("time_budget", time_budget, 0.0)
+    watch = Watch(callback, time_budget)
+    random = as_random(0 if random_state is None else random_state)
+    search = _Search(matrix, n_factors, METHODS[1:] if method == "auto" else (method,), random, watch)
+    if max_error is not None:
+        result = search.reaching(max_error)
+    elif complexity is not None:
+        result = search.within(int(complexity * matrix.size + 1e-9))
+    else:
+        result = search.knee()
+    status = Status.STOPPED if watch.stopped else result.status
+    return replace(result, operator=result.operator * unit, status=status, roads=tuple(watch.roads))
 
 
-def _in_units(result: Factorization, unit: float) -> Factorization:
-    return replace(result, operator=result.operator * unit)
+class _Search:
+    """The roads to one matrix."""
+
+    def __init__(
+        self,
+        matrix: Array,
+        n_factors: int | None,
+        methods: tuple[str, ...],
+        random: np.random.RandomState,
+        watch: Watch,
+    ) -> None:
+        self.matrix, self.n_factors, self.methods = matrix, n_factors, methods
+        self.random, self.watch = random, watch
+        self.size = matrix.size
+        self.least = least_entries(matrix.shape, n_factors or 2)
+        self._svd: Any = None
+
+    def within(self, budget: int) -> Factorization:
+        """The lowest error with at most ``budget`` entries."""
+        structured = [fit for fit in self._structured() if fit.operator.nnz <= budget]
+        exact = [fit for fit in structured if fit.error <= _EXACT]
+        if exact:
+            return min(exact, key=_entries)
+        return min([*structured, *self._approximations(budget)], key=_error, default=self._itself())
+
+    def reaching(self, limit: float) -> Factorization:
+        """The fewest entries with an error of at most ``limit``."""
+        options = [self._itself(), *(fit for fit in self._structured() if fit.error <= limit)]
+        low_rank = self._low_rank(int(np.count_nonzero(self._missed() > limit)))
+        if low_rank is not None:
+            options.append(low_rank)
+        fewest = min(options, key=_entries)
+        low, high = self.least, fewest.operator.nnz
+        for _ in range(_HALVINGS):
+            if low >= high or self.watch.stopped or not self.matrix.any():
+                break
+            budget = int(np.sqrt(low * high))
+            fit = self._annealed(budget, 0.5)
+            if fit is not None and fit.error <= limit:
+                fewest = min(fewest, fit, key=_entries)
+                high = min(budget, fit.operator.nnz)
+            else:
+                low = budget + 1
+        return fewest
+
+    def knee(self) -> Factorization:
+        """The lowest sum of error and relative complexity."""
+        structured = self._structured()
+        exact = [fit for fit in structured if fit.error <= _EXACT and fit.operator.nnz <= self.size]
+        if exact:
+            return min(exact, key=_entries)
+        options = [fit for fit in structured if fit.operator.nnz < self.size]
+        budget = self._budget_at_knee()
+        if budget is None:
+            return min(options, key=_worth, default=self._itself())
+        return min([*options, *self._approximations(budget)], key=_worth, default=self._itself())
+
+    def _budget_at_knee(self) -> int | None:
+        """Entries with the lowest sum of error and complexity, by quick fits; None where no product saves any."""
+        if not self.matrix.any():
+            return None
+        if self.least >= self.size:
+            return None if self.n_factors is None else self.least
+        sums: dict[int, float] = {}
+        side = "right" if self.matrix.shape[0] < self.matrix.shape[1] else "left"
+        for budget in sorted({max(int(step * self.size), self.least) for step in _LADDER}):
+            error = inf
+            rank = budget // sum(self.matrix.shape)
+            if self._is_open("low_rank") and rank > 0:
+                error = float(self._missed()[min(rank, min(self.matrix.shape)) - 1])
+            if self._is_open("hierarchical"):
+                schedule = even_schedule(self.matrix.shape, self.n_factors or 2, budget, side)
+                quick = hierarchical(
+                    self.matrix,
+                    schedule,
+                    inertia=True,
+                    max_iter=50,
+                    callback=self.watch.on("looking for the knee"),
+                )
+                error = min(error, quick.error)
+            sums[budget] = error + budget / self.size
+            if self.watch.stopped:
+                break
+        return min(sums, key=lambda budget: sums[budget])
+
+    def _is_open(self, method: str) -> bool:
+        if method == "low_rank":
+            return method in self.methods and self.n_factors in (None, 2) and self._decomposed() is not None
+        return method in self.methods
+
+    def _structured(self) -> list[Factorization]:
+        """What is found without a budget: butterflies, and the matrix itself where it is sparse."""
+        found = []
+        if np.count_nonzero(self.matrix) <= self.size // 2 and self.n_factors is None:
+            begin = perf_counter()
+            found.append(self.watch.note("itself", "sparse as it is", self._itself(), begin))
+        if "butterfly" in self.methods:
+            begin = perf_counter()
+            fit = butterfly(self.matrix, random_state=self.random)
+            if fit.status is Status.NO_STRUCTURE:
+                self.watch.roads.append(Road("butterfly", "no structure", inf, 0, perf_counter() - begin))
+            elif self.n_factors in (None, len(fit.operator.factors)):
+                detail = f"{len(fit.operator.factors)} factors"
+                found.append(self.watch.note("butterfly", detail, fit, begin))
+        return found
+
+    def _approximations(self, budget: int) -> list[Factorization]:
+        """Low rank, and what annealing finds, with at most ``budget`` entries."""
+        fits = [self._low_rank(budget // sum(self.matrix.shape)), self._annealed(budget)]
+        return [fit for fit in fits if fit is not None]
+
+    def _low_rank(self, rank: int) -> Factorization | None:
+        if not self._is_open("low_rank") or not 0 < rank * sum(self.matrix.shape) < self.size:
+            return None
+        begin = perf_counter()
+        return self.watch.note("low_rank", f"rank {rank}", low_rank(self.matrix, self._decomposed(), rank), begin)
+
+    def _annealed(self, budget: int, effort: float = 1.0) -> Factorization | None:
+        if self.watch.stopped or not self.matrix.any():
+            return None
+        svd = self._decomposed() if self._is_open("low_rank") else None
+        options = candidates(self.matrix, budget, self.n_factors, self.methods, svd, self.watch)
+        return searched(self.matrix, options, self.random, self.watch, effort)
+
+    def _decomposed(self) -> Any:
+        if self._svd is None and min(self.matrix.shape) <= _SVD_SIDE and self.matrix.any():
+            self._svd = decomposed(self.matrix)
+        return self._svd
+
+    def _missed(self) -> Array:
+        """Relative errors of the best approximations of rank 1, 2, …; none where low rank is no road."""
+        if not self.matrix.any() or not self._is_open("low_rank"):
+            return np.zeros(0)
+        squares = self._decomposed()[1] ** 2
+        return np.sqrt(np.append(np.cumsum(squares[::-1])[::-1][1:], 0) / squares.sum())
+
+    def _itself(self) -> Factorization:
+        return Factorization(SparseProduct([self.matrix]), 0.0, 0, Status.CONVERGED, History(), "itself")
 
 
-def _within(matrix: Array, n_factors: int | None, complexity: float | None) -> Factorization:
-    """The best factorization within a complexity."""
-    exact = _like_hadamard(matrix, n_factors, complexity) if matrix.any() else None
-    return _approximate(matrix, n_factors, complexity) if exact is None else exact
+def _entries(fit: Factorization) -> int:
+    return fit.operator.nnz
 
 
-def _approximate(matrix: Array, n_factors: int | None, complexity: float | None) -> Factorization:
-    """The hierarchy with sets that hold as many entries as the complexity allows."""
-    least = _least_entries(matrix.shape, n_factors or 2)
-    if not matrix.any() or (n_factors is None and least >= matrix.size):
-        return _unfactorized(matrix)  # nothing to fit, or too small for any product to save entries
-    budget = int((complexity or _DEFAULT_COMPLEXITY) * matrix.size + 1e-9)
-    return hierarchical(matrix, _schedule(matrix.shape, n_factors or 2, max(budget, least)), inertia=True)
+def _error(fit: Factorization) -> float:
+    return fit.error
 
 
-def _like_hadamard(matrix: Array, n_factors: int | None, complexity: float | None) -> Factorization | None:
-    """The factorization into log₂n factors with two entries a line, if the matrix has one that is found."""
-    n = matrix.shape[0]
-    levels = n.bit_length() - 1
-    if matrix.shape != (n, n) or n != 1 << levels or levels < 2 or n_factors not in (None, levels):
-        return None
-    if complexity is not None and 2 * levels > complexity * n:
-        return None
-
-    def hopeless(step: Step) -> bool:
-        return step.phase == "global 1" and step.error > 1e-3
-
-    result = hierarchical(matrix, Schedule.hadamard(n), max_iter=30, callback=hopeless)
-    return result if result.status is not Status.STOPPED and result.error < 1e-6 else None
-
-
-def _schedule(shape: tuple[int, int], n_factors: int, budget: int) -> Schedule:
-    """Sets with ``budget`` entries in all: one factor of the matrix's shape, the others square.
-
-    With a density of k/short in all factors but the last, and `_LAST_DENSITY` times that in the last,
-
-        k·long + (n_factors − 2)·k·short + _LAST_DENSITY·k·short = budget;
-
-    what rounding k down leaves goes to the last factor, and what does not fit there back to the others.
-    """
-    long, short = max(shape), min(shape)
-    line = long + (n_factors - 2) * short  # entries of all factors but the last, per unit of k
-    k = max(budget // (line + _LAST_DENSITY * short), (budget - short * short) // line, 1)
-    k = min(k, short)
-    last = min(budget - k * line, short * short)
-    wide = shape[0] < shape[1]
-    outer: Constraint = SparseColumns(shape, k) if wide else SparseRows(shape, k)
-    if long == short:
-        outer = Sparse(shape, k * short)
-    full = short * short
-    residuals = [max(int(full * (last / full) ** (j / (n_factors - 1))), last) for j in range(1, n_factors)]
-    return Schedule(
-        [outer] + [Sparse(short, k * short)] * (n_factors - 2),
-        [Sparse(short, entries) for entries in residuals],
-        side="right" if wide else "left",
-    )
-
-
-def _least_entries(shape: tuple[int, int], n_factors: int) -> int:
-    """One entry a line in each factor: with fewer, rows or columns would vanish."""
-    return max(shape) + (n_factors - 1) * min(shape)
+def _worth(fit: Factorization) -> float:
+    return fit.error + fit.operator.relative_complexity
 
 
 def _as_complexity(value: Any, shape: tuple[int, int], n_factors: int) -> float:
     complexity = as_real("complexity", value, 0.0, 1.0)
-    least = min(_least_entries(shape, n_factors), shape[0] * shape[1])
+    least = min(least_entries(shape, n_factors), shape[0] * shape[1])
     if complexity * shape[0] * shape[1] < least:
         raise ValueError(
             f"complexity must be at least {least / (shape[0] * shape[1]):.3g}, one entry a line in {n_factors} "
             f"factors of a {shape[0]}×{shape[1]} matrix, and at most 1, got {complexity:g}"
         )
     return complexity
-
-
-def _unfactorized(matrix: Array) -> Factorization:
-    return Factorization(SparseProduct([matrix]), 0.0, 0, Status.CONVERGED, History())
