@@ -56,7 +56,8 @@ def annealed(
             if run.stopped:
                 break
         else:
-            best = min(best, (error, factors, scale), key=lambda end: end[0])
+            if error < best[0]:
+                best = error, factors, scale
         if run.stopped or best[0] <= _EXACT:
             break
     factors, scale = best[1:]
@@ -72,7 +73,7 @@ def annealed(
 
 def _disturbed(factor: Array, level: float, random: np.random.RandomState) -> Array:
     """``factor`` with noise in all places, of ``level`` times the size of its entries."""
-    size = frobenius(factor) / np.sqrt(max(np.count_nonzero(factor), 1))
+    size = frobenius(factor) / float(np.count_nonzero(factor) or 1) ** 0.5
     noise: Array = random.standard_normal(factor.shape)
     if np.iscomplexobj(factor):
         noise = (noise + 1j * random.standard_normal(factor.shape)) / np.sqrt(2)

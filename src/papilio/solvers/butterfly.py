@@ -61,8 +61,7 @@ def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: Any =
     matrix = given / given.real.dtype.type(unit)
     masks = None if supports is None else _as_masks(supports, matrix.shape)
     random = as_random(random_state)
-    with blas_threads(max(matrix.shape) ** 3 // 2):
-        return _searched(matrix, unit, random) if masks is None else _fit_on(matrix, masks, unit)
+    return _searched(matrix, unit, random) if masks is None else _fit_on(matrix, masks, unit)
 
 
 def _searched(matrix: Array, unit: float, random: np.random.RandomState) -> Factorization:
@@ -204,7 +203,8 @@ def _split(nodes: Sequence[Node], radix: int, random: np.random.RandomState, noi
     rows, columns, below = [], [], []
     offset, missed = 0, 0.0
     for node in nodes:
-        split = best_split(node.block, radix, random, noise)
+        with blas_threads(len(node.block) ** 3 // 2):
+            split = best_split(node.block, radix, random, noise)
         count = len(split.groups)
         for p, part in enumerate(split.parts):
             inner = offset + p * count + np.arange(count)  # one for each group

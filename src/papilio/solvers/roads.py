@@ -20,7 +20,8 @@ from .schedule import Schedule
 _ROUNDS = 60  # of annealing at most
 _WORK = 2e10  # multiplications that annealing may take; a minute at the very most
 _TRIAL = 4  # a candidate is tried with this part of the rounds
-_START_STEPS = 200
+_START_STEPS = 100
+_BEHIND = 2  # a candidate that starts with so many times the lowest error is not annealed
 _INNER = 2  # how many times more columns than the dense factors of low rank the sparse ones have
 
 
@@ -125,11 +126,12 @@ def searched(
 ) -> Factorization | None:
     """The best fit by annealing: all candidates for a short time, the best of them for longer."""
     fits = []
+    lowest = min((option.start.error for option in options), default=0.0)
     for option in options:
         begin = perf_counter()
         rounds = int(effort * _rounds_for(matrix, option.schedule))
         fit = option.start
-        if len(options) > 1 and not watch.stopped:
+        if len(options) > 1 and fit.error <= _BEHIND * lowest and not watch.stopped:
             fit = annealed(matrix, option.schedule, fit, rounds // _TRIAL, random, watch.on(_title(option)))
         fits.append(watch.note(option.method, option.detail, fit, begin))
     if not fits:

@@ -6,19 +6,23 @@ cost of a group on a part is what the best matrix of rank one misses there; for 
 eigenvalue of their Gram matrix, and groups of more are judged by their pairs.
 """
 
+from contextlib import suppress
 from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from ..kernels.grouping import all_equal_parts, equal_parts, group_up, share_out
+from ..linalg import probe
 from ..validation import Array
 
 _ROUNDS = 12  # of alternation at most
 _ALL = 8  # the size up to which all splits into pairs and halves are tried
-_STARTS, _MORE_STARTS = 4, 32  # rows to start from; more where noise does not explain the cost
+_STARTS, _MORE_STARTS = 4, 32  # rows to start from; more where noise does not explain the cost of a small matrix
+_SMALL = 64
 _EXACT = 1e-14  # a cost over the energy that is rounding
 
 
@@ -44,7 +48,7 @@ def best_split(matrix: Array, radix: int, random: np.random.RandomState, noise: 
     if noise is not None:
         # Rank one misses all but one of r dimensions; the spread of a sum of m²(1 − 1/r) squares is about 2/m.
         enough = max(enough, noise * m**2 * (1 - 1 / radix) * (1 + 4 / m))
-        starts = max(_STARTS, min(m, _MORE_STARTS))
+        starts = _MORE_STARTS if m <= _SMALL else _STARTS
     best: Split | None = None
     sizes = (np.abs(matrix) ** 2).sum(axis=1)
     rows = random.permutation(m)
@@ -180,10 +184,20 @@ def _parted(matrix: Array, groups: Array) -> list[Array]:
     for weight in (np.sqrt(weights), weights, (weights > 0).astype(float)):
         features = (coordinates * weight[..., None]).transpose(1, 0, 2).reshape(m, -1)
         features = features - features.mean(axis=0)
-        values, vectors = np.linalg.eigh(features @ features.T)
-        points = vectors[:, 1 - radix :] * np.sqrt(np.maximum(values[1 - radix :], 0))
+        points = _leading_components(features @ features.T, radix - 1)
         found.append(_reassigned(matrix, groups, _as_parts(equal_parts(points, radix), radix)))
     return found
+
+
+def _leading_components(gram: Array, count: int) -> Array:
+    """The leading ``count`` eigenvectors of a positive matrix, each times the root of its eigenvalue."""
+    m = len(gram)
+    if m > _SMALL and gram.any():
+        with suppress(ArpackError):  # a matrix with ties at the top may not converge
+            values, vectors = eigsh(gram, count, v0=probe(m), tol=1e-6)
+            return vectors * np.sqrt(np.maximum(values, 0))
+    values, vectors = np.linalg.eigh(gram)
+    return vectors[:, m - count :] * np.sqrt(np.maximum(values[m - count :], 0))
 
 
 def _reassigned(matrix: Array, groups: Array, parts: Array) -> Array:
