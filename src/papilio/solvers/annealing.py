@@ -1,6 +1,7 @@
 """Annealing: a way out of the local minima that PALM's supports settle in."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -73,8 +74,8 @@ def annealed(
 
 def _disturbed(factor: Array, level: float, random: np.random.RandomState) -> Array:
     """``factor`` with noise in all places, of ``level`` times the size of its entries."""
-    size = frobenius(factor) / float(np.count_nonzero(factor) or 1) ** 0.5
-    noise: Array = random.standard_normal(factor.shape)
+    size = frobenius(factor) / max(np.count_nonzero(factor), 1) ** 0.5
+    noise: Any = random.standard_normal(factor.shape)
     if np.iscomplexobj(factor):
         noise = (noise + 1j * random.standard_normal(factor.shape)) / np.sqrt(2)
     return (factor + level * size * noise).astype(factor.dtype)
