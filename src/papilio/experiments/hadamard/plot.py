@@ -90,7 +90,7 @@ def _broken(rows: list[Row]) -> tuple[list[float], list[float]]:
 
 def figure_of_curves(curves: list[Row], times: list[Row]) -> Any:
     """On the left the error of each iteration, on the right the time that each size takes."""
-    figure = new_figure(11, 3.8)
+    figure = new_figure(11, 4.4)
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
     for (method, sets), style in _STYLES.items():
         iterations, errors = _broken([row for row in curves if (row["method"], row["sets"]) == (method, sets)])
@@ -98,7 +98,15 @@ def figure_of_curves(curves: list[Row], times: list[Row]) -> Any:
     left.set_xlabel("iteration (lines break between splits and global steps; the last point is the result)")
     left.set_ylabel("relative error")
     left.set_title(f"Size {curves[0]['size']}", fontsize="medium")
-    left.legend(frameon=False, loc="center right", bbox_to_anchor=(1, 0.62), fontsize="small", title="method, entries of a factor", title_fontsize="small")
+    left.legend(
+        frameon=False,
+        fontsize="small",
+        title="method, entries of a factor",
+        title_fontsize="small",
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        ncols=2,
+    )
     rows = [row for row in times if (row["method"], row["sets"]) == (HIERARCHICAL, PER_LINE)]
     sizes = np.array([int(row["size"]) for row in rows])
     seconds = np.array([float(row["seconds"]) for row in rows])
