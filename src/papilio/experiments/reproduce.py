@@ -4,13 +4,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ..kernels.threads import get_num_threads
+from ..validation import as_integer
 from . import PAGES
 from .configuration import claim_folder, describe, settings_of
 from .trials import Progress
 
 
 def reproduce(
-    name: str, folder: Path, *, preset: str = "paper", trials: int | None = None, jobs: int = 1, progress: Progress
+    name: str,
+    folder: Path,
+    *,
+    preset: str = "paper",
+    trials: int | None = None,
+    jobs: int | None = None,
+    progress: Progress,
 ) -> list[Path]:
     """Run an experiment, draw its figures and write its pages into ``folder``; returns their paths.
 
@@ -24,19 +32,24 @@ def reproduce(
         One of those in the config.toml.
     trials : int, optional
         Instead of the preset's number, in experiments that have trials.
-    jobs : int
-        Processes that share the trials.
+    jobs : int, optional
+        Processes that share the trials; one a core by default.
     progress : callable
         Told how much is finished, of how much.
     """
     settings = settings_of(name, preset)
+    for option, value in (("trials", trials), ("jobs", jobs)):
+        if value is not None:
+            as_integer(option, value, 1)
+            if "trials" not in settings:
+                raise ValueError(f"{option} must not be given for {name}, which has no trials, got {value}")
     if trials is not None:
-        if "trials" not in settings:
-            raise ValueError(f"trials must not be given for {name}: it has none")
         settings["trials"] = trials
+    run = _module(name, "run").run
+    pages = [_module(name, page) for page in PAGES[name]]  # now, lest something is missing after hours of work
     claim_folder(folder, describe(name, preset, settings))
-    _module(name, "run").run(settings, folder, jobs, progress)
-    return [path for page in PAGES[name] for path in _module(name, page).write(folder)]
+    run(settings, folder, get_num_threads() if jobs is None else jobs, progress)
+    return [path for page in pages for path in page.write(folder)]
 
 
 def _module(name: str, part: str) -> Any:

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -131,10 +132,17 @@ def run_trials(
             done += 1
             progress(done, len(left))
     except KeyboardInterrupt:
-        count = len(table.blocks(tasks))
-        raise Stopped(f"{count} of {len(tasks)} draws are kept in {table.path}") from None
+        raise Stopped(_kept(tasks, table)) from None
+    except BrokenProcessPool:
+        raise RuntimeError(
+            f"a worker process was killed, perhaps for lack of memory; {_kept(tasks, table)}"
+        ) from None
     table.rewrite(table.blocks(tasks))
     times.rewrite(times.blocks(tasks))
+
+
+def _kept(tasks: Sequence[Task], table: Ledger[Task]) -> str:
+    return f"{len(table.blocks(tasks))} of {len(tasks)} draws are kept in {table.path}"
 
 
 def _results(

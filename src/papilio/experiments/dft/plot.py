@@ -25,10 +25,14 @@ def figure_of(matrices: dict[str, Array], errors: list[Row]) -> Any:
     error = {row["factors"]: float(row["error"]) for row in errors}
     rows = [
         ("the matrix, and its rows and columns in bit-reversed order", ["C", "P", "PCP"], ""),
-        (f"in closed form: P C Pᵀ = {_product(closed)}, relative error {error['in closed form']:.2g}", closed, "×"),
+        (
+            f"in closed form: P C Pᵀ = {_product(closed)}, relative error {error['in closed form']:.2g}",
+            closed,
+            "×",
+        ),
         (
             f"found by papilio.butterfly from C alone: C = {_product(found)} (shown: the phases), "
-            f"relative error {error['found from C alone']:.2g}",
+            f"error {error['found from C alone']:.2g}",
             found,
             "×",
         ),

@@ -26,7 +26,7 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: Progress) -
     factors[0] = factors[0] * found.operator.scale
     matrices |= {f"found S{i}": factor for i, factor in enumerate(factors, start=1)}
     product = P.T @ np.linalg.multi_dot(stages) @ P if len(stages) > 1 else P.T @ stages[0] @ P
-    errors = {
+    errors: dict[str, Any] = {
         "in closed form": np.linalg.norm(C - product) / np.linalg.norm(C),
         "found from C alone": found.error,
     }

@@ -16,8 +16,8 @@ class Point(NamedTuple):
     """A method on one of the data sets.
 
     ``rmse`` is the mean of its trials and ``standard_error`` that of this mean. ``normalised`` is the mean of
-    RMSE·√5/rms(X): on RAND the expectation of rms(X)² is 5, the number of atoms, and draws that happen to be louder
-    than others do not count more. ``n_complexities`` is how many different complexities there were.
+    RMSE·√5/rms(X): on RAND the expectation of rms(X)² is 5, the number of atoms a signal, and draws that happen to
+    be louder than others do not count more. ``n_complexities`` is how many different complexities there were.
     """
 
     data: str
@@ -66,15 +66,22 @@ def published() -> dict[tuple[str, Method], Point]:
     return {(point.data, point.method): point for point in points}
 
 
+def comparable(ours: dict[tuple[str, Method], Point]) -> dict[tuple[str, Method], Point]:
+    """The paper's points for methods that are in ``ours``, if signals have the paper's size: HAD tells."""
+    theirs = published()
+    had = [(key, point) for key, point in ours.items() if key[1] == Method(HAD)]
+    if any(abs(point.relative_complexity - theirs[key].relative_complexity) > 1e-3 for key, point in had):
+        return {}
+    return {key: point for key, point in theirs.items() if key in ours}
+
+
 def paper_scale(data: str, ours: dict[tuple[str, Method], Point]) -> float:
     """What the paper's RMSE has to be multiplied by on a data set.
 
     RAND is on an absolute scale. How FACT is scaled the paper does not say, so that HAD is made to agree.
     """
-    if data == "RAND":
-        return 1.0
     key = data, Method(HAD)
-    return ours[key].rmse / published()[key].rmse
+    return 1.0 if data == "RAND" else ours[key].rmse / published()[key].rmse
 
 
 def by_data(points: Iterable[Point]) -> list[tuple[str, list[Point]]]:

@@ -7,8 +7,8 @@ from matplotlib.lines import Line2D
 
 from ..drawing import DARK_TO_LIGHT, new_figure, save
 from ..tables import read_table
-from .averages import Method, Point, averages, by_data, paper_scale, published
-from .run import DCT, HAAR, HAD, KSVD, ONLINE, PROPOSED, SPARSE_KSVD
+from .averages import Point, averages, by_data, comparable, paper_scale
+from .run import DCT, HAAR, HAD, KSVD, ONLINE, PROPOSED, SPARSE_KSVD, Method
 
 _NAMES = {"FACT": "FACT: a factorizable dictionary", "RAND": "RAND: a random dictionary"}
 # As in the paper: the shape is P, the size p, and the colour Q.
@@ -27,11 +27,11 @@ def figure_of(ours: dict[tuple[str, Method], Point]) -> Any:
     """A panel for each data set, the paper's points in grey under ours, where the configuration is the same."""
     panels = by_data(ours.values())
     styles = _Styles([point.method for point in ours.values() if point.method.name == PROPOSED])
-    theirs = {key: point for key, point in published().items() if key in ours}
+    theirs = comparable(ours)
     figure = new_figure(5.6 * len(panels) + 0.4, 6.4)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for ax, (data, points) in zip(axes, panels, strict=True):
-        scale = paper_scale(data, ours) if theirs else 1.0
+        scale = paper_scale(data, ours)
         for (name, method), point in theirs.items():
             if name == data:
                 look = styles.of(method) | {"color": _UNDER, "markeredgewidth": 1.6, "zorder": 1}
@@ -68,7 +68,9 @@ class _Styles:
     def key(self, grey: str | None) -> list[Any]:
         """What shapes, colours and sizes mean."""
         shapes = {f"P = {float(P):g}": _look(shape, "0.3", 7) for P, shape in self._shapes.items()}
-        colours = {f"Q = {Q}": _look("o", colour, 7) | {"fillstyle": "full"} for Q, colour in self._colours.items()}
+        colours = {
+            f"Q = {Q}": _look("o", colour, 7) | {"fillstyle": "full"} for Q, colour in self._colours.items()
+        }
         sizes = {f"p = {p}": _look("o", "0.3", size) for p, size in self._sizes.items()}
         under = {grey: _look("o", _UNDER, 7) | {"markeredgewidth": 1.6}} if grey else {}
         entries = {**colours, **shapes, **sizes, **under}

@@ -45,7 +45,10 @@ def figure1(matrices: dict[str, Array]) -> Any:
 def figure2(matrices: dict[str, Array]) -> Any:
     """The hierarchy: in each row the residual of the row above has become a sparse factor and a new residual."""
     steps = groupby((name for name in matrices if name.startswith("step")), key=lambda name: name.split()[1])
-    levels = [[("H", matrices["H"])], *([(name.split()[2], matrices[name]) for name in names] for _, names in steps)]
+    levels = [
+        [("H", matrices["H"])],
+        *([(name.split()[2], matrices[name]) for name in names] for _, names in steps),
+    ]
     width = len(levels[-1])
     figure = new_figure(2.0 * width, 2.15 * len(levels))
     axes = figure.subplots(len(levels), width)

@@ -21,9 +21,7 @@ def figure_of(matrices: dict[str, Array]) -> Any:
     wavelets = [(name, list(group)) for name, group in groupby(matrices, key=lambda name: name.split(":")[0])]
     width = max(len(names) for _, names in wavelets)
     figure = new_figure(2.1 * width, 2.7 * len(wavelets))
-    for part, (wavelet, names) in zip(
-        np.atleast_1d(figure.subfigures(len(wavelets), 1)), wavelets, strict=True
-    ):
+    for part, (wavelet, names) in zip(np.atleast_1d(figure.subfigures(len(wavelets), 1)), wavelets, strict=True):
         part.suptitle(f"{wavelet}: x = {_product(len(names) - 1)} γ", fontsize="medium")
         for i, (ax, name) in enumerate(zip(part.subplots(1, width), names, strict=True)):
             label = "product" if i == 0 else f"$S_{{{name.split('S')[-1]}}}$"
