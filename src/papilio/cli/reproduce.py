@@ -50,9 +50,8 @@ def reproduce(
         _list_experiments()
         return
     folder = output or Path(f"reproduce-{name}" if preset == "paper" else f"reproduce-{name}-{preset}")
-    console = Console()
     try:
-        with _progress(console) as progress:
+        with _progress(Console(stderr=True)) as progress:
             bar = progress.add_task(name, total=None)
             pages = run_experiment(
                 name,
@@ -68,14 +67,15 @@ def reproduce(
         typer.echo(f"papilio: stopped; {stop}. To go on: {shlex.join(again)}", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     except KeyboardInterrupt:
-        typer.echo(
-            f"papilio: stopped; {name} is short and writes its tables at the end, so none is kept", err=True
-        )
+        typer.echo(f"papilio: stopped; nothing is kept: {name} writes its tables at the end", err=True)
         raise typer.Exit(_INTERRUPTED) from None
-    except (ValueError, TypeError, OSError, RuntimeError) as error:
+    except OSError as error:
+        typer.echo(f"papilio: {error.filename}: {error.strerror}", err=True)
+        raise typer.Exit(2) from None
+    except (ValueError, TypeError, RuntimeError) as error:
         typer.echo(f"papilio: {error}", err=True)
         raise typer.Exit(2) from None
-    _show(console, pages)
+    _show(Console(), pages)
 
 
 def _list_experiments() -> None:

@@ -45,8 +45,8 @@ def page(results: list[Row], times: list[Row]) -> str:
             "",
             "All entries of the matrix have one magnitude, so that ties decide. Sets of at most two entries a row"
             " and column, with ties going to the lowest index, lead to the butterfly; sets that only count the"
-            " entries of a factor, as the paper words it, do not, with the hierarchy or without. At the size that was tried,"
-            " two entries a row and column are enough without the hierarchy, too.",
+            " entries of a factor, as the paper words it, do not, with the hierarchy or without. At"
+            " the size that was tried, two entries a row and column are enough without the hierarchy, too.",
             "",
         ]
     )
