@@ -62,7 +62,7 @@ def test_the_example_in_the_help_works_as_pasted(tmp_path):
     assert (tmp_path / "hadamard" / "figure2.png").exists()
 
 
-def start_figure3(folder, jobs, trials=40):
+def start_figure3(folder, jobs, trials=12):
     """A run of the tiny preset in a process group of its own, with at least one draw in its table."""
     process = subprocess.Popen(
         figure3(folder, jobs, trials),
@@ -98,12 +98,12 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(jobs, tmp_path):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     (line,) = [line for line in errors.splitlines() if line.strip()]
-    kept = int(re.search(r"stopped; (\d+) of 80 draws are kept in .*table.csv", line)[1])
-    assert 1 <= kept < 80
+    kept = int(re.search(r"stopped; (\d+) of 24 draws are kept in .*table.csv", line)[1])
+    assert 1 <= kept < 24
     assert kept == draws_in(folder)
     again = shlex.split(line.partition("To go on: ")[2])
     assert again[1:] == [
-        *("reproduce", "figure3", "--preset", "tiny", "--output", str(folder), "--trials", "40"),
+        *("reproduce", "figure3", "--preset", "tiny", "--output", str(folder), "--trials", "12"),
     ]
 
 
@@ -114,9 +114,9 @@ def test_a_killed_run_goes_on_and_gives_the_same_table(jobs, tmp_path):
     process = start_figure3(killed, jobs)
     process.kill()
     process.communicate()
-    assert draws_in(killed) < 80
+    assert draws_in(killed) < 24
     for folder in (killed, whole):
-        subprocess.run(figure3(folder, 2, 40), check=True, capture_output=True, env=ENVIRONMENT)
+        subprocess.run(figure3(folder, 2, 12), check=True, capture_output=True, env=ENVIRONMENT)
     for name in ("table.csv", "meta.json", "figure.png"):
         assert (killed / name).read_bytes() == (whole / name).read_bytes()
 
