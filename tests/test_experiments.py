@@ -3,6 +3,8 @@
 import json
 import platform
 import shutil
+import subprocess
+import sys
 from functools import partial, reduce
 
 import numpy as np
@@ -328,6 +330,43 @@ def test_the_result_does_not_depend_on_the_threads_of_the_caller(tiny_figure3, t
 def test_the_result_does_not_depend_on_the_number_of_processes(tiny_figure3, tmp_path):
     tiny("figure3", tmp_path / "run", jobs=3)
     assert (tmp_path / "run" / "table.csv").read_bytes() == (tiny_figure3 / "table.csv").read_bytes()
+
+
+REPEATS = """
+import numpy as np
+import papilio as pp
+from papilio.experiments.configuration import settings_of
+from papilio.experiments.figure3 import run as figure3
+from papilio.kernels.threads import one_thread
+
+dictionaries, found, junk = [], {}, []
+
+def rmse(X, op, codes):
+    dictionaries.append(op.toarray().tobytes())
+    return pp.metrics.rmse(X, op, codes)
+
+figure3.rmse = rmse
+random = np.random.default_rng(SEED)
+for _ in range(60):
+    draw = figure3.Draw(int(random.integers(18, 24)), "RAND")
+    dictionaries.clear()
+    with one_thread():
+        figure3.learn(settings_of("figure3", "tiny"), draw)
+    assert found.setdefault(draw, list(dictionaries)) == dictionaries
+    junk.append(np.empty(int(random.integers(1, 5000)), np.uint8))  # moves what is allocated next
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["11", "12"])
+def test_draws_repeat_to_the_last_bit_whatever_was_done_before(seed):
+    """Where arrays happen to lie in memory must not decide in which order vector units add up.
+
+    A fresh process: in this one, all memory may have been cut into pieces long ago.
+    """
+    script = REPEATS.replace("SEED", seed)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

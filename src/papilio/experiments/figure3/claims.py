@@ -82,7 +82,7 @@ class _View:
         return any(point.method.Q == Q and P in (None, point.method.P) for point in self.proposed)
 
     def ratio(self, ours: Point, theirs: Point) -> float:
-        """Ours to the paper's point, both relative to HAD: a basis that learns nothing, and so measures the data."""
+        """Ours to the paper's point, both relative to HAD, which learns nothing and so measures the data."""
         had = published()[self.data, Method(HAD)]
         return (ours.rmse / self.baselines[HAD].rmse) / (theirs.rmse / had.rmse)
 

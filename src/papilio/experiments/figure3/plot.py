@@ -99,7 +99,7 @@ def _label_baselines(ax: Any, points: list[Point]) -> None:
         if first.relative_complexity < 0.25:
             sides = {"xytext": (-8, -4), "ha": "right"}
         elif first.relative_complexity > 0.9:  # above, since the axes end on the right
-            sides = {"xytext": (-14, 12), "ha": "left"}
+            sides = {"xytext": (-14, 20), "ha": "left"}
         ax.annotate(
             ", ".join(point.method.name for point in group),
             (first.relative_complexity, max(point.rmse for point in group)),

@@ -116,12 +116,17 @@ def learn(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
                 **key,
                 "relative_complexity": complexity_of(method.name, op, settings),
                 "entries": op.nnz,
-                "rmse": rmse(X, op, omp(op, X, settings["n_nonzero"])),
-                "signal_rms": signal_rms,
+                "rmse": _rounded(rmse(X, op, omp(op, X, settings["n_nonzero"]))),
+                "signal_rms": _rounded(signal_rms),
             }
         )
         times.append({**key, "seconds": seconds})
     return results, times
+
+
+def _rounded(number: float) -> float:
+    """Twelve digits: those after them are rounding, which is another one on another machine."""
+    return float(f"{number:.12g}")
 
 
 def _learners(
