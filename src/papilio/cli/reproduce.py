@@ -67,7 +67,7 @@ def reproduce(
         typer.echo(f"papilio: stopped; {stop}. To go on: {shlex.join(again)}", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     except KeyboardInterrupt:
-        typer.echo(f"papilio: stopped; nothing is kept: {name} writes its tables at the end", err=True)
+        typer.echo("papilio: stopped before anything new was kept; run the same command again", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     except OSError as error:
         typer.echo(f"papilio: {error.filename}: {error.strerror}", err=True)
