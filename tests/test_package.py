@@ -65,6 +65,20 @@ ROOMS = {
     "datasets": {"validation", "linalg", "operators"},
     "metrics": {"validation", "linalg", "csr", "operators"},
     "plot": {"validation", "operators", "results"},
+    "experiments": {
+        "validation",
+        "kernels",
+        "constraints",
+        "operators",
+        "results",
+        "transforms",
+        "solvers",
+        "coding",
+        "dictionary",
+        "datasets",
+        "metrics",
+        "plot",
+    },
 }
 
 

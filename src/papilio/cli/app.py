@@ -9,6 +9,7 @@ from rich.console import Console
 import papilio
 
 from . import demo as demo_command
+from .reproduce import reproduce
 
 app = typer.Typer(
     help="Dictionaries and matrices as products of sparse factors, so that they run as fast transforms.",
@@ -39,3 +40,6 @@ def demo(
 ) -> None:
     """Do the main job on built-in data: a short table, and figures in OUTPUT."""
     demo_command.run(Console(), output)
+
+
+app.command()(reproduce)

@@ -14,7 +14,8 @@ FIXED, ENTRIES, ROWS, COLUMNS = range(4)
 MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 
 # Sums may be reordered here, for the vector units' sake: an iteration is not reproduced to the last bit by the
-# general code, but by itself it is.
+# general code, but by itself it is. For that no loop may both sum up and write: whether such a loop runs on vector
+# units, and with it the order of its sum, depends on how near to each other its arrays happen to lie.
 compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
 
 
@@ -43,6 +44,7 @@ def norm_squared(matrix: Array, probe: Array, push: float, start: Array, tol: fl
     estimate, increment, missing, length = 0.0, np.inf, 0.0, 0.0
     for k in range(size):
         vector[k] = start[k] + push * probe[k]
+    for k in range(size):
         length += (np.conj(vector[k]) * vector[k]).real
     for iteration in range(1000):
         shrink = 1 / np.sqrt(length)
@@ -119,6 +121,7 @@ def replace(
     whole = 0.0
     for i in range(values.size):
         sizes[i] = abs(values[i])
+    for i in range(values.size):
         whole += sizes[i] * sizes[i]
     if not _in_range(whole, rounding):
         return -1.0

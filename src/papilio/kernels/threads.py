@@ -6,8 +6,8 @@ Python threads may call them at once: numba's parallel loops would not survive t
 
 import os
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -156,6 +156,18 @@ def blas_threads(work: int) -> AbstractContextManager[None]:
     Several would mostly wait for each other, above all where the cores have other work, too.
     """
     return one_blas_thread if work <= _BLAS_WORK else nullcontext()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for kernels and for BLAS within, for work that runs side by side in several processes."""
+    global _count
+    before, _count = _count, 1
+    try:
+        with one_blas_thread:
+            yield
+    finally:
+        _count = before
 
 
 def workspace(n_bytes: int) -> Array:

@@ -1,0 +1,13 @@
+"""The paper's experiments: configuration → table → figure. Only the command line imports this.
+
+Each folder holds ``config.toml`` (what is done), ``run.py`` (writes the tables) and ``plot.py`` (draws the figures
+from the tables, and from nothing else); some have ``claims.py``, which compares the tables with the paper.
+"""
+
+# For each experiment the modules that turn its tables into something to look at, in this order.
+PAGES = {
+    "hadamard": ("plot", "claims"),
+    "dft": ("plot",),
+    "wavelet": ("plot",),
+    "figure3": ("plot", "claims"),
+}

@@ -1,0 +1,95 @@
+"""The table of figure 3 averaged over its trials, and the points that the paper has published."""
+
+import csv
+from collections.abc import Iterable
+from importlib.resources import files
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from ..tables import Row
+from .run import HAD, Method
+
+
+class Point(NamedTuple):
+    """A method on one of the data sets.
+
+    ``rmse`` is the mean of its trials and ``standard_error`` that of this mean. ``normalised`` is the mean of
+    RMSE·√5/rms(X): on RAND the expectation of rms(X)² is 5, the number of atoms a signal, and draws that happen to
+    be louder than others do not count more. ``n_complexities`` is how many different complexities there were.
+    """
+
+    data: str
+    method: Method
+    relative_complexity: float
+    rmse: float
+    standard_error: float = 0.0
+    normalised: float = 0.0
+    trials: int = 0
+    n_complexities: int = 1
+
+
+def averages(rows: Iterable[Row], n_nonzero: int = 5) -> dict[tuple[str, Method], Point]:
+    """The points by data set and method, in the table's order."""
+    groups: dict[tuple[str, Method], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["data"], _method(row, "p")), []).append(row)
+    return {key: _average(*key, group, n_nonzero) for key, group in groups.items()}
+
+
+def _average(data: str, method: Method, rows: list[Row], n_nonzero: int) -> Point:
+    errors = np.array([float(row["rmse"]) for row in rows])
+    loudness = np.array([float(row["signal_rms"]) for row in rows]) / np.sqrt(n_nonzero)
+    complexities = {float(row["relative_complexity"]) for row in rows}
+    spread = float(errors.std(ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else 0.0
+    return Point(
+        data,
+        method,
+        float(np.mean([float(row["relative_complexity"]) for row in rows])),
+        float(errors.mean()),
+        spread,
+        float(np.mean(errors / loudness)),
+        len(rows),
+        len(complexities),
+    )
+
+
+def published() -> dict[tuple[str, Method], Point]:
+    """The paper's points by data set and method."""
+    text = files(__package__).joinpath("published.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    points = (
+        Point(row["data"], _method(row, "p_per_row"), float(row["relative_complexity"]), float(row["rmse"]))
+        for row in rows
+    )
+    return {(point.data, point.method): point for point in points}
+
+
+def comparable(ours: dict[tuple[str, Method], Point]) -> dict[tuple[str, Method], Point]:
+    """The paper's points for methods that are in ``ours``, if signals have the paper's size: HAD tells."""
+    theirs = published()
+    had = [(key, point) for key, point in ours.items() if key[1] == Method(HAD)]
+    if any(abs(point.relative_complexity - theirs[key].relative_complexity) > 1e-3 for key, point in had):
+        return {}
+    return {key: point for key, point in theirs.items() if key in ours}
+
+
+def paper_scale(data: str, ours: dict[tuple[str, Method], Point]) -> float:
+    """What the paper's RMSE has to be multiplied by on a data set.
+
+    RAND is on an absolute scale. How FACT is scaled the paper does not say, so that HAD is made to agree.
+    """
+    key = data, Method(HAD)
+    return 1.0 if data == "RAND" else ours[key].rmse / published()[key].rmse
+
+
+def by_data(points: Iterable[Point]) -> list[tuple[str, list[Point]]]:
+    """The points of each data set."""
+    ordered = sorted(points, key=lambda point: point.data)
+    return [(data, list(group)) for data, group in groupby(ordered, key=lambda point: point.data)]
+
+
+def _method(row: Row, p: str) -> Method:
+    """P is written in one way, whatever digits it has in the file."""
+    return Method(row["method"], row["Q"], row[p], str(float(row["P"])) if row["P"] else "")

@@ -1,0 +1,27 @@
+"""Pages that compare a run with the paper: tables in markdown, and claims with verdicts."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+HOLDS, BETTER, DIFFERS = "holds", "better", "differs"
+
+
+class Claim(NamedTuple):
+    """A sentence of the paper, whether it is so here, and the figures that decide."""
+
+    text: str
+    verdict: str
+    figures: str
+
+
+def claims_table(claims: Sequence[Claim]) -> str:
+    """The claims as a table, one a row."""
+    rows = [(str(i), claim.text, f"**{claim.verdict}**", claim.figures) for i, claim in enumerate(claims, start=1)]
+    return markdown_table(("", "The paper", "Here", "Figures"), rows, "rlll")
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
+    """A table; ``align`` has an l or r for each column, and the rest are r."""
+    sides = align.ljust(len(headings), "r")
+    lines = [headings, ["---" if side == "l" else "---:" for side in sides], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

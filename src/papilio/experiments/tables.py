@@ -1,0 +1,75 @@
+"""Tables in csv files, and matrices as tables of their entries."""
+
+import csv
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..validation import Array
+
+Row = dict[str, str]
+ENTRIES = ("matrix", "row", "column", "value", "shape")
+
+
+def lines_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """The rows as csv without the heading; a float in as many digits as it takes to read it back exactly."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """A new file, whole or not at all."""
+    write_text(path, ",".join(columns) + "\n" + lines_of(columns, rows))
+
+
+def read_table(path: Path) -> list[Row]:
+    """All rows, as text."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Put ``text`` into ``path``; a crash leaves the old file or the new one."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        with suppress(FileNotFoundError):
+            partial.unlink()
+
+
+def entries_of(name: str, matrix: Any) -> list[dict[str, Any]]:
+    """The entries of a matrix that are not zero, one a row."""
+    dense = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
+    shape = f"{dense.shape[0]}×{dense.shape[1]}"
+    return [
+        {"matrix": name, "row": int(i), "column": int(j), "value": dense[i, j].item(), "shape": shape}
+        for i, j in zip(*np.nonzero(dense), strict=True)
+    ]
+
+
+def matrices_of(rows: Iterable[Row]) -> dict[str, Array]:
+    """The matrices in a table of entries, by name and in its order."""
+    matrices: dict[str, Array] = {}
+    for row in rows:
+        if row["matrix"] not in matrices:
+            kind = complex if "j" in row["value"] else float
+            matrices[row["matrix"]] = np.zeros([int(side) for side in row["shape"].split("×")], kind)
+        matrix = matrices[row["matrix"]]
+        matrix[int(row["row"]), int(row["column"])] = matrix.dtype.type(row["value"])
+    return matrices
+
+
+def _cell(value: Any) -> str:
+    return repr(value) if isinstance(value, float | complex) else str(value)

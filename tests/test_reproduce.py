@@ -1,0 +1,137 @@
+"""``papilio reproduce``, as a person uses it: in a process of its own, which may be stopped or killed."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = Path(sys.executable).parent / "papilio"
+ENVIRONMENT = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
+
+
+def run(*arguments, cwd):
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT)
+
+
+def test_without_a_name_the_experiments_are_listed(tmp_path):
+    done = run("reproduce", cwd=tmp_path)
+    assert done.returncode == 0
+    for word in ("hadamard", "dft", "wavelet", "figure3", "--preset papilio", "--preset tiny"):
+        assert word in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_tiny_run_shows_its_claims_and_where_everything_is(tmp_path):
+    done = run("reproduce", "hadamard", "--preset", "tiny", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "hierarchical" in done.stdout
+    for name in ("table.csv", "figure1.png", "figure2.png", "figure.png", "claims.md"):
+        path = Path("reproduce-hadamard-tiny") / name
+        assert str(path) in done.stdout
+        assert (tmp_path / path).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "NAME must be one of hadamard, dft, wavelet, figure3, got 'nonsense'"),
+        (["dft", "--output", "taken/inside"], "taken"),
+    ],
+)
+def test_an_error_is_one_clear_line(arguments, message, tmp_path):
+    (tmp_path / "taken").write_text("a file, no folder")
+    done = run("reproduce", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("papilio: ")
+    assert message in line
+
+
+@pytest.mark.slow
+def test_the_example_in_the_help_works_as_pasted(tmp_path):
+    shown = run("reproduce", "--help", cwd=tmp_path).stdout
+    example = re.search(r"Example: (papilio reproduce .*)", shown)[1].strip()
+    done = run(*shlex.split(example)[1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "hadamard" / "figure2.png").exists()
+
+
+def start_figure3(folder, jobs, trials=12):
+    """A run of the tiny preset in a process group of its own, with at least one draw in its table."""
+    process = subprocess.Popen(
+        figure3(folder, jobs, trials),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+    table, deadline = folder / "table.csv", time.monotonic() + 120
+    while not (table.exists() and len(table.read_bytes().splitlines()) > 1):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return process
+
+
+def figure3(folder, jobs, trials):
+    options = ["--preset", "tiny", "--trials", str(trials), "--jobs", str(jobs), "--output", str(folder)]
+    return [COMMAND, "reproduce", "figure3", *options]
+
+
+def draws_in(folder):
+    return len((folder / "table.csv").read_text().splitlines()) // 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(jobs, tmp_path):
+    folder = tmp_path / "run"
+    process = start_figure3(folder, jobs)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: workers, too
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    (line,) = [line for line in errors.splitlines() if line.strip()]
+    kept = int(re.search(r"stopped; (\d+) of 24 draws are kept in .*table.csv", line)[1])
+    assert 1 <= kept < 24
+    assert kept == draws_in(folder)
+    again = shlex.split(line.partition("To go on: ")[2])
+    assert again[1:] == [
+        *("reproduce", "figure3", "--preset", "tiny", "--output", str(folder), "--trials", "12"),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_killed_run_goes_on_and_gives_the_same_table(jobs, tmp_path):
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = start_figure3(killed, jobs)
+    process.kill()
+    process.communicate()
+    assert draws_in(killed) < 24
+    for folder in (killed, whole):
+        subprocess.run(figure3(folder, 2, 12), check=True, capture_output=True, env=ENVIRONMENT)
+    for name in ("table.csv", "meta.json", "figure.png"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_workers_do_not_outlive_a_killed_parent(tmp_path):
+    process = start_figure3(tmp_path / "run", 2)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            os.killpg(process.pid, 0)  # is anyone of the group left?
+        except ProcessLookupError:
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.communicate()
