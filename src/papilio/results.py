@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,3 +74,9 @@ class Factorization:
     n_iter: int
     status: Status
     history: History = field(repr=False, compare=False)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how the error fell (`papilio.plot.convergence`); ``fit.operator.plot()`` draws the factors."""
+        from . import plot
+
+        return plot.convergence(self, ax)
