@@ -40,6 +40,14 @@ def test_a_single_entry_of_a_huge_matrix_is_seen():
     assert picture[7, 63] == -2.0
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, lambda a: SparseProduct([a])])
+def test_a_dense_matrix_keeps_its_mix_of_signs(form):
+    values = np.random.default_rng(0).standard_normal((600, 500)) + 0.5
+    picture = thumbnail(form(values), 60)
+    assert abs(np.mean(picture > 0) - np.mean(values > 0)) < 0.05
+    assert np.isin(picture, values).all()
+
+
 def test_complex_matrices_show_their_real_part():
     for form in (np.array([[1 + 5j, -2j]]), sp.csr_array([[1 + 5j, -2j]]), SparseProduct([[[1 + 5j, -2j]]])):
         np.testing.assert_array_equal(thumbnail(form, 4), [[1.0, 0.0]])

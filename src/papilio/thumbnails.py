@@ -15,8 +15,10 @@ _BLOCK_ENTRIES = 1 << 22  # of a product are formed at once
 def thumbnail(matrix: Any, side: int) -> Array:
     """A dense picture of ``matrix`` with at most ``side`` rows and columns: real parts, cell by cell.
 
-    Each cell shows the entry of largest magnitude of the rows and columns that it stands for, so that a single
-    entry of a large sparse factor is still seen. A matrix that is small enough is shown entry by entry.
+    Of a matrix that is mostly zero, each cell shows the entry of largest magnitude of the rows and columns that it
+    stands for, so that a single entry of a large sparse factor is still seen. Of any other it shows the entry in
+    its middle, as the largest ones alone would hide the signs of the rest. A matrix that is small enough is shown
+    entry by entry.
 
     Parameters
     ----------
@@ -24,21 +26,23 @@ def thumbnail(matrix: Any, side: int) -> Array:
         A product is formed in blocks of columns.
     side : int
     """
-    rows, columns = matrix.shape
+    rows, columns = (_edges(length, min(length, side)) for length in matrix.shape)
     if sp.issparse(matrix):
-        return _of_sparse(sp.coo_array(matrix), min(rows, side), min(columns, side))
-    if not isinstance(matrix, SparseProduct):
-        return _pooled(np.asarray(matrix).real, min(rows, side), min(columns, side))
-    if rows * columns <= _BLOCK_ENTRIES:
-        return _pooled(matrix.toarray().real, min(rows, side), min(columns, side))
-    edges = _edges(columns, min(columns, side))
-    cells = range(0, len(edges) - 1, max(_BLOCK_ENTRIES * (len(edges) - 1) // (rows * columns), 1))
-    blocks = []
-    for first, last in zip(cells, [*cells[1:], len(edges) - 1], strict=True):
-        block = matrix[:, edges[first] : edges[last]].toarray().real
-        starts = edges[first:last] - edges[first]
-        blocks.append(_extreme(_extreme(block, starts, 1), _edges(rows, min(rows, side))[:-1], 0))
-    return np.concatenate(blocks, axis=1)
+        if 2 * matrix.nnz < matrix.shape[0] * matrix.shape[1]:
+            return _of_sparse(sp.coo_array(matrix), rows, columns)
+        matrix = SparseProduct([matrix])
+    largest, middle, n_nonzero = [], [], 0
+    per_cell = -(-matrix.shape[0] * matrix.shape[1] // (len(columns) - 1))
+    step = max(_BLOCK_ENTRIES // per_cell, 1)
+    for first in range(0, len(columns) - 1, step):
+        edges = columns[first : first + step + 1]
+        block = matrix[:, edges[0] : edges[-1]]
+        values = (block.toarray() if isinstance(block, SparseProduct) else np.asarray(block)).real
+        largest.append(_extreme(_extreme(values, rows[:-1], 0), edges[:-1] - edges[0], 1))
+        middle.append(values[np.ix_(_middles(rows), _middles(edges) - edges[0])])
+        n_nonzero += int(np.count_nonzero(values))
+    is_sparse = 2 * n_nonzero < matrix.shape[0] * matrix.shape[1]
+    return np.concatenate(largest if is_sparse else middle, axis=1)
 
 
 def _edges(length: int, cells: int) -> Array:
@@ -46,11 +50,8 @@ def _edges(length: int, cells: int) -> Array:
     return np.arange(cells + 1) * length // cells
 
 
-def _pooled(values: Array, rows: int, columns: int) -> Array:
-    if values.shape == (rows, columns):
-        return values
-    by_rows = _extreme(values, _edges(values.shape[0], rows)[:-1], 0)
-    return _extreme(by_rows, _edges(values.shape[1], columns)[:-1], 1)
+def _middles(edges: Array) -> Array:
+    return (edges[:-1] + edges[1:] - 1) // 2
 
 
 def _extreme(values: Array, starts: Array, axis: int) -> Array:
@@ -60,14 +61,15 @@ def _extreme(values: Array, starts: Array, axis: int) -> Array:
     return np.where(-smallest > largest, smallest, largest)
 
 
-def _of_sparse(matrix: sp.coo_array, rows: int, columns: int) -> Array:
+def _of_sparse(matrix: sp.coo_array, rows: Array, columns: Array) -> Array:
+    """The largest entry of each cell."""
     step = max(-(-matrix.nnz // _MOST_ENTRIES), 1)
     values = matrix.data[::step].real
-    cell = [
-        np.searchsorted(_edges(length, cells), coordinates[::step], side="right") - 1
-        for length, cells, coordinates in zip(matrix.shape, (rows, columns), matrix.coords, strict=True)
-    ]
-    picture = np.zeros((rows, columns), values.dtype)
+    row, column = (
+        np.searchsorted(edges, coordinates[::step], side="right") - 1
+        for edges, coordinates in zip((rows, columns), matrix.coords, strict=True)
+    )
+    picture = np.zeros((len(rows) - 1, len(columns) - 1), values.dtype)
     order = np.argsort(np.abs(values), kind="stable")  # of several entries in a cell, the last one stays
-    picture[cell[0][order], cell[1][order]] = values[order]
+    picture[row[order], column[order]] = values[order]
     return picture

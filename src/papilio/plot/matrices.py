@@ -10,7 +10,8 @@ from ..thumbnails import thumbnail
 from ..validation import Array, as_matrix
 from .common import new_axes, pyplot, signed_colours, without_ticks
 
-_SIDE = 512  # cells along an image, at most: about the pixels that it has
+_LEAST_SIDE, _MOST_SIDE = 64, 512  # cells along an image
+_CELLS_PER_PIXEL = 0.7  # below 1, as axes shrink when their titles find their place
 _PER_LINE = 6  # panels in a line of a new figure
 
 
@@ -20,8 +21,8 @@ def matrix(values: Any, ax: Any = None, title: str | None = None, *, limit: floa
     Parameters
     ----------
     values : matrix, sparse matrix or SparseProduct
-        Complex ones show their real part. Where there are more entries than pixels, a pixel shows the largest of
-        its entries, so that none vanishes.
+        Complex ones show their real part. Where there are more entries than pixels, a pixel of a sparse matrix
+        shows the largest of its entries, so that none vanishes.
     ax : matplotlib axes, optional
     title : str, optional
     limit : float, optional
@@ -31,12 +32,13 @@ def matrix(values: Any, ax: Any = None, title: str | None = None, *, limit: floa
     -------
     matplotlib axes
     """
-    shown = thumbnail(values if hasattr(values, "shape") else np.asarray(values), _SIDE)
+    ax = new_axes() if ax is None else ax
+    values = values if hasattr(values, "shape") else np.asarray(values)
+    shown = thumbnail(values, _cells(ax))
     if limit is None:
         limit = float(np.abs(shown).max(initial=0.0))
     limit = limit or 1.0
-    rows, columns = np.shape(values)
-    ax = new_axes() if ax is None else ax
+    rows, columns = values.shape
     ax.imshow(
         shown,
         cmap=signed_colours(),
@@ -46,6 +48,12 @@ def matrix(values: Any, ax: Any = None, title: str | None = None, *, limit: floa
         extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
     )
     return without_ticks(ax, title)
+
+
+def _cells(ax: Any) -> int:
+    """How many cells an image in ``ax`` has room for."""
+    box = ax.get_window_extent()
+    return int(np.clip(_CELLS_PER_PIXEL * min(box.width, box.height), _LEAST_SIDE, _MOST_SIDE))
 
 
 def factors(op: SparseProduct, axes: Sequence[Any] | None = None) -> Sequence[Any]:
