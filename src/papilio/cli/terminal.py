@@ -21,12 +21,12 @@ class Terminal:
         self.quiet = quiet
         self.as_json = as_json
         self.errors = Console(stderr=True, highlight=False)
-        self._output = Console(highlight=False, soft_wrap=True)
+        self._output = Console(highlight=False)
 
     def say(self, message: str | Table) -> None:
         """For a person: not with ``--quiet`` or ``--json``."""
         if not (self.quiet or self.as_json):
-            self._output.print(message, markup=False)
+            self._output.print(message, markup=False, soft_wrap=isinstance(message, str))
 
     def note(self, message: str) -> None:
         """For a person, beside the result."""
@@ -41,7 +41,7 @@ class Terminal:
 
 def table(title: str | None, *headings: str) -> Table:
     """A table whose first column is text and the others numbers."""
-    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for i, heading in enumerate(headings):
         made.add_column(heading, justify="right" if i else "left", no_wrap=True)
     return made

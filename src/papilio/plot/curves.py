@@ -87,7 +87,7 @@ def tradeoff(
     if every[:, 1].max() > 100 * every[:, 1].min() > 0:
         ax.set_yscale("log")
     else:
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, 1.1 * every[:, 1].max() or 1)
     ax.set_xlim(left=0)
     ax.set_xlabel("relative complexity (entries of the factors / entries of the matrix)")
     ax.set_ylabel(error)
