@@ -158,13 +158,3 @@ def test_public_names_are_documented(name):
         for method, value in vars(thing).items():
             if not method.startswith("_") and callable(value):
                 assert inspect.getdoc(value), f"{name}.{method}"
-
-
-def test_the_quickstart_of_the_readme_runs(tmp_path, monkeypatch):
-    readme = (SOURCE.parents[1] / "README.md").read_text()
-    blocks = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
-    assert blocks
-    monkeypatch.chdir(tmp_path)
-    scope = {}
-    for block in blocks:
-        exec(block, scope)

@@ -19,12 +19,12 @@ import papilio as pp
 from ..csr import as_csr
 from ..validation import Array, as_matrix
 from .errors import BadInput
+from .limits import check_sides, memory
+from .matlab import read_mat
+from .matrix_market import read_mtx
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm")
 _NAMED = (".npz", ".mat")  # formats that hold several matrices
-_MATLAB_NUMBERS = {"double", "single", "sparse", "logical"} | {
-    f"{u}int{8 << i}" for u in ("", "u") for i in range(4)
-}
 BUILT_IN = {
     "hadamard": pp.transforms.hadamard,
     "dft": pp.transforms.dft,
@@ -77,7 +77,7 @@ def read_matrix(source: str) -> Array:
 
 def as_dense(source: str, value: Any) -> Array:
     """What was read from ``source`` as a dense, finite, non-empty matrix; a vector is one column."""
-    if hasattr(value, "toarray") and value.shape[0] * value.shape[1] * value.dtype.itemsize > _memory():
+    if hasattr(value, "toarray") and value.shape[0] * value.shape[1] * value.dtype.itemsize > memory():
         raise BadInput(f"{source}: {value.shape[0]}×{value.shape[1]} is too large for a dense matrix here")
     try:
         return as_matrix(source, value[:, None] if len(value.shape) == 1 else value)
@@ -161,7 +161,7 @@ def _npz(path: Path, name: str | None) -> Any:
         sizes = {member.filename.removesuffix(".npy"): member.file_size for member in archive.infolist()}
         if {"format", "version", "n_factors"} <= set(sizes) and name is None:
             return pp.load(path)
-        if sum(sizes.values()) > _memory():
+        if sum(sizes.values()) > memory():
             raise ValueError("it unpacks to more than this machine's memory")
 
         def member(key: str) -> Array:
@@ -178,6 +178,7 @@ def _sparse(arrays: dict[str, Array]) -> Any:
     kind = arrays["format"].item()
     kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
     shape = tuple(int(side) for side in arrays["shape"])
+    check_sides(shape)
     if kind in ("csr", "csc"):
         form = sp.csr_array if kind == "csr" else sp.csc_array
         return as_csr("it", form((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape))
@@ -208,26 +209,12 @@ def _are_numbers(cells: list[str]) -> bool:
 
 
 def _mat(path: Path, name: str | None) -> Any:
-    from scipy.io import loadmat, whosmat
-
-    try:
-        held = {key: kind for key, _, kind in whosmat(path)}
-    except NotImplementedError:
-        raise BadInput(f"{path}: MATLAB's version 7.3 is not readable; save with -v7") from None
-    numbers = [key for key, kind in held.items() if kind in _MATLAB_NUMBERS]
-    key = _choice(path, name, numbers)
-    value = loadmat(path, variable_names=[key])[key]
-    return as_csr(key, value) if sp.issparse(value) else value
+    matrices = read_mat(path.read_bytes())
+    return matrices[_choice(path, name, list(matrices))]
 
 
 def _mtx(path: Path, name: str | None) -> Any:
-    from scipy.io import mminfo, mmread
-
-    rows, columns, entries, layout, *_ = mminfo(path)
-    if (layout == "array" and rows * columns > os.path.getsize(path)) or entries > os.path.getsize(path):
-        raise ValueError(f"it does not hold the {entries} numbers that its header names")
-    value = mmread(path, spmatrix=False)
-    return as_csr("it", value) if sp.issparse(value) else value
+    return read_mtx(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _image(path: Path, name: str | None) -> Array:
@@ -254,14 +241,6 @@ def _choice(path: Path, name: str | None, names: list[str]) -> str:
     if name is None:
         raise BadInput(f"{path}: name one of its matrices, as in {path}:{(names or ['name'])[0]}; it holds {held}")
     raise BadInput(f"{path}: holds no matrix {name!r}; it holds {held}")
-
-
-def _memory() -> int:
-    """Bytes of this machine's memory."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return 1 << 34
 
 
 def _one_line(error: BaseException) -> str:
