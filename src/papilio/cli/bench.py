@@ -13,13 +13,13 @@ from .measure import compare
 from .progress import Watch
 from .terminal import Json, Quiet, Terminal, examples, table
 
-HELP_END = examples("papilio factorize hadamard:256 -o op.npz", "papilio bench op.npz")
+HELP_END = examples("papilio factorize hadamard:64 -o op.npz", "papilio bench op.npz")
 
 
 def bench(
     operator: Annotated[str, typer.Argument(help="Operator.")],
     block: Annotated[int, typer.Option(min=1, help="Vectors in a block.")] = 256,
-    seconds: Annotated[float, typer.Option(min=0, help="For each measurement.")] = 1.0,
+    seconds: Annotated[float, typer.Option(min=0, help="For each measurement.")] = 0.5,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 import typer
 
-from ..coding import Coder
 from .errors import BadInput
 from .files import read_matrix, read_operator
 from .outputs import DENSE, SPARSE, check_output, write
@@ -42,6 +41,8 @@ def encode(
 
     The codes are a SciPy sparse matrix with one row a sample and one column an atom.
     """
+    from ..coding import Coder  # loads numba, which other commands do without
+
     terminal = Terminal(quiet, json)
     check_output(output, SPARSE)
     D, X = read_operator(dictionary), read_matrix(samples)
