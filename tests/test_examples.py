@@ -2,14 +2,17 @@
 
 import doctest
 import re
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import papilio as pp
+from papilio.cli import app
 
-from .processes import environment, run
+from .processes import environment
 
 README = (Path(pp.__file__).parents[2] / "README.md").read_text()
 COMMANDS = ("demo", "factorize", "learn", "encode", "apply", "info", "plot", "bench")
@@ -43,24 +46,41 @@ def test_the_shell_examples_of_the_readme_run(tmp_path):
         run_lines([line for line in block.splitlines() if line and not line.startswith("#")], tmp_path)
 
 
-def example_lines(command, tmp_path):
-    shown = run(command, "--help", cwd=tmp_path, COLUMNS="80").stdout
-    lines = [line.strip() for line in shown.split("Example:\n")[1].splitlines()]
-    assert lines
-    assert any(line.startswith(f"papilio {command} ") for line in lines)
-    return lines
+@pytest.fixture
+def papilio(tmp_path, monkeypatch, capsys):
+    """A command line in this process, as each one takes a second to start; returns what was printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(line):
+        words = shlex.split(line)
+        assert words[0] == "papilio"
+        monkeypatch.setattr(sys, "argv", words)
+        assert app.run() == 0, f"{line}: {capsys.readouterr().err}"
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        return printed.out
+
+    return call
+
+
+def run_the_examples(command, papilio):
+    lines = papilio(f"papilio {command} --help").split("Example:\n")[1].strip().splitlines()
+    assert any(line.strip().startswith(f"papilio {command} ") for line in lines)
+    for line in lines:
+        papilio(line)
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "demo"])
-def test_the_examples_in_the_help_work_as_pasted(command, tmp_path):
-    run_lines(example_lines(command, tmp_path), tmp_path)
+def test_the_examples_in_the_help_work_as_pasted(command, papilio):
+    run_the_examples(command, papilio)
 
 
 @pytest.mark.slow
-def test_the_example_of_the_demo_works_as_pasted(tmp_path):
-    run_lines(example_lines("demo", tmp_path), tmp_path)
+def test_the_example_of_the_demo_works_as_pasted(papilio):
+    run_the_examples("demo", papilio)
 
 
-def test_every_command_has_its_example(tmp_path):
-    listed = run("--help", cwd=tmp_path).stdout.split("Commands:\n")[1]
+def test_every_command_has_its_example(papilio):
+    listed = papilio("papilio --help").split("Commands:\n")[1]
     assert tuple(re.findall(r"^  (\S+)", listed, re.MULTILINE)) == COMMANDS

@@ -61,7 +61,7 @@ class Watch:
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=14),
             TaskProgressColumn("{task.percentage:>3.0f} %", markup=False),
             TimeElapsedColumn(),
             TextColumn("left:"),
