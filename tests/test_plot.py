@@ -3,11 +3,25 @@
 import matplotlib
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from matplotlib.figure import Figure
 
 import papilio as pp
 
 matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def lightness(colour):
+    """CIE L* of an RGB colour: how grey prints and all eyes order colours."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    luminance = float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+    return 116 * luminance ** (1 / 3) - 16 if luminance > 0.008856 else 903.3 * luminance
 
 
 def test_a_matrix_is_drawn_entry_by_entry_on_a_symmetric_scale():
@@ -16,12 +30,35 @@ def test_a_matrix_is_drawn_entry_by_entry_on_a_symmetric_scale():
     image = ax.images[0]
     np.testing.assert_array_equal(image.get_array(), values)
     assert image.get_clim() == (-3, 3)
+    assert pp.plot.matrix(values, Figure().add_subplot(), limit=5.0).images[0].get_clim() == (-5, 5)
+    assert pp.plot.matrix([[1.0]]).images  # a list, on axes of its own
 
 
 def test_zero_and_complex_matrices_can_be_drawn():
     pp.plot.matrix(np.zeros((2, 2)), Figure().add_subplot())
     ax = pp.plot.matrix(np.array([[1 + 5j]]), Figure().add_subplot())
     np.testing.assert_array_equal(ax.images[0].get_array(), [[1.0]])
+
+
+def test_zero_and_both_signs_differ_in_lightness_too():
+    colours = pp.plot.matrix(np.eye(2), Figure().add_subplot()).images[0].cmap
+    negative, zero, positive = (lightness(colours(value)) for value in (0.0, 0.5, 1.0))
+    assert zero > 90
+    assert zero - positive > 25
+    assert positive - negative > 25
+
+
+def test_a_single_entry_of_a_large_factor_is_drawn_where_it_is():
+    one = sp.coo_array(([3.0], ([4000], [100])), shape=(5000, 5000))
+    image = pp.plot.matrix(one, Figure().add_subplot()).images[0]
+    shown = np.asarray(image.get_array())
+    assert max(shown.shape) <= 512
+    left, right, bottom, top = image.get_extent()
+    assert (left, right, bottom, top) == (-0.5, 4999.5, 4999.5, -0.5)
+    row, column = np.argwhere(shown)[0]
+    height, width = 5000 / shown.shape[0], 5000 / shown.shape[1]
+    assert row * height <= 4000 + 1 <= (row + 1) * height + 1
+    assert column * width <= 100 + 1 <= (column + 1) * width + 1
 
 
 def test_factors_are_drawn_beside_their_product():
@@ -32,18 +69,93 @@ def test_factors_are_drawn_beside_their_product():
     for ax, factor in zip(axes[1:], op.factors, strict=True):
         np.testing.assert_array_equal(ax.images[0].get_array(), factor.toarray())
         assert "16 entries" in ax.get_title()
-    matplotlib.pyplot.close("all")
     with pytest.raises(ValueError, match="axes"):
         pp.plot.factors(op, [Figure().add_subplot()])
 
 
+def test_many_factors_go_on_several_lines():
+    axes = pp.plot.factors(pp.transforms.hadamard(256))
+    assert len(axes) == 9
+    assert len(axes[0].figure.axes) == 9  # no empty panel is left
+    assert {ax.get_subplotspec().rowspan.start for ax in axes} == {0, 1}
+
+
+def test_a_comparison_has_one_scale_and_its_colour_bar():
+    target = np.array([[1.0, -4.0], [0.0, 2.0]])
+    op = pp.SparseProduct([np.array([[1.0, -4.0], [0.0, 0.0]])])
+    axes = pp.plot.comparison(target, op)
+    wanted = [target, op.toarray(), target - op.toarray()]
+    for ax, values, title in zip(axes, wanted, ("target", "approximation", "difference"), strict=True):
+        np.testing.assert_array_equal(ax.images[0].get_array(), values)
+        assert ax.images[0].get_clim() == (-4, 4)
+        assert title in ax.get_title()
+    assert "2 entries in 1 factors" in axes[1].get_title()
+    assert f"{2 / np.sqrt(21):.2g}" in axes[2].get_title()
+    (bar,) = set(axes[0].figure.axes) - set(axes)
+    assert bar.get_ylim() == (-4, 4)
+    figure = Figure()
+    assert list(pp.plot.comparison(target, target, list(figure.subplots(1, 3)))) == figure.axes[:3]
+    pp.plot.comparison(np.zeros((2, 2)), np.zeros((2, 2)))
+    for wrong, message in (((target, np.eye(3)), "approximation"), ((target, target, figure.axes[:2]), "axes")):
+        with pytest.raises(ValueError, match=message):
+            pp.plot.comparison(*wrong)
+
+
 def test_convergence_shows_every_iteration_the_phases_and_the_result():
     result = pp.hierarchical(np.random.default_rng(0).standard_normal((8, 8)), pp.Schedule.paper(8, 4, 2, 40))
-    ax = pp.plot.convergence(result, Figure().add_subplot())
-    *phases, final = ax.lines
-    drawn = np.concatenate([line.get_ydata() for line in phases])
-    np.testing.assert_allclose(drawn, result.history.error)
-    assert len(phases) == 4
-    assert len(ax.patches) == 2
-    assert final.get_ydata() == [result.error]
+    for ax in (pp.plot.convergence(result, Figure().add_subplot()), result.plot()):
+        *phases, final = ax.lines
+        drawn = np.concatenate([line.get_ydata() for line in phases])
+        np.testing.assert_allclose(drawn, result.history.error)
+        assert len(phases) == 4
+        assert len(ax.patches) == 2
+        assert final.get_ydata() == [result.error]
+        assert ax.get_yscale() == "log"
+
+
+def test_a_tradeoff_shows_all_series_and_the_best_points():
+    series = {"dense": [(1.0, 0.4)], "fast": [(0.5, 0.45), (0.25, 0.5), (0.3, 0.6)], "slow": [(1.2, 0.42)]}
+    ax = pp.plot.tradeoff(series, Figure().add_subplot(), error="RMSE")
+    *drawn, front = ax.lines
+    for line, points in zip(drawn, series.values(), strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), points)
+    np.testing.assert_array_equal(front.get_xydata(), [(0.25, 0.5), (0.5, 0.45), (1.0, 0.4)])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [*series, "best of all"]
+    assert len({line.get_marker() for line in drawn}) == 3
+    assert "complexity" in ax.get_xlabel()
+    assert ax.get_ylabel() == "RMSE"
+    assert ax.get_yscale() == "linear"
+
+
+def test_a_tradeoff_of_factorizations_over_orders_of_magnitude_is_logarithmic():
+    H = pp.transforms.hadamard(8).toarray()
+    noise = np.random.default_rng(0).standard_normal((8, 8))
+    fits = [pp.factorize(H), pp.factorize(H + noise, complexity=0.6)]
+    ax = pp.plot.tradeoff(fits)
+    points = [(fit.operator.relative_complexity, fit.error) for fit in fits]
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), points)
     assert ax.get_yscale() == "log"
+
+
+@pytest.mark.parametrize("series", [{}, [], {"a": []}, {"a": [(1.0, -1.0)]}, {"a": [(1.0, 2.0, 3.0)]}])
+def test_a_tradeoff_of_no_points_is_refused(series):
+    with pytest.raises(ValueError, match="series"):
+        pp.plot.tradeoff(series)
+
+
+def test_atoms_are_a_mosaic_each_on_its_own_scale():
+    dictionary = np.random.default_rng(0).standard_normal((6, 5))
+    mosaic = np.asarray(pp.plot.atoms(dictionary, (2, 3)).images[0].get_array())
+    assert mosaic.shape == (2 * 3 - 1, 3 * 4 - 1)
+    first = dictionary[:, 3].reshape(2, 3)
+    np.testing.assert_allclose(mosaic[3:5, 0:3], first / np.abs(first).max())
+    with pytest.raises(ValueError, match="6 pixels"):
+        pp.plot.atoms(dictionary)
+
+
+def test_operators_draw_themselves():
+    op = pp.transforms.hadamard(4)
+    assert len(op.plot()) == 3
+    target = np.ones((4, 4))
+    axes = op.plot(target=target, axes=list(Figure().subplots(1, 3)))
+    np.testing.assert_array_equal(axes[0].images[0].get_array(), target)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .operators import SparseProduct as SparseProduct
     from .results import Factorization as Factorization
     from .results import History as History
+    from .results import Road as Road
     from .results import Status as Status
     from .results import Step as Step
     from .solvers.butterfly import butterfly as butterfly
@@ -49,6 +50,7 @@ _HOME = {
     "Schedule": "solvers.schedule",
     "SparseKSVD": "estimators",
     "SparseProduct": "operators",
+    "Road": "results",
     "Status": "results",
     "Step": "results",
     "butterfly": "solvers.butterfly",

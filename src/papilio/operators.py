@@ -146,6 +146,17 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             f"({chain}), {self.nnz} entries, relative complexity {self.relative_complexity:.4g}>"
         )
 
+    def _repr_html_(self) -> str:
+        from .notebook import html
+
+        return html(self)
+
+    def plot(self, target: Any = None, axes: Any = None) -> Any:
+        """Draw the factors (`papilio.plot.factors`), or with a target how near they are (`plot.comparison`)."""
+        from . import plot
+
+        return plot.factors(self, axes) if target is None else plot.comparison(target, self, axes)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SparseProduct):
             return NotImplemented

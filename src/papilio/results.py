@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,10 @@ class Status(StrEnum):
 
 
 class Step(NamedTuple):
-    """One iteration, as a callback sees it; histories keep it without the factors."""
+    """One iteration, as a callback sees it; histories keep it without the factors.
+
+    ``done`` is the share of all work, where somebody knows it.
+    """
 
     phase: str
     iteration: int
@@ -28,6 +31,7 @@ class Step(NamedTuple):
     scale: float
     seconds: float
     factors: tuple[Array, ...] = ()
+    done: float | None = None
 
 
 class History(list[Step]):
@@ -90,3 +94,9 @@ class Factorization:
     history: History = field(repr=False, compare=False)
     method: str = ""
     roads: tuple[Road, ...] = field(default=(), repr=False, compare=False)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how the error fell (`papilio.plot.convergence`); ``fit.operator.plot()`` draws the factors."""
+        from . import plot
+
+        return plot.convergence(self, ax)

@@ -1,21 +1,23 @@
-"""The commands of ``papilio``."""
+"""The commands of ``papilio``, and how they end."""
 
+import os
+import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import papilio
 
-from . import demo as demo_command
-from .reproduce import reproduce
+from . import bench, factorize, learn, reproduce, show, use
+from .errors import BadInput, Failed, Stopped
+from .terminal import Terminal, examples
 
 app = typer.Typer(
-    help="Dictionaries and matrices as products of sparse factors, so that they run as fast transforms.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: boxes would wrap the examples, which are there to be pasted
 )
 
 
@@ -25,21 +27,76 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options that stand before a command."""
+    """Dictionaries and matrices as products of sparse factors, so that they run as fast transforms."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
-@app.command()
+@app.command(epilog=examples("papilio demo --output figures"))
 def demo(
-    output: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("demo-output"),
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figures.")] = Path("demo-output"),
 ) -> None:
-    """Do the main job on built-in data: a short table, and figures in OUTPUT."""
-    demo_command.run(Console(), output)
+    """Do the main job on built-in data: what is gained, and figures in OUTPUT."""
+    from . import demo as demo_command
+
+    demo_command.run(Terminal(), output)
 
 
-app.command()(reproduce)
+app.command(epilog=factorize.HELP_END)(factorize.factorize)
+app.command(epilog=learn.HELP_END)(learn.learn)
+app.command(epilog=use.ENCODE_HELP_END)(use.encode)
+app.command(epilog=use.APPLY_HELP_END)(use.apply)
+app.command(epilog=show.INFO_HELP_END)(show.info)
+app.command(epilog=show.PLOT_HELP_END)(show.plot)
+app.command(epilog=bench.HELP_END)(bench.bench)
+app.command(epilog=reproduce.HELP_END)(reproduce.reproduce)
+
+
+def run() -> int:
+    """Run the command of this process; errors are one line each, and an exit code.
+
+    0 all is well, 1 it could not be done, 2 it was asked for wrongly, 130 Ctrl-C.
+    """
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except Exception as error:
+        if os.environ.get("PAPILIO_DEBUG"):
+            traceback.print_exc()
+        message, code = _ending(error)
+        if message:
+            sys.stderr.write(f"papilio: {message}\n")
+        return code
+    if code == 130:  # Ctrl-C, which outputs do not survive half written
+        sys.stderr.write("papilio: stopped; nothing was written\n")
+    return code if isinstance(code, int) else 0
+
+
+def _ending(error: Exception) -> tuple[str, int]:
+    text = " ".join(str(error).split())
+    match error:
+        case Stopped():
+            return text, 130
+        case BadInput():
+            return text, 2
+        case Failed():
+            return text, 1
+        case BrokenPipeError():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has no reader
+            return "", 1
+        case MemoryError():
+            return "not enough memory", 1
+        case OSError():
+            return text, 1
+    if hasattr(error, "format_message"):  # the command line could not be read
+        return f"{' '.join(error.format_message().split())} (papilio --help says more)", 2
+    if isinstance(error, ValueError | TypeError):  # the library's own checks, which name the argument
+        return text, 2
+    return f"{type(error).__name__}: {text} (PAPILIO_DEBUG=1 shows where)", 1

@@ -7,89 +7,99 @@ from typing import Any
 
 import matplotlib.figure
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 import papilio as pp
 
-SIZES = (32, 64, 128, 256)
-N_PATCHES, N_ATOMS = 10_000, 128
+from .errors import BadInput
+from .measure import compare
+from .progress import Watch
+from .terminal import Terminal, table
+
+SIZES = (32, 64, 256, 1024)
+N_PATCHES, N_ATOMS, N_NONZERO = 10_000, 128, 5
+BLOCK = 256  # vectors
 
 
-def run(console: Console, output: Path) -> None:
+def run(terminal: Terminal, output: Path) -> None:
     """Factorize Hadamard matrices, learn from image patches, print tables and write figures to ``output``."""
-    output.mkdir(parents=True, exist_ok=True)
-    _hadamard(console, output)
-    _patches(console, output)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{output}: cannot be a folder for figures: {error.strerror}") from error
+    figures = {**_hadamard(terminal), **_patches(terminal)}
+    for name, figure in figures.items():
+        figure.savefig(output / name, dpi=120)
+    terminal.say(
+        f"Speed-up: for one vector, and for a block of {BLOCK}, against the dense matrix on this machine.\n"
+        "Small matrices gain nothing for one vector: the call itself takes as long."
+    )
+    terminal.say(f"Figures are in {output}: {', '.join(figures)}")
 
 
-def _hadamard(console: Console, output: Path) -> None:
-    table = Table(title="Hadamard matrices from their entries alone")
-    for heading in ("size", "method", "factors", "entries", "complexity", "error", "seconds"):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
+def _hadamard(terminal: Terminal) -> dict[str, Any]:
+    listing = table(
+        "Hadamard matrices from their entries alone",
+        *("method", "size", "entries", "of dense", "error", "time", "speed-up", "block"),
+    )
     results = {}
-    for n in track(SIZES, "Factorizing", console=console, transient=True):
-        schedule = pp.Schedule.hadamard(n)
-        matrix = pp.transforms.hadamard(n).toarray()
-        if n == SIZES[0]:
-            _add_row(table, n, "all at once", _timed(_all_at_once, matrix))
-        results[n] = _timed(pp.hierarchical, matrix, schedule)
-        _add_row(table, n, "hierarchical", results[n])
-    console.print(table)
-
-    smallest = results[SIZES[0]][0]
-    count = len(smallest.operator.factors)
-    figure = matplotlib.figure.Figure(figsize=(2.1 * (count + 1), 2.5), layout="constrained")
-    pp.plot.factors(smallest.operator, list(figure.subplots(1, count + 1)))
-    figure.savefig(output / "hadamard-factors.png", dpi=120)
-    figure = matplotlib.figure.Figure(figsize=(7, 3.2), layout="constrained")
-    pp.plot.convergence(smallest, figure.add_subplot())
-    figure.savefig(output / "hadamard-convergence.png", dpi=120)
-    console.print(f"Figures: {output / 'hadamard-factors.png'}, {output / 'hadamard-convergence.png'}")
+    with Watch(terminal, "Factorizing") as watch:
+        for n in SIZES:
+            watch.advance(SIZES.index(n) / len(SIZES), f"{n}×{n}")
+            matrix = pp.transforms.hadamard(n).toarray()
+            if n == SIZES[0]:
+                _add_row(listing, "all at once", *_timed(_all_at_once, matrix))
+            results[n], seconds = _timed(pp.hierarchical, matrix, pp.Schedule.hadamard(n))
+            _add_row(listing, "hierarchical", results[n], seconds)
+    terminal.say(listing)
+    smallest = results[SIZES[0]]
+    count = len(smallest.operator.factors) + 1
+    factors = matplotlib.figure.Figure(figsize=(2.1 * count, 2.5), layout="constrained")
+    pp.plot.factors(smallest.operator, list(factors.subplots(1, count)))
+    convergence = matplotlib.figure.Figure(figsize=(7, 3.2), layout="constrained")
+    pp.plot.convergence(smallest, convergence.add_subplot())
+    return {"hadamard-factors.png": factors, "hadamard-convergence.png": convergence}
 
 
-def _patches(console: Console, output: Path) -> None:
+def _patches(terminal: Terminal) -> dict[str, Any]:
     """Dictionaries of image patches: an analytic one, a dense one, and fast ones in between."""
     X = pp.datasets.image_patches(N_PATCHES, 8, random_state=0)
-    dense = pp.OnlineDictionaryLearning(N_ATOMS, 5, random_state=0)
-    learners: dict[str, Any] = {"dense, online": dense} | {
-        f"fast, complexity {complexity:g}": pp.FastDictionaryLearning(
-            N_ATOMS, 5, complexity=complexity, init="online", random_state=0
+    learners: dict[str, Any] = {"dense": pp.OnlineDictionaryLearning(N_ATOMS, N_NONZERO, random_state=0)} | {
+        f"fast {complexity:g}": pp.FastDictionaryLearning(
+            N_ATOMS, N_NONZERO, complexity=complexity, init="online", random_state=0
         )
         for complexity in (0.5, 0.25)
     }
-    table = Table(title=f"{N_PATCHES:,} image patches of 8×8, 5 atoms each")
-    for heading in ("dictionary", "atoms", "entries", "complexity", "error", "seconds"):
-        table.add_column(heading, justify="left" if heading == "dictionary" else "right")
-    cosine = pp.transforms.dct(8)
-    planes = np.kron(cosine.toarray().T, cosine.toarray().T)
-    error = np.linalg.norm(X.T - planes @ pp.omp(planes, X.T, 5)) / np.linalg.norm(X)
-    table.add_row("DCT", "64", str(2 * 8 * cosine.nnz), f"{2 * 8 * cosine.nnz / 64**2:.3f}", f"{error:.4f}", "")
-    for name, learner in track(learners.items(), "Learning", console=console, transient=True):
-        begin = perf_counter()
-        learner.fit(X)
-        op = learner.operator_
-        table.add_row(
-            name,
-            str(N_ATOMS),
-            str(op.nnz),
-            f"{op.relative_complexity:.3f}",
-            f"{learner.history_[-1].error:.4f}",
-            f"{perf_counter() - begin:.1f}",
-        )
-    console.print(table)
+    listing = table(
+        f"{N_PATCHES:,} image patches of 8×8, {N_NONZERO} atoms each",
+        *("dictionary", "size", "entries", "of dense", "error", "time", "speed-up", "block"),
+    )
+    cosine = pp.transforms.dct(8).T
+    eye = np.eye(8)
+    planes = pp.SparseProduct(
+        [np.kron(f.toarray(), eye) for f in cosine.factors] + [np.kron(eye, f.toarray()) for f in cosine.factors],
+        cosine.scale**2,
+    )
+    error = float(np.linalg.norm(X.T - planes @ pp.omp(planes, X.T, N_NONZERO)) / np.linalg.norm(X))
+    points = {"DCT": [_add_dictionary(listing, "DCT", planes, error, None)]}
+    with Watch(terminal, "Learning") as watch:
+        for done, (name, learner) in enumerate(learners.items()):
+            watch.advance(done / len(learners), name)
+            seconds = _timed(learner.fit, X)[1]
+            point = _add_dictionary(listing, name, learner.operator_, learner.history_[-1].error, seconds)
+            points.setdefault(name.split()[0], []).append(point)
+    terminal.say(listing)
 
-    fast = list(learners.values())[1].operator_
-    figure = matplotlib.figure.Figure(figsize=(9, 4.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    pp.plot.atoms(dense.operator_, ax=left).set_title("dense")
+    dense, fast = learners["dense"].operator_, learners["fast 0.5"].operator_
+    atoms = matplotlib.figure.Figure(figsize=(9, 4.8), layout="constrained")
+    left, right = atoms.subplots(1, 2)
+    pp.plot.atoms(dense, ax=left).set_title("dense")
     pp.plot.atoms(fast, ax=right).set_title(f"fast, complexity {fast.relative_complexity:.2f}")
-    figure.savefig(output / "patches-atoms.png", dpi=120)
-    figure = matplotlib.figure.Figure(figsize=(9, 2.6), layout="constrained")
-    pp.plot.factors(fast, list(figure.subplots(1, 3, width_ratios=[2, 1, 2])))
-    figure.savefig(output / "patches-factors.png", dpi=120)
-    console.print(f"Figures: {output / 'patches-atoms.png'}, {output / 'patches-factors.png'}")
+    factors = matplotlib.figure.Figure(figsize=(9, 2.4), layout="constrained")
+    pp.plot.factors(fast, list(factors.subplots(1, 3, width_ratios=[2, 1, 2])))
+    tradeoff = matplotlib.figure.Figure(figsize=(6, 3.6), layout="constrained")
+    pp.plot.tradeoff(points, tradeoff.add_subplot(), error=f"relative error, {N_NONZERO} atoms a patch")
+    return {"patches-atoms.png": atoms, "patches-factors.png": factors, "patches-tradeoff.png": tradeoff}
 
 
 def _all_at_once(matrix: Any) -> pp.Factorization:
@@ -98,20 +108,43 @@ def _all_at_once(matrix: Any) -> pp.Factorization:
     return pp.palm(matrix, [pp.constraints.Sparse((n, n), 2 * n)] * (n.bit_length() - 1))
 
 
-def _timed(solve: Callable[..., pp.Factorization], *arguments: Any) -> tuple[pp.Factorization, float]:
+def _timed(solve: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     begin = perf_counter()
     return solve(*arguments), perf_counter() - begin
 
 
-def _add_row(table: Table, n: int, method: str, timed: tuple[pp.Factorization, float]) -> None:
-    result, seconds = timed
+def _add_row(listing: Table, method: str, result: pp.Factorization, seconds: float) -> None:
     op = result.operator
-    table.add_row(
-        f"{n}×{n}",
+    listing.add_row(
         method,
-        str(len(op.factors)),
-        str(op.nnz),
-        f"{op.relative_complexity:.3f}",
+        f"{op.shape[0]}×{op.shape[1]}",
+        f"{op.nnz:,}",
+        f"{op.relative_complexity:.0%}",
         f"{result.error:.1e}",
-        f"{seconds:.2f}",
+        f"{seconds:.1f} s",
+        *_speed_ups(op),
     )
+
+
+def _add_dictionary(
+    listing: Table, name: str, op: pp.SparseProduct, error: float, seconds: float | None
+) -> tuple[float, float]:
+    """A row of the table, and a point of the trade-off."""
+    listing.add_row(
+        name,
+        f"{op.shape[0]}×{op.shape[1]}",
+        f"{op.nnz:,}",
+        f"{op.relative_complexity:.0%}",
+        f"{error:.4f}",
+        "" if seconds is None else f"{seconds:.1f} s",
+        *_speed_ups(op),
+    )
+    return op.relative_complexity, error
+
+
+def _speed_ups(op: pp.SparseProduct) -> list[str]:
+    """Of one vector and of a block; a dense matrix is what it is compared with."""
+    if len(op.factors) == 1:
+        return ["1", "1"]
+    dense = op.toarray()
+    return [f"{compare(op, dense, vectors).gain:.1f}×" for vectors in (1, BLOCK)]

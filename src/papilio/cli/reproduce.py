@@ -17,11 +17,13 @@ from rich.progress import (
 )
 
 from ..experiments import PAGES
+from ..experiments import trials as trials_module
 from ..experiments.configuration import load
 from ..experiments.reproduce import reproduce as run_experiment
-from ..experiments.trials import Stopped
+from .errors import BadInput, Failed, Stopped
+from .terminal import examples
 
-_INTERRUPTED = 130  # what shells say of a program that Ctrl-C has stopped
+HELP_END = examples("papilio reproduce hadamard --preset tiny --output hadamard")
 _AN_HOUR = 3600.0
 
 
@@ -43,8 +45,6 @@ def reproduce(
     """Run one of the paper's experiments: tables, figures and a comparison with the paper in OUTPUT.
 
     Without NAME, list the experiments. A run of figure3 that was stopped goes on where it was.
-
-    Example: papilio reproduce hadamard --output hadamard
     """
     if name is None:
         _list_experiments()
@@ -61,20 +61,16 @@ def reproduce(
                 jobs=jobs,
                 progress=lambda done, total: progress.update(bar, completed=done, total=total),
             )
-    except Stopped as stop:
+    except trials_module.Stopped as stop:
         again = ["papilio", "reproduce", name, "--preset", preset, "--output", str(folder)]
         again += [] if trials is None else ["--trials", str(trials)]
-        typer.echo(f"papilio: stopped; {stop}. To go on: {shlex.join(again)}", err=True)
-        raise typer.Exit(_INTERRUPTED) from None
+        raise Stopped(f"stopped; {stop}. To go on: {shlex.join(again)}") from None
     except KeyboardInterrupt:
-        typer.echo("papilio: stopped before anything new was kept; run the same command again", err=True)
-        raise typer.Exit(_INTERRUPTED) from None
+        raise Stopped("stopped before anything new was kept; run the same command again") from None
     except OSError as error:
-        typer.echo(f"papilio: {error.filename}: {error.strerror}", err=True)
-        raise typer.Exit(2) from None
-    except (ValueError, TypeError, RuntimeError) as error:
-        typer.echo(f"papilio: {error}", err=True)
-        raise typer.Exit(2) from None
+        raise BadInput(f"{error.filename}: {error.strerror}") from None
+    except RuntimeError as error:
+        raise Failed(str(error)) from None
     _show(Console(), pages)
 
 
@@ -97,6 +93,7 @@ def _progress(console: Console) -> Progress:
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
         speed_estimate_period=_AN_HOUR,  # a trial may take minutes
     )
 

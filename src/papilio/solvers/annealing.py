@@ -1,6 +1,7 @@
 """Annealing: a way out of the local minima that PALM's supports settle in."""
 
 from dataclasses import replace
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from .schedule import Schedule
 
 _WARM, _COLD = 0.5, 0.02  # how far sets are relaxed in the first and in the last round
 _NOISE = 0.5  # times the relaxation and the size of an entry
-_STEPS = 30  # of PALM in the relaxed sets, and again in the sets themselves
+STEPS = 30  # of PALM in the relaxed sets, and again in the sets themselves
 _EXACT = 1e-12
 
 
@@ -52,7 +53,7 @@ def annealed(
             factors = [constraint.project(factor) for constraint, factor in zip(members, factors, strict=True)]
             scale = _best_scale(target, factors)
             factors, scale, error, _ = run.descend(
-                phase, moments, members, factors, scale, order, _STEPS, 0.0, True
+                phase, moments, members, factors, scale, order, STEPS, 0.0, True
             )
             if run.stopped:
                 break
@@ -74,7 +75,7 @@ def annealed(
 
 def _disturbed(factor: Array, level: float, random: np.random.RandomState) -> Array:
     """``factor`` with noise in all places, of ``level`` times the size of its entries."""
-    size = frobenius(factor) / max(np.count_nonzero(factor), 1) ** 0.5
+    size = frobenius(factor) / sqrt(int(np.count_nonzero(factor)) or 1)
     noise: Any = random.standard_normal(factor.shape)
     if np.iscomplexobj(factor):
         noise = (noise + 1j * random.standard_normal(factor.shape)) / np.sqrt(2)

@@ -14,10 +14,11 @@ from ..validation import Array, as_choice, as_integer, as_matrix, as_random, as_
 from .butterfly import butterfly
 from .hierarchical import hierarchical
 from .palm import Callback
-from .roads import Watch, candidates, decomposed, even_schedule, least_entries, low_rank, searched
+from .roads import Watch, candidates, decomposed, even_schedule, least_entries, low_rank, planned_steps, searched
 
 METHODS = ("auto", "butterfly", "low_rank", "hierarchical")
 _LADDER = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities among which the knee is looked for
+_QUICK_STEPS = 50
 _EXACT = 1e-6  # an error below which no other road is tried
 _SVD_SIDE = 2048  # the short side up to which singular values are computed
 _HALVINGS = 6  # of the interval in which the fewest entries lie
@@ -126,6 +127,7 @@ class _Search:
         exact = [fit for fit in structured if fit.error <= _EXACT]
         if exact:
             return min(exact, key=_entries)
+        self.watch.planned = planned_steps(self.matrix)
         return min([*structured, *self._approximations(budget)], key=_error, default=self._itself())
 
     def reaching(self, limit: float) -> Factorization:
@@ -136,6 +138,7 @@ class _Search:
             options.append(low_rank)
         fewest = min(options, key=_entries)
         low, high = self.least, fewest.operator.nnz
+        self.watch.planned = _HALVINGS * planned_steps(self.matrix, 0.5)
         for _ in range(_HALVINGS):
             if low >= high or self.watch.stopped or not self.matrix.any():
                 break
@@ -155,6 +158,7 @@ class _Search:
         if exact:
             return min(exact, key=_entries)
         options = [fit for fit in structured if fit.operator.nnz < self.size]
+        self.watch.planned = len(_LADDER) * _QUICK_STEPS * 2 + planned_steps(self.matrix)
         budget = self._budget_at_knee()
         if budget is None:
             return min(options, key=_worth, default=self._itself())

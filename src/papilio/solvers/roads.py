@@ -12,7 +12,7 @@ from ..kernels.threads import blas_threads
 from ..operators import SparseProduct
 from ..results import Factorization, History, Road, Status, Step
 from ..validation import Array
-from .annealing import annealed
+from .annealing import STEPS, annealed
 from .hierarchical import hierarchical
 from .palm import Callback, palm
 from .schedule import Schedule
@@ -33,6 +33,8 @@ class Watch:
             raise TypeError(f"callback must be callable, got {callback!r}")
         self.roads: list[Road] = []
         self.stopped = False
+        self.planned = 0  # iterations of PALM in all, by estimate
+        self._iterations = 0
         self._callback = callback
         self._begin = perf_counter()
         self._end = np.inf if time_budget is None else self._begin + time_budget
@@ -41,11 +43,15 @@ class Watch:
         """The callback for a solver on a road, which is put before the names of its phases."""
 
         def callback(step: Step) -> bool:
+            self._iterations += 1
             if perf_counter() > self._end:
                 self.stopped = True
             elif self._callback is not None:
                 seconds = perf_counter() - self._begin
-                shown = step._replace(phase=f"{road}: {step.phase}", seconds=seconds)
+                done = self._iterations / (self.planned + self._iterations / 10) if self.planned else 0.0
+                if np.isfinite(self._end):
+                    done = max(done, seconds / (self._end - self._begin))
+                shown = step._replace(phase=f"{road}: {step.phase}", seconds=seconds, done=min(done, 1.0))
                 self.stopped = bool(self._callback(shown)) or self.stopped
             return self.stopped
 
@@ -147,15 +153,25 @@ def searched(
     return min(longer, fits[best], key=lambda fit: fit.error)
 
 
+def planned_steps(matrix: Array, effort: float = 1.0) -> int:
+    """Iterations of PALM that `candidates` and `searched` take, by estimate: four starts, and their annealing."""
+    rounds = _rounds_within(_WORK, 2 * matrix.size * min(matrix.shape))
+    return 4 * 2 * _START_STEPS + int(2 * effort * rounds * 2 * STEPS)
+
+
 def _title(option: Candidate) -> str:
     return f"{option.method.replace('_', ' ')}, {option.detail}"
 
 
 def _rounds_for(matrix: Array, schedule: Schedule) -> int:
-    """As many rounds as the work allows; none for very large matrices."""
     sets = schedule.together(len(schedule.factors) - 1)
     inner = max(constraint.shape[1] for constraint in sets[:-1])
-    return min(_ROUNDS, int(_WORK / (60 * 2 * len(sets) * matrix.size * inner)))
+    return _rounds_within(_WORK, len(sets) * matrix.size * inner)
+
+
+def _rounds_within(work: float, product: int) -> int:
+    """As many rounds as the work allows, with two products for each step; none for very large matrices."""
+    return min(_ROUNDS, int(work / (2 * STEPS * 2 * product)))
 
 
 def even_schedule(shape: tuple[int, int], n_factors: int, budget: int, side: str) -> Schedule:

@@ -1,0 +1,50 @@
+"""``papilio bench``."""
+
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import papilio as pp
+
+from .describe import sentence
+from .files import as_dense, read_operator
+from .measure import compare
+from .progress import Watch
+from .terminal import Json, Quiet, Terminal, examples, table
+
+HELP_END = examples("papilio factorize hadamard:64 -o op.npz", "papilio bench op.npz")
+
+
+def bench(
+    operator: Annotated[str, typer.Argument(help="Operator.")],
+    block: Annotated[int, typer.Option(min=1, help="Vectors in a block.")] = 256,
+    seconds: Annotated[float, typer.Option(min=0, help="For each measurement.")] = 0.5,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Measure on this machine how much faster an operator is than its dense matrix."""
+    terminal = Terminal(quiet, json)
+    op = read_operator(operator)
+    dense = as_dense(operator, op)
+    speeds = []
+    with Watch(terminal, "Measuring") as watch:
+        for done, (form, vectors) in enumerate((form, v) for form in (op, op.H) for v in (1, block)):
+            matrix = dense if form is op else np.ascontiguousarray(dense.conj().T)
+            watch.advance(done / 4)
+            speeds.append(("adjoint" if done > 1 else "operator", compare(form, matrix, vectors, seconds)))
+    terminal.result(
+        {
+            "threads": pp.get_num_threads(),
+            "measurements": [
+                {"form": form, "vectors": s.vectors, "dense_seconds": s.dense, "product_seconds": s.product}
+                | {"speed_up": s.gain}
+                for form, s in speeds
+            ],
+        }
+    )
+    terminal.say(sentence(op))
+    listing = table(None, "", "vectors", "dense, µs", "product, µs", "speed-up")
+    for form, s in speeds:
+        listing.add_row(form, str(s.vectors), f"{1e6 * s.dense:,.1f}", f"{1e6 * s.product:,.1f}", f"{s.gain:.1f}×")
+    terminal.say(listing)

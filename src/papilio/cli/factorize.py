@@ -1,0 +1,93 @@
+"""``papilio factorize``."""
+
+from math import isfinite
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+import papilio as pp
+
+from .describe import facts, sentence
+from .errors import Stopped
+from .files import read_matrix
+from .outputs import check_output, saving
+from .progress import Watch
+from .terminal import Json, Quiet, Seed, Terminal, examples, table
+
+HELP_END = examples(
+    "papilio factorize hadamard:64 -o op.npz",
+    "papilio factorize dct:32 -o op.npz --complexity 0.4",
+)
+
+
+def factorize(
+    matrix: Annotated[str, typer.Argument(help="File: .npy .npz .csv .mat .mtx or an image; or hadamard:64.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the operator goes (.npz).")],
+    complexity: Annotated[
+        float | None, typer.Option(help="Largest number of entries, relative to the matrix's: 0 to 1.")
+    ] = None,
+    max_error: Annotated[
+        float | None, typer.Option(help="Largest relative error; takes as many entries as needed.")
+    ] = None,
+    n_factors: Annotated[int | None, typer.Option(help="Number of factors.")] = None,
+    method: Annotated[
+        str, typer.Option(help="Which road to take: auto (all), butterfly, low_rank or hierarchical.")
+    ] = "auto",
+    time_budget: Annotated[
+        float | None, typer.Option(help="Seconds after which the best result so far is taken.")
+    ] = None,
+    random_state: Seed = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Approximate a matrix by a product of sparse factors.
+
+    Of a file with several matrices, FILE:NAME takes one.
+    """
+    terminal = Terminal(quiet, json)
+    check_output(output, (".npz",))
+    values = read_matrix(matrix)
+    begin = perf_counter()
+    with Watch(terminal, "Factorizing", can_stop=True) as watch:
+        fit = pp.factorize(
+            values,
+            complexity=complexity,
+            max_error=max_error,
+            n_factors=n_factors,
+            method=method,
+            time_budget=time_budget,
+            callback=watch.report,
+            random_state=random_state,
+        )
+    seconds = perf_counter() - begin
+    with saving(output):
+        fit.operator.save(output)
+    terminal.result(
+        {"output": str(output)}
+        | facts(fit.operator)
+        | {"error": fit.error, "status": str(fit.status), "iterations": fit.n_iter, "seconds": seconds}
+        | {"method": fit.method, "roads": [_as_facts(road) for road in fit.roads]}
+    )
+    if fit.status is pp.Status.STOPPED and watch.stopping:
+        raise Stopped(f"stopped; the factors so far are in {output}, with relative error {fit.error:.4g}")
+    terminal.say(_roads(fit))
+    terminal.say(sentence(fit.operator))
+    terminal.say(f"relative error {fit.error:.4g}, {fit.status} in {seconds:.1f} s; written to {output}")
+    if max_error is not None and fit.operator.relative_complexity >= 1:
+        terminal.note(f"no product with fewer entries reached a relative error of {max_error:g}")
+
+
+def _as_facts(road: pp.Road) -> dict[str, Any]:
+    """For JSON, which has no infinity: a road that led nowhere has no error."""
+    return road._asdict() | {"error": road.error if isfinite(road.error) else None}
+
+
+def _roads(fit: pp.Factorization) -> Table:
+    made = table("Roads tried", "method", "detail", "error", "entries", "seconds")
+    for road in fit.roads:
+        error = f"{road.error:.4g}" if isfinite(road.error) else ""
+        made.add_row(road.method, road.detail, error, str(road.nnz) if error else "", f"{road.seconds:.2f}")
+    return made

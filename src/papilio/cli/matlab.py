@@ -1,0 +1,110 @@
+"""Matrices of MATLAB's .mat files, versions 5 to 7.
+
+`scipy.io.loadmat` crashes the process on some damaged files. This reader knows numbers only, dense and sparse, and
+takes every length from the bytes that are there.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..csr import as_csr
+from ..validation import Array
+from .limits import check_sides, memory
+
+_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_MATRIX, _COMPRESSED = 14, 15
+_SPARSE = 5
+_DENSE = {
+    6: np.float64,
+    7: np.float32,
+    8: np.int8,
+    9: np.uint8,
+    10: np.int16,
+    11: np.uint16,
+    12: np.int32,
+    13: np.uint32,
+    14: np.int64,
+    15: np.uint64,
+}
+_COMPLEX = 0x800
+
+
+class _Element(NamedTuple):
+    kind: int
+    content: bytes
+
+
+def read_mat(content: bytes) -> dict[str, Any]:
+    """The matrices of numbers in a .mat file, of which ``content`` are the bytes, by name."""
+    limit = memory()
+    if content.startswith(b"MATLAB 7.3") or content[:8] == b"\x89HDF\r\n\x1a\n":
+        raise ValueError("MATLAB's version 7.3 is not readable here; save with -v7")
+    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
+    if order is None:
+        raise ValueError("it does not begin as version 5 of the format does")
+    matrices = {}
+    for element in _elements(content[128:], order):
+        if element.kind == _COMPRESSED:
+            unpacked = zlib.decompressobj().decompress(element.content, limit)
+            limit -= len(unpacked)
+            if limit <= 0:
+                raise ValueError("it unpacks to more than this machine's memory")
+            element = next(_elements(unpacked, order))
+        if element.kind == _MATRIX:
+            name, value = _matrix(element.content, order)
+            if value is not None:
+                matrices[name] = value
+    return matrices
+
+
+def _elements(content: bytes, order: str) -> Iterator[_Element]:
+    """The parts of a file or of a matrix, each after a tag with its kind and length, padded to eight bytes."""
+    place = 0
+    while place + 8 <= len(content):
+        kind, length = (int(number) for number in np.frombuffer(content, f"{order}u4", 2, place))
+        begin = place + 8
+        if kind >> 16:  # a short part: kind and length share four bytes, and the next four hold it
+            kind, length, begin = kind & 0xFFFF, kind >> 16, place + 4
+            if length > 4:
+                raise ValueError("a part is damaged")
+        if begin + length > len(content):
+            raise ValueError("a part is longer than the file")
+        yield _Element(kind, content[begin : begin + length])
+        place = begin + length
+        if kind != _COMPRESSED:
+            place += -place % 8
+
+
+def _matrix(content: bytes, order: str) -> tuple[str, Any]:
+    """The name and value of a matrix; None for one that holds no numbers."""
+    parts = list(_elements(content, order))
+    flags, dimensions = _numbers(parts, 0, order), _numbers(parts, 1, order)
+    name = parts[2].content.decode("ascii", "replace") if len(parts) > 2 else ""
+    kind, is_complex = int(flags[0]) & 0xFF, bool(int(flags[0]) & _COMPLEX)
+    if kind not in _DENSE and kind != _SPARSE:
+        return name, None
+    shape = tuple(int(side) for side in dimensions)
+    first = 5 if kind == _SPARSE else 3  # where the values are
+    values = _numbers(parts, first, order)
+    if is_complex:
+        values = values + 1j * _numbers(parts, first + 1, order)
+    if kind == _SPARSE:
+        rows, starts = _numbers(parts, 3, order), _numbers(parts, 4, order)
+        count = int(starts[-1]) if starts.size else 0
+        check_sides(shape)
+        form = sp.csc_array((values[:count], rows[:count].astype(np.int64), starts.astype(np.int64)), shape=shape)
+        return name, as_csr(name, form)
+    return name, values.astype(np.result_type(_DENSE[kind], values.dtype if is_complex else _DENSE[kind])).reshape(
+        shape, order="F"
+    )
+
+
+def _numbers(parts: list[_Element], i: int, order: str) -> Array:
+    if i >= len(parts) or parts[i].kind not in _TYPES:
+        raise ValueError("a matrix lacks its numbers")
+    dtype = np.dtype(order + _TYPES[parts[i].kind])
+    return np.frombuffer(parts[i].content, dtype).astype(dtype.newbyteorder("="))

@@ -1,0 +1,77 @@
+"""Writing results: refused before the work starts if that is bound to fail, and whole or not at all."""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .errors import BadInput, Failed
+
+DENSE = (".npy", ".csv", ".mat")
+SPARSE = (".npz", ".mtx", ".mat")
+FIGURES = (".png", ".pdf", ".svg")
+
+
+def check_output(path: Path, suffixes: Sequence[str]) -> None:
+    """Refuse an output that cannot be written, by trying, before anything is computed for it."""
+    if path.suffix.lower() not in suffixes:
+        raise BadInput(f"{path}: the output must end in {' or '.join(suffixes)}")
+    if path.is_dir() or (path.exists() and not path.is_file()):
+        raise BadInput(f"{path}: exists and is not a regular file")
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise BadInput(f"{path}: there is no folder {folder}")
+    try:
+        with replacing(path, keep=False) as partial:
+            partial.touch()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def replacing(path: Path, keep: bool = True) -> Iterator[Path]:
+    """A path in the same folder to write to, which takes the place of ``path`` if all goes well."""
+    target = Path(os.path.realpath(path))  # a link goes on to point to the file
+    partial = target.with_name(f".{uuid.uuid4().hex}.partial{target.suffix}")
+    try:
+        yield partial
+        if keep:
+            if target.exists():
+                partial.chmod(target.stat().st_mode)
+            os.replace(partial, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+
+
+def write(path: Path, value: Any) -> None:
+    """Write a dense or sparse array in the format that the name says; see `DENSE` and `SPARSE`."""
+    from scipy.io import mmwrite, savemat
+
+    suffix = path.suffix.lower()
+    with saving(path), replacing(path) as partial:
+        if suffix == ".mat":
+            savemat(partial, {path.stem if path.stem.isidentifier() else "result": value})
+        elif suffix == ".mtx":
+            with open(partial, "wb") as file:
+                mmwrite(file, value)
+        elif sp.issparse(value):
+            sp.save_npz(partial, value)
+        elif suffix == ".csv":
+            np.savetxt(partial, value, delimiter=",", fmt="%.17g")
+        else:
+            np.save(partial, value)
+
+
+@contextlib.contextmanager
+def saving(path: Path) -> Iterator[None]:
+    """Say it in one line if writing fails after all."""
+    try:
+        yield
+    except OSError as error:
+        raise Failed(f"{path}: could not be written: {error.strerror or error}") from error

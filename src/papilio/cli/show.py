@@ -1,0 +1,103 @@
+"""``papilio info`` and ``papilio plot``: operators in words and pictures."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import papilio as pp
+
+from .describe import facts, sentence
+from .errors import BadInput, Failed
+from .files import as_dense, read, read_matrix, read_operator
+from .outputs import FIGURES, check_output, replacing, saving
+from .terminal import Json, Quiet, Terminal, examples, table
+
+INFO_HELP_END = examples("papilio factorize hadamard:64 -o op.npz", "papilio info op.npz")
+PLOT_HELP_END = examples(
+    "papilio factorize dct:32 -o op.npz --complexity 0.4",
+    "papilio plot op.npz -o factors.png",
+    "papilio plot op.npz -o comparison.png --target dct:32",
+)
+
+
+class Kind(StrEnum):
+    FACTORS = "factors"
+    ATOMS = "atoms"
+
+
+def info(
+    operator: Annotated[str, typer.Argument(help="Operator, or any matrix file.")],
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Say what a file holds: sizes, entries, complexity.
+
+    With --quiet, the exit code alone says whether the file is sound.
+    """
+    terminal = Terminal(quiet, json)
+    value = read(operator)
+    if not isinstance(value, pp.SparseProduct):
+        matrix = as_dense(operator, value)
+        entries = int(np.count_nonzero(matrix))
+        terminal.result({"shape": list(matrix.shape), "dtype": str(matrix.dtype), "entries": entries})
+        rows, columns = matrix.shape
+        terminal.say(f"{rows}×{columns} {matrix.dtype} matrix, {entries:,} of {rows * columns:,} entries not zero")
+        return
+    terminal.result(facts(value))
+    terminal.say(sentence(value))
+    terminal.say(f"scale {value.scale:.6g}")
+    listing = table(None, "factor", "shape", "entries", "density", "entries a row")
+    for i, factor in enumerate(value.factors):
+        rows, columns = factor.shape
+        listing.add_row(
+            str(i + 1),
+            f"{rows}×{columns}",
+            f"{factor.nnz:,}",
+            f"{factor.nnz / (rows * columns):.3g}",
+            f"{factor.nnz / rows:.3g}",
+        )
+    terminal.say(listing)
+
+
+def plot(
+    operator: Annotated[str, typer.Argument(help="Operator.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the picture goes (.png, .pdf or .svg).")],
+    kind: Annotated[Kind, typer.Option(help="The product with its factors, or its columns as patches.")] = (
+        Kind.FACTORS
+    ),
+    target: Annotated[str | None, typer.Option(help="Show it beside this matrix, with the difference.")] = None,
+    patch_shape: Annotated[
+        str | None, typer.Option(metavar="ROWSxCOLUMNS", help="Of atoms; square by default.")
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Draw an operator."""
+    terminal = Terminal(quiet, json)
+    check_output(output, FIGURES)
+    op = read_operator(operator)
+    try:
+        import matplotlib
+    except ImportError:
+        raise Failed('pictures need matplotlib: pip install "papilio[cli]"') from None
+    matplotlib.use("Agg")
+    if target is not None:
+        figure = pp.plot.comparison(read_matrix(target), op)[0].figure
+    elif kind is Kind.ATOMS:
+        figure = pp.plot.atoms(op, None if patch_shape is None else _shape(patch_shape)).figure
+    else:
+        figure = pp.plot.factors(op)[0].figure
+    with saving(output), replacing(output) as partial:
+        figure.savefig(partial, dpi=150)
+    terminal.result({"output": str(output)} | facts(op))
+    terminal.say(f"Picture: {output}")
+
+
+def _shape(text: str) -> tuple[int, int]:
+    rows, _, columns = text.lower().partition("x")
+    if not (rows.isdigit() and columns.isdigit()):
+        raise BadInput(f"--patch-shape must be like 8x8, got {text!r}")
+    return int(rows), int(columns)

@@ -1,0 +1,7 @@
+"""Pictures: axes in, axes out. Needs matplotlib (``pip install "papilio[plot]"``)."""
+
+from .curves import convergence, tradeoff
+from .dictionaries import atoms
+from .matrices import comparison, factors, matrix
+
+__all__ = ["atoms", "comparison", "convergence", "factors", "matrix", "tradeoff"]

@@ -1,0 +1,74 @@
+"""On a real terminal: progress with the time left, and Ctrl-C, which keeps what can be kept."""
+
+import json
+
+import numpy as np
+import pytest
+
+import papilio as pp
+
+from .processes import OnTerminal, run
+
+# Long enough to be interrupted at any moment that a test chooses.
+LONG = ("learn", "patches:8", "-o", "dict.npz", "--atoms", "256", "--nonzero", "5", "--random-state", "0")
+
+
+def test_ctrl_c_keeps_the_dictionary_so_far(tmp_path):
+    session = OnTerminal(*LONG, "--json", cwd=tmp_path)
+    session.wait_for(r"Learning.*[1-9] %.*0:00:\d\d.*left:.*ksvd \d+: error 0\.\d+")
+    session.interrupt()
+    assert session.end() == 130
+    assert session.last_line().startswith("papilio: stopped; the dense dictionary so far is in dict.npz")
+    op = pp.load(tmp_path / "dict.npz")
+    assert op.shape == (64, 256)
+    facts = json.loads(session.output)
+    assert facts["status"] == "stopped"
+    assert f"{facts['error']:.4g}" in session.last_line()
+    X = pp.datasets.image_patches(10_000, 8, random_state=0)
+    error = np.linalg.norm(X.T - op @ pp.omp(op.toarray(), X.T, 5)) / np.linalg.norm(X)
+    assert facts["error"] == pytest.approx(error)
+
+
+def test_ctrl_c_twice_drops_everything_and_says_so(tmp_path):
+    session = OnTerminal(*LONG, cwd=tmp_path)
+    session.wait_for(r"ksvd \d+")
+    session.interrupt()
+    session.interrupt()
+    code = session.end()
+    # The first may have been heeded before the second came.
+    if list(tmp_path.iterdir()):
+        assert pp.load(tmp_path / "dict.npz").shape == (64, 256)
+    else:
+        assert session.last_line() == "papilio: stopped; nothing was written"
+    assert code == 130
+
+
+def test_ctrl_c_leaves_nothing_where_there_is_nothing_to_keep(tmp_path):
+    np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((200, 200)))
+    before = sorted(path.name for path in tmp_path.iterdir())
+    session = OnTerminal("factorize", "M.npy", "-o", "op.npz", "--max-error", "1e-9", cwd=tmp_path)
+    session.wait_for(r"Factorizing.*0:00:01")
+    session.interrupt()
+    assert session.end() == 130
+    if "so far" in session.last_line():
+        assert pp.load(tmp_path / "op.npz").shape == (200, 200)
+    else:
+        assert session.last_line() == "papilio: stopped; nothing was written"
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_quiet_shows_nothing_and_the_end_leaves_a_clean_screen(tmp_path):
+    session = OnTerminal("factorize", "hadamard:16", "-o", "op.npz", "--quiet", cwd=tmp_path)
+    assert session.end() == 0
+    assert session.shown == session.output == ""
+    session = OnTerminal("factorize", "hadamard:16", "-o", "op.npz", cwd=tmp_path)
+    assert session.end() == 0
+    assert "Factorizing" in session.shown
+    assert session.shown.rstrip().endswith(("\x1b[2K", "\x1b[?25h"))  # the bar is wiped out, the cursor back
+    assert "128 entries" in session.output
+
+
+def test_a_log_gets_no_bar(tmp_path):
+    done = run("factorize", "hadamard:16", "-o", "op.npz", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Factorizing" not in done.stdout

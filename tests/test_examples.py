@@ -1,0 +1,86 @@
+"""Examples do what they say: those of the README, and those of each command's help."""
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import papilio as pp
+from papilio.cli import app
+
+from .processes import environment
+
+README = (Path(pp.__file__).parents[2] / "README.md").read_text()
+COMMANDS = ("demo", "factorize", "learn", "encode", "apply", "info", "plot", "bench", "reproduce")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def run_lines(lines, cwd):
+    """Shell lines in order, as if they were pasted one by one."""
+    for line in lines:
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=cwd, env=environment())
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        assert "papilio: " not in done.stderr
+
+
+def test_the_python_examples_of_the_readme_run(tmp_path, monkeypatch):
+    assert blocks("python")
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    for block in blocks("python"):
+        exec(block, scope)
+        tests = doctest.DocTestParser().get_doctest(block, scope, "README", "README.md", 0)
+        assert doctest.DocTestRunner().run(tests).failed == 0
+
+
+def test_the_shell_examples_of_the_readme_run(tmp_path):
+    assert blocks("sh")
+    for block in blocks("sh"):
+        run_lines([line for line in block.splitlines() if line and not line.startswith("#")], tmp_path)
+
+
+@pytest.fixture
+def papilio(tmp_path, monkeypatch, capsys):
+    """A command line in this process, as each one takes a second to start; returns what was printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(line):
+        words = shlex.split(line)
+        assert words[0] == "papilio"
+        monkeypatch.setattr(sys, "argv", words)
+        assert app.run() == 0, f"{line}: {capsys.readouterr().err}"
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        return printed.out
+
+    return call
+
+
+def run_the_examples(command, papilio):
+    lines = papilio(f"papilio {command} --help").split("Example:\n")[1].strip().splitlines()
+    assert any(line.strip().startswith(f"papilio {command} ") for line in lines)
+    for line in lines:
+        papilio(line)
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "demo"])
+def test_the_examples_in_the_help_work_as_pasted(command, papilio):
+    run_the_examples(command, papilio)
+
+
+@pytest.mark.slow
+def test_the_example_of_the_demo_works_as_pasted(papilio):
+    run_the_examples("demo", papilio)
+
+
+def test_every_command_has_its_example(papilio):
+    listed = papilio("papilio --help").split("Commands:\n")[1]
+    assert tuple(re.findall(r"^  (\S+)", listed, re.MULTILINE)) == COMMANDS

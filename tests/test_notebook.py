@@ -1,0 +1,101 @@
+"""In a notebook an operator shows itself: soundly, small, on any page."""
+
+import base64
+import io
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import papilio as pp
+
+BIG = sp.random_array((300_000, 200_000), density=2e-6, rng=0, format="csr")
+OPERATORS = {
+    "one entry": pp.SparseProduct([[[1.0]]]),
+    "zero": pp.SparseProduct([np.zeros((3, 2))], 0.0),
+    "complex": pp.transforms.dft(16),
+    "hadamard": pp.transforms.hadamard(1024),
+    "single precision": pp.transforms.hadamard(8).astype(np.float32),
+    "long": pp.SparseProduct([np.eye(4)] * 200),
+    "tall": pp.SparseProduct([sp.csr_array(np.ones((5000, 1))), np.ones((1, 3))]),
+    "huge": pp.SparseProduct([BIG, BIG.T]),
+    "noise": pp.SparseProduct([np.random.default_rng(i).standard_normal((300, 300)) for i in range(12)]),
+}
+
+
+class Checker(HTMLParser):
+    """Every element is closed in order, and nothing is loaded from elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.images, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attributes):
+        assert tag in ("div", "strong", "table", "tr", "td", "img", "br", "sub")
+        if tag == "img":
+            self.images.append(dict(attributes))
+        if tag not in ("img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def parse(fragment):
+    checker = Checker()
+    checker.feed(fragment)
+    checker.close()
+    assert not checker.open
+    return checker
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_fragment_is_sound_small_and_tells_the_facts(name):
+    op = OPERATORS[name]
+    fragment = op._repr_html_()
+    assert len(fragment.encode()) < 50_000
+    assert "http" not in fragment
+    assert "<script" not in fragment
+    shown = parse(fragment)
+    for fact in (str(op.dtype), f"{op.shape[0]} × {op.shape[1]}", f"{op.nnz:,}", f"{op.relative_complexity:.4g}"):
+        assert fact in shown.text
+    assert f"of {len(op.factors)} factor" in shown.text
+    assert len(shown.images) == min(len(op.factors), 7 if len(op.factors) > 8 else 8)
+
+
+def test_colours_are_left_to_the_page():
+    fragment = OPERATORS["hadamard"]._repr_html_()
+    assert "color:inherit" in fragment
+    assert not re.search(r"(?<!-)(color|background):\s*(#|white|black|rgb)", fragment)
+
+
+def pixels(image):
+    from PIL import Image
+
+    kind, data = image["src"].split(",")
+    assert kind == "data:image/png;base64"
+    picture = Image.open(io.BytesIO(base64.b64decode(data)))
+    picture.load()
+    return np.asarray(picture.convert("RGBA")).astype(int)
+
+
+def test_pictures_show_where_entries_are_and_their_signs():
+    values = np.array([[0.0, 2.0, 0.0], [-1e-6, 0.0, -2.0]])
+    picture = pixels(parse(pp.SparseProduct([values])._repr_html_()).images[0])
+    assert picture.shape == (2, 3, 4)
+    np.testing.assert_array_equal(picture[..., 3] > 0, values != 0)
+    is_blue = picture[..., 2] > picture[..., 0]
+    np.testing.assert_array_equal(is_blue[values != 0], values[values != 0] < 0)
+    assert picture[1, 2, 3] > picture[1, 0, 3] > 0  # a small entry is faint, but there
+
+
+def test_pictures_keep_the_proportions_of_factors():
+    wide, square = parse(pp.SparseProduct([np.ones((10, 40)), np.eye(40)])._repr_html_()).images
+    assert int(wide["width"]) == 4 * int(wide["height"])
+    assert square["width"] == square["height"]
+    assert pixels(square).shape == (40, 40, 4)
