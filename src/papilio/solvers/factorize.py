@@ -227,9 +227,9 @@ class _Search:
     def _annealed(self, budget: int, effort: float = 1.0) -> Factorization | None:
         if self.watch.stopped or not self.matrix.any():
             return None
-        svd = self._decomposed() if self._is_open("low_rank") else None
-        options = candidates(self.matrix, budget, self.n_factors, self.methods, svd, self.watch)
-        return searched(self.matrix, options, self.random, self.watch, effort)
+        methods = [method for method in self.methods if self._is_open(method)]
+        options = candidates(self.matrix.shape, budget, self.n_factors, methods)
+        return searched(self.matrix, options, self._decomposed(), self.random, self.watch, effort)
 
     def _decomposed(self) -> Any:
         if self._svd is None and min(self.matrix.shape) <= _SVD_SIDE and self.matrix.any():

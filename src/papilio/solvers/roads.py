@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,11 +18,14 @@ from .palm import Callback, palm
 from .schedule import Schedule
 
 _ROUNDS = 60  # of annealing at most
-_WORK = 2e10  # multiplications that annealing may take; a minute at the very most
+_WORK = 1e10  # multiplications that the annealing of one candidate may take: all rounds for 80×80 and less
+_MANY_ROUNDS = 15  # with fewer, annealing takes long enough without trying both sides
 _TRIAL = 4  # a candidate is tried with this part of the rounds
 _START_STEPS = 100
 _BEHIND = 2  # a candidate that starts with so many times the lowest error is not annealed
 _INNER = 2  # how many times more columns than the dense factors of low rank the sparse ones have
+
+Svd: TypeAlias = tuple[Array, Array, Array]
 
 
 class Watch:
@@ -64,15 +67,18 @@ class Watch:
 
 
 class Candidate(NamedTuple):
-    """Sets to fit in, and where to start."""
+    """Sets to fit in, on one of the roads."""
 
     method: str
     detail: str
     schedule: Schedule
-    start: Factorization
+
+    @property
+    def title(self) -> str:
+        return f"{self.method.replace('_', ' ')}, {self.detail}"
 
 
-def low_rank(matrix: Array, svd: tuple[Array, Array, Array], rank: int) -> Factorization:
+def low_rank(matrix: Array, svd: Svd, rank: int) -> Factorization:
     """The best approximation of a rank, as two dense factors."""
     U, sizes, V = svd
     roots = np.sqrt(sizes[:rank])
@@ -82,64 +88,47 @@ def low_rank(matrix: Array, svd: tuple[Array, Array, Array], rank: int) -> Facto
 
 
 def candidates(
-    matrix: Array, budget: int, n_factors: int | None, methods: Sequence[str], svd: Any, watch: Watch
+    shape: tuple[int, int], budget: int, n_factors: int | None, methods: Sequence[str]
 ) -> list[Candidate]:
-    """Sets with ``budget`` entries, and fits in them to start from."""
+    """Sets with ``budget`` entries in all."""
     found = []
-    short = min(matrix.shape)
+    short = min(shape)
     if "hierarchical" in methods:
-        square = matrix.shape[0] == matrix.shape[1]
+        many = shape[0] == shape[1] and _rounds_within(2 * short**3) >= _MANY_ROUNDS
+        sides = ("left", "right") if many else ("right" if shape[0] < shape[1] else "left",)
         for count in (2, 3) if n_factors is None else (n_factors,):
-            if budget < least_entries(matrix.shape, count):
-                continue
-            for side in (
-                ("left", "right") if square else ("right" if matrix.shape[0] < matrix.shape[1] else "left",)
-            ):
-                schedule = even_schedule(matrix.shape, count, budget, side)
-                detail = f"{count} factors from the {side}"
-                start = hierarchical(
-                    matrix,
-                    schedule,
-                    inertia=True,
-                    max_iter=_START_STEPS,
-                    callback=watch.on(f"hierarchical, {detail}"),
-                )
-                found.append(Candidate("hierarchical", detail, schedule, start))
-                if watch.stopped:
-                    return found
-    inner = _INNER * (budget // sum(matrix.shape))
-    if "low_rank" in methods and svd is not None and n_factors in (None, 2) and 0 < inner < short:
-        schedule = _thin_schedule(matrix.shape, inner, budget)
+            if budget >= least_entries(shape, count):
+                for side in sides:
+                    schedule = even_schedule(shape, count, budget, side)
+                    found.append(Candidate("hierarchical", f"{count} factors from the {side}", schedule))
+    inner = _INNER * (budget // sum(shape))
+    if "low_rank" in methods and n_factors in (None, 2) and 0 < inner < short:
         detail = f"sparse, {inner} columns and rows inside"
-        sets = schedule.together(0)
-        dense = low_rank(matrix, svd, inner).operator.factors
-        factors = [constraint.project(factor) for constraint, factor in zip(sets, dense, strict=True)]
-        start = palm(
-            matrix,
-            sets,
-            init=factors,
-            scale=float(np.linalg.norm(svd[1])),
-            max_iter=_START_STEPS,
-            inertia=True,
-            callback=watch.on(f"low rank, {detail}"),
-        )
-        found.append(Candidate("low_rank", detail, schedule, start))
+        found.append(Candidate("low_rank", detail, _thin_schedule(shape, inner, budget)))
     return found
 
 
 def searched(
-    matrix: Array, options: Sequence[Candidate], random: np.random.RandomState, watch: Watch, effort: float = 1.0
+    matrix: Array,
+    options: Sequence[Candidate],
+    svd: Svd | None,
+    random: np.random.RandomState,
+    watch: Watch,
+    effort: float = 1.0,
 ) -> Factorization | None:
     """The best fit by annealing: all candidates for a short time, the best of them for longer."""
-    fits = []
-    lowest = min((option.start.error for option in options), default=0.0)
+    starts: list[Factorization] = []
+    fits: list[Factorization] = []
     for option in options:
         begin = perf_counter()
-        rounds = int(effort * _rounds_for(matrix, option.schedule))
-        fit = option.start
-        if len(options) > 1 and fit.error <= _BEHIND * lowest and not watch.stopped:
-            fit = annealed(matrix, option.schedule, fit, rounds // _TRIAL, random, watch.on(_title(option)))
+        fit = _started(matrix, option, svd, watch.on(option.title))
+        starts.append(fit)
+        if len(options) > 1 and fit.error <= _BEHIND * min(start.error for start in starts):
+            rounds = int(effort * _rounds_for(option.schedule)) // _TRIAL
+            fit = annealed(matrix, option.schedule, fit, rounds, random, watch.on(option.title))
         fits.append(watch.note(option.method, option.detail, fit, begin))
+        if watch.stopped:
+            break
     if not fits:
         return None
     best = int(np.argmin([fit.error for fit in fits]))
@@ -147,31 +136,45 @@ def searched(
         return fits[best]
     begin = perf_counter()
     option = options[best]
-    rounds = int(effort * _rounds_for(matrix, option.schedule))
-    fit = annealed(matrix, option.schedule, option.start, rounds, random, watch.on(_title(option)))
+    rounds = int(effort * _rounds_for(option.schedule))
+    fit = annealed(matrix, option.schedule, starts[best], rounds, random, watch.on(option.title))
     longer = watch.note(option.method, f"{option.detail}, annealed for longer", fit, begin)
     return min(longer, fits[best], key=lambda fit: fit.error)
 
 
+def _started(matrix: Array, option: Candidate, svd: Svd | None, callback: Callback) -> Factorization:
+    """A fit in the candidate's sets to start from: of low rank, or by the hierarchical strategy."""
+    if option.method == "hierarchical":
+        return hierarchical(matrix, option.schedule, inertia=True, max_iter=_START_STEPS, callback=callback)
+    assert svd is not None
+    sets = option.schedule.together(0)
+    dense = low_rank(matrix, svd, sets[0].shape[1]).operator.factors
+    return palm(
+        matrix,
+        sets,
+        init=[constraint.project(factor) for constraint, factor in zip(sets, dense, strict=True)],
+        scale=float(np.linalg.norm(svd[1])),
+        max_iter=_START_STEPS,
+        inertia=True,
+        callback=callback,
+    )
+
+
 def planned_steps(matrix: Array, effort: float = 1.0) -> int:
     """Iterations of PALM that `candidates` and `searched` take, by estimate: four starts, and their annealing."""
-    rounds = _rounds_within(_WORK, 2 * matrix.size * min(matrix.shape))
+    rounds = _rounds_within(2 * matrix.size * min(matrix.shape))
     return 4 * 2 * _START_STEPS + int(2 * effort * rounds * 2 * STEPS)
 
 
-def _title(option: Candidate) -> str:
-    return f"{option.method.replace('_', ' ')}, {option.detail}"
-
-
-def _rounds_for(matrix: Array, schedule: Schedule) -> int:
+def _rounds_for(schedule: Schedule) -> int:
     sets = schedule.together(len(schedule.factors) - 1)
     inner = max(constraint.shape[1] for constraint in sets[:-1])
-    return _rounds_within(_WORK, len(sets) * matrix.size * inner)
+    return _rounds_within(len(sets) * schedule.shape[0] * schedule.shape[1] * inner)
 
 
-def _rounds_within(work: float, product: int) -> int:
+def _rounds_within(product: int) -> int:
     """As many rounds as the work allows, with two products for each step; none for very large matrices."""
-    return min(_ROUNDS, int(work / (2 * STEPS * 2 * product)))
+    return min(_ROUNDS, int(_WORK / (2 * STEPS * 2 * product)))
 
 
 def even_schedule(shape: tuple[int, int], n_factors: int, budget: int, side: str) -> Schedule:
@@ -212,7 +215,7 @@ def least_entries(shape: tuple[int, int], n_factors: int) -> int:
     return max(shape) + (n_factors - 1) * min(shape)
 
 
-def decomposed(matrix: Array) -> tuple[Array, Array, Array]:
+def decomposed(matrix: Array) -> Svd:
     """The thin singular value decomposition."""
     with blas_threads(matrix.size * min(matrix.shape)):
         U, sizes, V = np.linalg.svd(matrix, full_matrices=False)
