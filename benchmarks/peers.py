@@ -25,6 +25,14 @@ try:
 except ImportError:
     lazylinop = None
 
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from lazylinop.butterfly import Chain, ksd  # needs pandas and psutil, which it does not ask for
+
+        square_dyadic = Chain.square_dyadic
+except ImportError:
+    ksd = square_dyadic = None
 
 try:
     import spams
