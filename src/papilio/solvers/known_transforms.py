@@ -1,14 +1,14 @@
 """Cosine and Haar transforms whose rows and columns were permuted and scaled, found in closed form.
 
-A real n×n matrix M is recognised if M_ij = r_i · T_{p(i) q(j)} · c_j with permutations p and q and non-zero numbers
-r and c of any sign, T being ``dct(n)``, ``haar(n)`` or the transpose of one. As the sine transform of type 2 is
-the cosine transform with its rows reversed and the signs of columns changed, it is recognised, too.
+A real n×n matrix M is recognised if M_ij = r_i · T_{p(i) q(j)} · c_j with permutations p and q and non-zero
+numbers r and c of any sign, T being ``dct(n)``, ``haar(n)`` or the transpose of one. As the sine transform of
+type 2 is the cosine transform with its rows reversed and the signs of columns changed, it is recognised, too.
 
 The number of non-zero entries tells which T it may be: the cosine transform of size 2^K has no zeros, the Haar
 transform n(K + 1) other entries. What the searches below find is only a guess until its error is known.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +20,8 @@ from ..results import Factorization, History, Status
 from ..transforms import dct, haar
 from ..validation import Array
 
-_ROUNDING = 1e-6  # what rounding may change in an intermediate result, relative to it; in float32 a hundred times
-_TOLERANCE = 1e-9  # the largest relative error of a matrix that is recognised; in float32 1e5 times
+_DOUBTFUL = 1e-3  # a relative error on the way that rounding does not explain, in single precision either
+_LARGEST_ERROR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}  # of a matrix that is recognised
 
 
 class Match(NamedTuple):
@@ -64,12 +64,13 @@ def recognised(matrix: Array) -> tuple[str, Factorization] | None:
         return None
     for turned in (False, True):
         wide = (matrix.T if turned else matrix).astype(np.float64)
-        match = _dct_match(wide) if is_full else _haar_match(wide, support.T if turned else support)
-        if match is not None:
+        with np.errstate(all="ignore"):
+            match = _dct_match(wide) if is_full else _haar_match(wide, support.T if turned else support)
+        if match is not None and _in_range(match, matrix.dtype):
             operator = _matched(dct(n) if is_full else haar(n), match)
             operator = (operator.T if turned else operator).astype(matrix.dtype)
             error = frobenius(matrix - operator.toarray()) / frobenius(matrix)
-            if error <= _TOLERANCE * (1e5 if matrix.dtype == np.float32 else 1):
+            if error <= _LARGEST_ERROR[matrix.dtype]:
                 name = ("DCT" if is_full else "Haar") + (", transposed" if turned else "")
                 return name, Factorization(operator, error, 0, Status.CONVERGED, History())
     return None
@@ -80,6 +81,12 @@ def _support(matrix: Array) -> Array:
     sizes = np.abs(matrix)
     largest = np.minimum(sizes.max(axis=1, keepdims=True), sizes.max(axis=0))
     return sizes > 100 * np.finfo(matrix.dtype).eps * largest
+
+
+def _in_range(match: Match, dtype: np.dtype[Any]) -> bool:
+    """Whether the scales are finite: where they are very far apart, their quotients may not be."""
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.array([match.row_scales, match.column_scales]).astype(dtype)).all())
 
 
 def _matched(transform: SparseProduct, match: Match) -> SparseProduct:
@@ -106,17 +113,16 @@ def _dct_match(matrix: Array) -> Match | None:
     T_kj ∝ cos(kθ_j) with θ_j = π(2j + 1)/(2n). Multiplying all θ by an odd number permutes the columns, and the
     rows, apart from signs. So all columns hold the same magnitudes, and divided by their geometric means they are
     those of T up to one factor: rows 0 and n/2 are then constant but for signs, and no others. Dividing by row 0
-    leaves the cosines themselves. And by the same symmetry any row of odd k may be taken for k = 1: in the order of
-    its values, the columns are in the order of θ. A cosine transform of the rows now tells k and r of each.
+    leaves the cosines themselves. And by the same symmetry any row of odd k may be taken for k = 1: sorted by its
+    values, the columns are in the order of θ. A cosine transform of the rows now tells k and r of each.
     """
     logs = np.log(np.abs(matrix))
     row_sizes = np.exp(logs.mean(axis=1))
     column_sizes = np.exp((logs - logs.mean(axis=1, keepdims=True)).mean(axis=0))
     balanced = matrix / row_sizes[:, np.newaxis] / column_sizes
-    rounding = 1e3 * _ROUNDING
     unevenness = np.abs(np.abs(balanced) - 1).max(axis=1)
     for constant in np.argsort(unevenness)[:2]:
-        if unevenness[constant] > rounding:
+        if unevenness[constant] > _DOUBTFUL:
             break
         cosines = balanced / balanced[constant]
         norms = np.linalg.norm(cosines, axis=1)
@@ -125,7 +131,7 @@ def _dct_match(matrix: Array) -> Match | None:
         spectra = fast_dct(cosines[:, order], type=2, norm="ortho", axis=1)
         rows = np.abs(spectra).argmax(axis=1)
         peaks = spectra[np.arange(len(rows)), rows]
-        if np.all(np.abs(peaks) >= (1 - rounding) * norms) and len(np.unique(rows)) == len(rows):
+        if np.all(np.abs(peaks) >= (1 - _DOUBTFUL) * norms) and len(np.unique(rows)) == len(rows):
             return Match(rows, _places(order), peaks * row_sizes, balanced[constant] * column_sizes)
     return None
 
@@ -137,9 +143,9 @@ def _haar_match(matrix: Array, support: Array) -> Match | None:
     """How the Haar transform may have become a matrix with these non-zero entries.
 
     T has two rows with n entries, two with n/2, four with n/4 and so on: the rows of a size part the columns into
-    groups, of which each is within one of the groups before. Columns sorted by their groups are in T's order, up to
-    exchanges of halves of a group, which change T by signs and the order of rows only. So does the exchange of the
-    two full rows: either may be taken for the constant row, and gives c.
+    groups, of which each is within one of the groups before. Columns sorted by their groups are in T's order, up
+    to exchanges of halves of a group, which change T by signs and the order of rows only. The exchange of the two
+    full rows changes T by signs of columns and rows: either may be taken for the constant row, and gives c.
     """
     n = len(matrix)
     sizes = np.count_nonzero(support, axis=1)
