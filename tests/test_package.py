@@ -35,7 +35,7 @@ ROOMS = {
     "moments": {"validation", "linalg", "kernels"},
     "results": {"validation", "operators"},
     "transforms": {"validation", "operators"},
-    "solvers": {"validation", "linalg", "kernels", "constraints", "operators", "moments", "results"},
+    "solvers": {"validation", "linalg", "kernels", "constraints", "operators", "moments", "results", "transforms"},
     "coding": {"validation", "linalg", "kernels", "operators"},
     "dictionary": {
         "validation",

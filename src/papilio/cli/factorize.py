@@ -34,7 +34,7 @@ def factorize(
     ] = None,
     n_factors: Annotated[int | None, typer.Option(help="Number of factors.")] = None,
     method: Annotated[
-        str, typer.Option(help="Which road to take: auto (all), butterfly, low_rank or hierarchical.")
+        str, typer.Option(help="Which road to take: auto (all), transform, butterfly, low_rank or hierarchical.")
     ] = "auto",
     time_budget: Annotated[
         float | None, typer.Option(help="Seconds after which the best result so far is taken.")

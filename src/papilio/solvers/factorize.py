@@ -13,10 +13,11 @@ from ..results import Factorization, History, Road, Status
 from ..validation import Array, as_choice, as_integer, as_matrix, as_random, as_real
 from .butterfly import butterfly
 from .hierarchical import hierarchical
+from .known_transforms import recognised
 from .palm import Callback
 from .roads import Watch, candidates, decomposed, even_schedule, least_entries, low_rank, planned_steps, searched
 
-METHODS = ("auto", "butterfly", "low_rank", "hierarchical")
+METHODS = ("auto", "transform", "butterfly", "low_rank", "hierarchical")
 _LADDER = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities among which the knee is looked for
 _QUICK_STEPS = 50
 _EXACT = 1e-6  # an error below which no other road is tried
@@ -37,8 +38,9 @@ def factorize(
 ) -> Factorization:
     """Approximate a matrix by a product of sparse factors, with at most one wish to state.
 
-    Several roads are tried, and the best result is returned: butterfly factors under unknown permutations, which
-    are found or not within a short time; low rank, dense or sparse; and the hierarchical strategy from either side
+    Several roads are tried, and the best result is returned: cosine and Haar transforms whose rows and columns may
+    be permuted and scaled, which are recognised at once; butterfly factors under unknown permutations, which are
+    found or not within a short time; low rank, dense or sparse; and the hierarchical strategy from either side
     with two and three factors. The last two end with annealing, which loosens and tightens the sets of the factors
     to get out of local minima.
 
@@ -53,7 +55,7 @@ def factorize(
     max_error : float, optional
         The largest relative error. The result has the fewest entries that were found to reach it; if no product
         does, M itself is returned as one factor. Excludes ``complexity``.
-    method : {"auto", "butterfly", "low_rank", "hierarchical"}
+    method : {"auto", "transform", "butterfly", "low_rank", "hierarchical"}
         The road to take; all by default.
     time_budget : float, optional
         Seconds after which the best result so far is returned. With it, results depend on the machine's speed.
@@ -123,7 +125,7 @@ class _Search:
 
     def within(self, budget: int) -> Factorization:
         """The lowest error with at most ``budget`` entries."""
-        structured = [fit for fit in self._structured() if fit.operator.nnz <= budget]
+        structured = [fit for fit in self._structured(budget) if fit.operator.nnz <= budget]
         exact = [fit for fit in structured if fit.error <= _EXACT]
         if exact:
             return min(exact, key=_entries)
@@ -132,7 +134,7 @@ class _Search:
 
     def reaching(self, limit: float) -> Factorization:
         """The fewest entries with an error of at most ``limit``."""
-        options = [self._itself(), *(fit for fit in self._structured() if fit.error <= limit)]
+        options = [self._itself(), *(fit for fit in self._structured(0) if fit.error <= limit)]
         low_rank = self._low_rank(int(np.count_nonzero(self._missed() > limit)))
         if low_rank is not None:
             options.append(low_rank)
@@ -153,7 +155,7 @@ class _Search:
 
     def knee(self) -> Factorization:
         """The lowest sum of error and relative complexity."""
-        structured = self._structured()
+        structured = self._structured(self.size)
         exact = [fit for fit in structured if fit.error <= _EXACT and fit.operator.nnz <= self.size]
         if exact:
             return min(exact, key=_entries)
@@ -197,12 +199,25 @@ class _Search:
             return method in self.methods and self.n_factors in (None, 2) and self._decomposed() is not None
         return method in self.methods
 
-    def _structured(self) -> list[Factorization]:
-        """What is found without a budget: butterflies, and the matrix itself where it is sparse."""
+    def _structured(self, enough: int) -> list[Factorization]:
+        """What is found without a budget: the matrix itself where it is sparse, known transforms, and butterflies.
+
+        Butterflies are not looked for where the transform is exact with at most ``enough`` entries.
+        """
         found = []
         if np.count_nonzero(self.matrix) <= self.size // 2 and self.n_factors is None:
             begin = perf_counter()
             found.append(self.watch.note("itself", "sparse as it is", self._itself(), begin))
+        if "transform" in self.methods:
+            begin = perf_counter()
+            known = recognised(self.matrix)
+            if known is None:
+                self.watch.roads.append(Road("transform", "no known transform", inf, 0, perf_counter() - begin))
+            elif self.n_factors in (None, len(known[1].operator.factors)):
+                name, fit = known
+                found.append(self.watch.note("transform", name, fit, begin))
+                if fit.error <= _EXACT and fit.operator.nnz <= enough:
+                    return found
         if "butterfly" in self.methods:
             begin = perf_counter()
             fit = butterfly(self.matrix, random_state=self.random)

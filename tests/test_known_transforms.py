@@ -1,0 +1,147 @@
+"""Known transforms under permutations and scalings of their rows and columns."""
+
+import numpy as np
+import pytest
+import scipy.fft
+
+import papilio as pp
+from papilio.solvers.known_transforms import recognised
+
+TRANSFORMS = {"DCT": pp.transforms.dct, "Haar": pp.transforms.haar}
+SIZES = [4, 8, 16, 32, 64]
+
+
+def disguised(matrix, seed, spread=1.0):
+    """``matrix`` with its lines permuted and multiplied by numbers of either sign."""
+    random = np.random.default_rng(seed)
+    for _ in range(2):
+        scales = np.exp(spread * random.standard_normal(len(matrix))) * random.choice([-1, 1], len(matrix))
+        matrix = (scales[:, np.newaxis] * matrix[random.permutation(len(matrix))]).T
+    return matrix
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_are_recognised_in_any_order_with_any_scales(name, turned, n, seed):
+    transform = TRANSFORMS[name](n)
+    M = disguised(transform.T.toarray() if turned else transform.toarray(), seed)
+    found, fit = recognised(M)
+    assert found == name + ", transposed" * turned
+    assert fit.error <= 1e-12
+    assert fit.operator.nnz == transform.nnz
+    assert len(fit.operator.factors) == len(transform.factors)
+    # Small lines, too, are right.
+    assert np.all(np.linalg.norm(fit.operator.toarray() - M, axis=1) <= 1e-12 * np.linalg.norm(M, axis=1))
+    assert np.all(np.linalg.norm(fit.operator.toarray() - M, axis=0) <= 1e-12 * np.linalg.norm(M, axis=0))
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_scales_may_be_far_apart(name):
+    M = disguised(TRANSFORMS[name](32).toarray(), 0, spread=4.0)
+    assert recognised(M)[1].error <= 1e-12
+
+
+@pytest.mark.parametrize(("dtype", "small", "large"), [(np.float64, 1e-300, 1e300), (np.float32, 1e-40, 1e38)])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_scales_too_far_apart_for_floating_point_are_no_error(name, dtype, small, large):
+    transform = TRANSFORMS[name](16).toarray()
+    for lines in (slice(0, 2), slice(2, None), slice(None)):
+        M = transform.copy()
+        M[lines] *= small
+        M[:, ::2] *= large
+        M = M.astype(dtype)
+        found = recognised(M)
+        assert found is None or found[1].error < 1e-4
+
+
+def test_the_sine_transform_of_type_2_is_a_cosine_transform():
+    M = scipy.fft.dst(np.eye(32), type=2, norm="ortho", axis=0)
+    assert recognised(M)[0] == "DCT"
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_single_precision_is_enough_and_stays(name):
+    M = disguised(TRANSFORMS[name](64).toarray(), 1).astype(np.float32)
+    found, fit = recognised(M)
+    assert found == name
+    assert fit.operator.dtype == np.float32
+    assert fit.error < 1e-6
+
+
+def test_rounding_errors_do_not_count_as_entries():
+    M = disguised(pp.transforms.haar(32).toarray(), 2, spread=0.1)
+    M += 1e-16 * np.random.default_rng(0).standard_normal(M.shape)
+    assert recognised(M)[0] == "Haar"
+
+
+def gaussian(*shape):
+    return np.random.default_rng(0).standard_normal(shape)
+
+
+OTHERS = {
+    "gaussian": gaussian(32, 32),
+    "orthogonal": np.linalg.qr(gaussian(32, 32))[0],
+    "hadamard": pp.transforms.hadamard(32).toarray(),
+    "zero": np.zeros((16, 16)),
+    "identity": np.eye(16),
+    "ones": np.ones((16, 16)),
+    "1×1": np.ones((1, 1)),
+    "2×2": gaussian(2, 2),
+    "not square": pp.transforms.dct(16).toarray()[:, :8],
+    "complex": pp.transforms.dct(16).toarray() * 1j,
+    "no power of two": scipy.fft.dct(np.eye(12), norm="ortho", axis=0),
+    "type 4": scipy.fft.dct(np.eye(16), type=4, norm="ortho", axis=0),
+    "noisy": pp.transforms.dct(16).toarray() + 1e-6 * gaussian(16, 16),
+    "Haar's support": (pp.transforms.haar(16).toarray() != 0) * gaussian(16, 16),
+    "Haar's number of entries": (np.arange(256) < 80).reshape(16, 16) * gaussian(16, 16),
+    "Haar's numbers in rows": (np.arange(8) < [[8], [8], [4], [4], [2], [2], [2], [2]]) * gaussian(8, 8),
+}
+
+
+@pytest.mark.parametrize("M", OTHERS.values(), ids=OTHERS)
+def test_other_matrices_are_not_recognised(M):
+    assert recognised(M) is None
+
+
+@pytest.mark.parametrize("change", [2.0, -1.0, 1 + 1e-6])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_transform_with_one_entry_changed_is_not_recognised(name, change):
+    M = disguised(TRANSFORMS[name](16).toarray(), 3, spread=0.1)
+    i, j = np.argwhere(M)[5]
+    M[i, j] *= change
+    assert recognised(M) is None
+
+
+def test_factorize_recognises_a_transform_and_looks_no_further():
+    M = 1e6 * disguised(pp.transforms.dct(64).toarray(), 0)
+    for wish in ({}, {"complexity": 0.5}, {"complexity": 0.5, "method": "transform"}):
+        fit = pp.factorize(M, **wish)
+        assert fit.method == "transform"
+        assert [(road.method, road.detail) for road in fit.roads] == [("transform", "DCT")]
+        assert fit.operator.nnz == pp.transforms.dct(64).nnz
+        np.testing.assert_allclose(fit.operator.toarray(), M, rtol=0, atol=1e-12 * np.abs(M).max())
+
+
+def test_factorize_takes_the_transform_with_the_number_of_its_factors_only():
+    M = disguised(pp.transforms.haar(16).toarray(), 0)
+    fit = pp.factorize(M, n_factors=4)
+    assert fit.method == "transform"
+    assert fit.error <= 1e-12
+    assert all(road.method != "transform" for road in pp.factorize(M, n_factors=3, time_budget=0.01).roads)
+
+
+def test_a_transform_with_more_entries_than_wished_for_is_not_taken():
+    M = pp.transforms.dct(16).toarray()
+    fit = pp.factorize(M, complexity=0.4, time_budget=0.01)
+    assert fit.method != "transform"
+    assert fit.operator.relative_complexity <= 0.4
+
+
+def test_a_matrix_that_is_no_transform_comes_back_as_it_is():
+    M = gaussian(16, 16)
+    fit = pp.factorize(M, method="transform")
+    assert fit.method == "itself"
+    assert [road[:4] for road in fit.roads] == [("transform", "no known transform", np.inf, 0)]
+    np.testing.assert_array_equal(fit.operator.toarray(), M)
