@@ -133,8 +133,8 @@ class _Search:
     def reaching(self, limit: float) -> Factorization:
         """The fewest entries with an error of at most ``limit``."""
         options = [self._itself(), *(fit for fit in self._structured() if fit.error <= limit)]
-        low_rank = self._low_rank(int(np.count_nonzero(self._missed() > limit)))
-        if low_rank is not None:
+        low_rank = self._low_rank(int(np.count_nonzero(self._missed() > limit)) + 1)
+        if low_rank is not None and low_rank.error <= limit:
             options.append(low_rank)
         fewest = min(options, key=_entries)
         low, high = self.least, fewest.operator.nnz
