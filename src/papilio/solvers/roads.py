@@ -145,7 +145,14 @@ def searched(
 def _started(matrix: Array, option: Candidate, svd: Svd | None, callback: Callback) -> Factorization:
     """A fit in the candidate's sets to start from: of low rank, or by the hierarchical strategy."""
     if option.method == "hierarchical":
-        return hierarchical(matrix, option.schedule, inertia=True, max_iter=_START_STEPS, callback=callback)
+        schedule = option.schedule
+        fit = hierarchical(matrix, schedule, inertia=True, max_iter=_START_STEPS, callback=callback)
+        if len(fit.operator.factors) == len(schedule.factors) + 1:
+            return fit
+        # Stopped before the last split: the residual is denser than the last factor may be.
+        order = "right_to_left" if schedule.side == "left" else "left_to_right"
+        fit = palm(matrix, schedule.together(len(schedule.factors) - 1), order=order, max_iter=1)
+        return replace(fit, status=Status.STOPPED)
     assert svd is not None
     sets = option.schedule.together(0)
     dense = low_rank(matrix, svd, sets[0].shape[1]).operator.factors
