@@ -46,6 +46,8 @@ class Watch:
         """The callback for a solver on a road, which is put before the names of its phases."""
 
         def callback(step: Step) -> bool:
+            if self.stopped:
+                return True
             self._iterations += 1
             if perf_counter() > self._end:
                 self.stopped = True
@@ -55,7 +57,7 @@ class Watch:
                 if np.isfinite(self._end):
                     done = max(done, seconds / (self._end - self._begin))
                 shown = step._replace(phase=f"{road}: {step.phase}", seconds=seconds, done=min(done, 1.0))
-                self.stopped = bool(self._callback(shown)) or self.stopped
+                self.stopped = bool(self._callback(shown))
             return self.stopped
 
         return callback
@@ -123,7 +125,7 @@ def searched(
         begin = perf_counter()
         fit = _started(matrix, option, svd, watch.on(option.title))
         starts.append(fit)
-        if len(options) > 1 and fit.error <= _BEHIND * min(start.error for start in starts):
+        if len(options) > 1 and not watch.stopped and fit.error <= _BEHIND * min(start.error for start in starts):
             rounds = int(effort * _rounds_for(option.schedule)) // _TRIAL
             fit = annealed(matrix, option.schedule, fit, rounds, random, watch.on(option.title))
         fits.append(watch.note(option.method, option.detail, fit, begin))
