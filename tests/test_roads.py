@@ -7,7 +7,7 @@ import pytest
 
 import papilio as pp
 from papilio.solvers import roads
-from papilio.solvers.roads import Candidate, Watch, candidates, decomposed, even_schedule, low_rank, searched
+from papilio.solvers.roads import Watch, candidates, decomposed, even_schedule, low_rank, searched
 
 
 def gaussian(shape, seed=0):
@@ -28,6 +28,7 @@ def assert_chains_to(shape, schedule):
 def few_rounds(monkeypatch):
     """Annealing of one round a trial: enough where only the rules of the search count."""
     monkeypatch.setattr(roads, "_ROUNDS", 4)
+    monkeypatch.setattr(roads, "_MANY_ROUNDS", 4)
 
 
 # -- sets ----------------------------------------------------------------------------------------------
@@ -165,6 +166,7 @@ def test_the_watch_stops_once_for_all_when_the_caller_says_so():
     assert not watch.stopped
     assert watch.on("one")(STEP)
     assert watch.stopped
+    assert watch.on("another")(STEP)  # without asking again: there is no third answer
 
 
 def test_the_watch_stops_when_the_time_is_over_without_a_caller():
@@ -226,15 +228,28 @@ def test_a_search_that_is_stopped_anywhere_ends_in_the_sets_of_a_candidate(few_r
         assert all(road.nnz <= 60 for road in watch.roads)
 
 
-def test_a_search_that_is_stopped_among_many_candidates_keeps_the_budget(few_rounds):
+@pytest.mark.parametrize(
+    "phase",
+    [
+        "2 factors from the right: split 1",
+        "3 factors from the left: split 1",
+        "3 factors from the right: loosen 1",
+    ],
+)
+def test_a_search_that_is_stopped_among_many_candidates_keeps_the_budget(few_rounds, phase):
     X = gaussian((10, 10))
     options = candidates(X.shape, 60, None, ("hierarchical", "low_rank"))
-    assert isinstance(options[0], Candidate)
-    for at in range(1, 1200, 90):
-        watch = Watch(counting(at), None)
-        fit = searched(X, options, decomposed(X), np.random.RandomState(0), watch)
-        assert fit.operator.nnz <= 60
-        assert all(road.nnz <= 60 for road in watch.roads)
+    seen = []
+
+    def stop(step):
+        seen.append(step.phase)
+        return step.phase.endswith(phase)
+
+    watch = Watch(stop, None)
+    fit = searched(X, options, decomposed(X), np.random.RandomState(0), watch)
+    assert [name.endswith(phase) for name in seen] == [False] * (len(seen) - 1) + [True]
+    assert fit.error == min(road.error for road in watch.roads)
+    assert all(road.nnz <= 60 for road in watch.roads)
 
 
 def counting(at):
