@@ -44,12 +44,12 @@ MATRICES = {
     "orthogonal": lambda: orthogonal(16),
     "product of sparse factors": lambda: pp.datasets.factorizable_dictionary(16, 2, random_state=0).toarray(),
     "low rank plus noise": lambda: gaussian((16, 3)) @ gaussian((3, 16)) + 0.01 * gaussian((16, 16), 1),
-    "kernel": lambda: kernel(24, 24),
+    "kernel": lambda: kernel(20, 20),
     "permuted Hadamard": lambda: permuted(pp.transforms.hadamard(16).toarray()),
     "noisy permuted Hadamard": lambda: noisy_hadamard(16),
     "permuted DFT": lambda: permuted(pp.transforms.dft(16).toarray()),
     "complex Gaussian": lambda: gaussian((12, 12)) + 1j * gaussian((12, 12), 1),
-    "sparse": lambda: sparse(24),
+    "sparse": lambda: sparse(20),
     "rank one": lambda: np.outer(gaussian(12), gaussian(15, 1)),
     "wide": lambda: gaussian((8, 20)),
     "tall": lambda: gaussian((20, 8)),
@@ -121,7 +121,7 @@ def test_without_a_wish_nothing_is_worse_than_the_matrix_itself(name, few_rounds
     assert result.error + result.operator.relative_complexity <= 1
 
 
-@pytest.mark.parametrize("M", [kernel(24, 24), orthogonal(16)], ids=["kernel", "orthogonal"])
+@pytest.mark.parametrize("M", [kernel(16, 16), orthogonal(16)], ids=["kernel", "orthogonal"])
 def test_the_knee_is_not_above_other_complexities(M):
     def worth(result):
         return result.error + result.operator.relative_complexity
@@ -186,13 +186,13 @@ def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexi
 @pytest.mark.parametrize(
     ("M", "method"),
     [
-        (kernel(24, 24), "low_rank"),
+        (kernel(20, 20), "low_rank"),
         (kernel(16, 32), "low_rank"),
         (noisy_hadamard(16), "butterfly"),
         (permuted(pp.transforms.dft(16).toarray()), "butterfly"),
         (gaussian((16, 16)), "hierarchical"),
         (gaussian((20, 10)), "hierarchical"),
-        (sparse(24), "itself"),
+        (sparse(20), "itself"),
     ],
     ids=["kernel", "wide kernel", "noisy Hadamard", "DFT", "Gaussian", "tall Gaussian", "sparse"],
 )
