@@ -1,7 +1,9 @@
 """Butterfly factorizations: supports that are known, or found under unknown permutations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,10 +63,22 @@ def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: Any =
     matrix = given / given.real.dtype.type(unit)
     masks = None if supports is None else _as_masks(supports, matrix.shape)
     random = as_random(random_state)
-    return _searched(matrix, unit, random) if masks is None else _fit_on(matrix, masks, unit)
+    fit = found_butterfly(matrix, random) if masks is None else _fit_on(matrix, masks)
+    return replace(fit, operator=fit.operator * unit)
 
 
-def _searched(matrix: Array, unit: float, random: np.random.RandomState) -> Factorization:
+def butterfly_entries(shape: tuple[int, int]) -> float:
+    """n·Σr for the prime factors r of n: the entries of all factors of an n×n matrix; infinity if it has none."""
+    n, left, total = shape[0], shape[0], 0
+    for radix in _RADICES:
+        while left % radix == 0 and left > radix:
+            left, total = left // radix, total + radix
+    return float(n * (total + left)) if shape == (n, n) and total else inf
+
+
+def found_butterfly(
+    matrix: Array, random: np.random.RandomState, is_over: Callable[[], bool] = lambda: False
+) -> Factorization:
     """The best fit on supports that were found in several ways, until one cannot be far from the best.
 
     Of white noise of energy e, the first split into r parts misses e·(1 − 1/r), and all levels together less than
@@ -73,30 +87,30 @@ def _searched(matrix: Array, unit: float, random: np.random.RandomState) -> Fact
     have their say, which without noise is what they should have.
     """
     best: Factorization | None = None
-    noise = np.inf
+    noise = inf
     for balanced, transposed in ((False, False), (False, True), (True, False), (True, True)):
         if best is None and transposed:
             continue  # where one side shows no structure, the other does not either
-        found = found_supports(matrix.T if transposed else matrix, random, balanced)
+        found = found_supports(matrix.T if transposed else matrix, random, balanced, is_over)
         if found is not None:
             masks = [sp.csr_array(mask.T) for mask in reversed(found.masks)] if transposed else found.masks
-            fit = _fit_on(matrix, masks, unit)
+            fit = _fit_on(matrix, masks)
             best = fit if best is None or fit.error < best.error else best
             noise = noise if balanced else min(noise, found.noise)
-        if best is not None and (best.error <= _EXACT or best.error**2 <= noise):
+        if is_over() or (best is not None and (best.error <= _EXACT or best.error**2 <= noise)):
             break
     if best is None or best.error**2 > _HOPELESS:
-        return Factorization(SparseProduct([matrix], unit), 0.0, 0, Status.NO_STRUCTURE, History())
+        return Factorization(SparseProduct([matrix]), 0.0, 0, Status.NO_STRUCTURE, History())
     return best
 
 
-def _fit_on(matrix: Array, masks: Sequence[sp.csr_array], unit: float) -> Factorization:
+def _fit_on(matrix: Array, masks: Sequence[sp.csr_array]) -> Factorization:
     factors: Sequence[Any] = fitted(matrix, masks)
     error = _error(matrix, factors)
     if error > _EXACT and max(matrix.shape) <= _POLISH_SIDE:
         factors = polished(matrix, masks, factors)
         error = _error(matrix, factors)
-    return Factorization(SparseProduct(factors, unit), error, 0, Status.CONVERGED, History())
+    return Factorization(SparseProduct(factors), error, 0, Status.CONVERGED, History())
 
 
 def _error(matrix: Array, factors: Sequence[Any]) -> float:
@@ -154,10 +168,12 @@ class Found(NamedTuple):
     noise: float
 
 
-def found_supports(matrix: Array, random: np.random.RandomState, balanced: bool) -> Found | None:
+def found_supports(
+    matrix: Array, random: np.random.RandomState, balanced: bool, is_over: Callable[[], bool]
+) -> Found | None:
     """Supports with a prime number of entries a line, level by level; None where there is no such structure.
 
-    With ``balanced``, all lines are brought to one size before each split.
+    With ``balanced``, all lines are brought to one size before each split. None, too, when the time ``is_over``.
     """
     n = len(matrix)
     if matrix.shape != (n, n) or not matrix.any() or not _radices(n):
@@ -171,7 +187,9 @@ def found_supports(matrix: Array, random: np.random.RandomState, balanced: bool)
         energy = sum(frobenius(node.block) ** 2 for node in nodes)
         best: Level | None = None
         for radix in radices:
-            level = _split(nodes, radix, random, first_noise / n**2 if masks and not balanced else None)
+            level = _split(nodes, radix, random, first_noise / n**2 if masks and not balanced else None, is_over)
+            if is_over():
+                return None
             share = level.missed / (energy * (1 - 1 / radix))
             if best is None or share < noise:
                 best, noise = level, share
@@ -199,12 +217,18 @@ def _radices(n: int) -> list[int]:
     return [radix for radix in _RADICES if n % radix == 0 and n > radix]
 
 
-def _split(nodes: Sequence[Node], radix: int, random: np.random.RandomState, noise: float | None) -> Level:
+def _split(
+    nodes: Sequence[Node],
+    radix: int,
+    random: np.random.RandomState,
+    noise: float | None,
+    is_over: Callable[[], bool],
+) -> Level:
     rows, columns, below = [], [], []
     offset, missed = 0, 0.0
     for node in nodes:
         with blas_threads(len(node.block) ** 3 // 2):
-            split = best_split(node.block, radix, random, noise)
+            split = best_split(node.block, radix, random, noise, is_over)
         count = len(split.groups)
         for p, part in enumerate(split.parts):
             inner = offset + p * count + np.arange(count)  # one for each group

@@ -11,7 +11,7 @@ from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..results import Factorization, History, Road, Status
 from ..validation import Array, as_choice, as_integer, as_matrix, as_random, as_real
-from .butterfly import butterfly
+from .butterfly import butterfly_entries, found_butterfly
 from .hierarchical import hierarchical
 from .known_transforms import recognised
 from .palm import Callback
@@ -56,7 +56,8 @@ def factorize(
         The largest relative error. The result has the fewest entries that were found to reach it; if no product
         does, M itself is returned as one factor. Excludes ``complexity``.
     method : {"auto", "transform", "butterfly", "low_rank", "hierarchical"}
-        The road to take; all by default.
+        The road to take; all by default. Where the only road leads nowhere, M itself is returned, with ``status``
+        "no structure".
     time_budget : float, optional
         Seconds after which the best result so far is returned. With it, results depend on the machine's speed.
     callback : callable, optional
@@ -85,10 +86,12 @@ def factorize(
     as_choice("method", method, METHODS)
     if n_factors is not None:
         n_factors = as_integer("n_factors", n_factors, 2)
+        if method == "low_rank" and n_factors != 2:
+            raise ValueError(f"n_factors must be 2 for low rank, got {n_factors}")
     if complexity is not None and max_error is not None:
         raise ValueError("complexity and max_error exclude each other: give one of them")
     if complexity is not None:
-        complexity = _as_complexity(complexity, matrix.shape, n_factors or 2)
+        complexity = _as_complexity(complexity, matrix.shape, n_factors)
     if max_error is not None:
         max_error = as_real("max_error", max_error, 0.0)
     if time_budget is not None:
@@ -130,13 +133,13 @@ class _Search:
         if exact:
             return min(exact, key=_entries)
         self.watch.planned = planned_steps(self.matrix)
-        return min([*structured, *self._approximations(budget)], key=_error, default=self._itself())
+        return min([*structured, *self._approximations(budget)], key=_error, default=self._nothing())
 
     def reaching(self, limit: float) -> Factorization:
         """The fewest entries with an error of at most ``limit``."""
         options = [self._itself(), *(fit for fit in self._structured(0) if fit.error <= limit)]
-        low_rank = self._low_rank(int(np.count_nonzero(self._missed() > limit)))
-        if low_rank is not None:
+        low_rank = self._low_rank(int(np.count_nonzero(self._missed() > limit)) + 1)
+        if low_rank is not None and low_rank.error <= limit:
             options.append(low_rank)
         fewest = min(options, key=_entries)
         low, high = self.least, fewest.operator.nnz
@@ -164,7 +167,7 @@ class _Search:
         budget = self._budget_at_knee()
         if budget is None:
             return min(options, key=_worth, default=self._itself())
-        return min([*options, *self._approximations(budget)], key=_worth, default=self._itself())
+        return min([*options, *self._approximations(budget)], key=_worth, default=self._nothing())
 
     def _budget_at_knee(self) -> int | None:
         """Entries with the lowest sum of error and complexity, by quick fits; None where no product saves any."""
@@ -185,7 +188,7 @@ class _Search:
                     self.matrix,
                     schedule,
                     inertia=True,
-                    max_iter=50,
+                    max_iter=_QUICK_STEPS,
                     callback=self.watch.on("looking for the knee"),
                 )
                 error = min(error, quick.error)
@@ -200,27 +203,31 @@ class _Search:
         return method in self.methods
 
     def _structured(self, enough: int) -> list[Factorization]:
-        """What is found without a budget: the matrix itself where it is sparse, known transforms, and butterflies.
+        """What is found without a budget: a sparse matrix, low rank, known transforms, and butterflies.
 
-        Butterflies are not looked for where the transform is exact with at most ``enough`` entries.
+        Butterflies, which take longest, are not looked for where something else is exact with at most ``enough``
+        entries, or with no more than they would have.
         """
+        nonzero = int(np.count_nonzero(self.matrix))
         found = []
-        if np.count_nonzero(self.matrix) <= self.size // 2 and self.n_factors is None:
-            begin = perf_counter()
-            found.append(self.watch.note("itself", "sparse as it is", self._itself(), begin))
+        if nonzero <= self.size // 2 and self.n_factors is None:
+            found.append(self.watch.note("itself", "sparse as it is", self._itself(), perf_counter()))
+        missed = self._missed()
+        if missed.size:
+            exact = self._low_rank(int(np.count_nonzero(missed > missed.size * np.finfo(missed.dtype).eps)) + 1)
+            found += [] if exact is None else [exact]
         if "transform" in self.methods:
             begin = perf_counter()
             known = recognised(self.matrix)
             if known is None:
                 self.watch.roads.append(Road("transform", "no known transform", inf, 0, perf_counter() - begin))
             elif self.n_factors in (None, len(known[1].operator.factors)):
-                name, fit = known
-                found.append(self.watch.note("transform", name, fit, begin))
-                if fit.error <= _EXACT and fit.operator.nnz <= enough:
-                    return found
-        if "butterfly" in self.methods:
+                found.append(self.watch.note("transform", known[0], known[1], begin))
+        fewest = min([fit.operator.nnz for fit in found if fit.error <= _EXACT], default=self.size + 1)
+        expected = butterfly_entries(self.matrix.shape)
+        if "butterfly" in self.methods and fewest > enough and expected < min(fewest, nonzero):
             begin = perf_counter()
-            fit = butterfly(self.matrix, random_state=self.random)
+            fit = found_butterfly(self.matrix, self.random, self.watch.is_over)
             if fit.status is Status.NO_STRUCTURE:
                 self.watch.roads.append(Road("butterfly", "no structure", inf, 0, perf_counter() - begin))
             elif self.n_factors in (None, len(fit.operator.factors)):
@@ -261,6 +268,10 @@ class _Search:
     def _itself(self) -> Factorization:
         return Factorization(SparseProduct([self.matrix]), 0.0, 0, Status.CONVERGED, History(), "itself")
 
+    def _nothing(self) -> Factorization:
+        """The matrix where no road that is open led anywhere."""
+        return replace(self._itself(), status=Status.NO_STRUCTURE)
+
 
 def _entries(fit: Factorization) -> int:
     return fit.operator.nnz
@@ -274,12 +285,13 @@ def _worth(fit: Factorization) -> float:
     return fit.error + fit.operator.relative_complexity
 
 
-def _as_complexity(value: Any, shape: tuple[int, int], n_factors: int) -> float:
+def _as_complexity(value: Any, shape: tuple[int, int], n_factors: int | None) -> float:
     complexity = as_real("complexity", value, 0.0, 1.0)
-    least = min(least_entries(shape, n_factors), shape[0] * shape[1])
-    if complexity * shape[0] * shape[1] < least:
+    size = shape[0] * shape[1]
+    least = min(least_entries(shape, 2), size) if n_factors is None else least_entries(shape, n_factors)
+    if complexity * size < least:
         raise ValueError(
-            f"complexity must be at least {least / (shape[0] * shape[1]):.3g}, one entry a line in {n_factors} "
-            f"factors of a {shape[0]}×{shape[1]} matrix, and at most 1, got {complexity:g}"
+            f"complexity must be at least {least / size:.3g}, one entry a line in {n_factors or 2} factors of a "
+            f"{shape[0]}×{shape[1]} matrix, and at most 1, got {complexity:g}"
         )
     return complexity

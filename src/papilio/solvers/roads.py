@@ -46,6 +46,8 @@ class Watch:
         """The callback for a solver on a road, which is put before the names of its phases."""
 
         def callback(step: Step) -> bool:
+            if self.stopped:
+                return True
             self._iterations += 1
             if perf_counter() > self._end:
                 self.stopped = True
@@ -55,10 +57,15 @@ class Watch:
                 if np.isfinite(self._end):
                     done = max(done, seconds / (self._end - self._begin))
                 shown = step._replace(phase=f"{road}: {step.phase}", seconds=seconds, done=min(done, 1.0))
-                self.stopped = bool(self._callback(shown)) or self.stopped
+                self.stopped = bool(self._callback(shown))
             return self.stopped
 
         return callback
+
+    def is_over(self) -> bool:
+        """Whether the time is over, or the caller has ended the search."""
+        self.stopped = self.stopped or perf_counter() > self._end
+        return self.stopped
 
     def note(self, method: str, detail: str, fit: Factorization, begin: float) -> Factorization:
         """``fit`` with its method, after adding it to the list."""
@@ -123,7 +130,7 @@ def searched(
         begin = perf_counter()
         fit = _started(matrix, option, svd, watch.on(option.title))
         starts.append(fit)
-        if len(options) > 1 and fit.error <= _BEHIND * min(start.error for start in starts):
+        if len(options) > 1 and not watch.stopped and fit.error <= _BEHIND * min(start.error for start in starts):
             rounds = int(effort * _rounds_for(option.schedule)) // _TRIAL
             fit = annealed(matrix, option.schedule, fit, rounds, random, watch.on(option.title))
         fits.append(watch.note(option.method, option.detail, fit, begin))
@@ -145,7 +152,14 @@ def searched(
 def _started(matrix: Array, option: Candidate, svd: Svd | None, callback: Callback) -> Factorization:
     """A fit in the candidate's sets to start from: of low rank, or by the hierarchical strategy."""
     if option.method == "hierarchical":
-        return hierarchical(matrix, option.schedule, inertia=True, max_iter=_START_STEPS, callback=callback)
+        schedule = option.schedule
+        fit = hierarchical(matrix, schedule, inertia=True, max_iter=_START_STEPS, callback=callback)
+        if len(fit.operator.factors) == len(schedule.factors) + 1:
+            return fit
+        # Stopped before the last split: the residual is denser than the last factor may be.
+        order = "right_to_left" if schedule.side == "left" else "left_to_right"
+        fit = palm(matrix, schedule.together(len(schedule.factors) - 1), order=order, max_iter=1)
+        return replace(fit, status=Status.STOPPED)
     assert svd is not None
     sets = option.schedule.together(0)
     dense = low_rank(matrix, svd, sets[0].shape[1]).operator.factors

@@ -6,6 +6,7 @@ cost of a group on a part is what the best matrix of rank one misses there; for 
 eigenvalue of their Gram matrix, and groups of more are judged by their pairs.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from itertools import combinations
@@ -34,11 +35,17 @@ class Split(NamedTuple):
     cost: float
 
 
-def best_split(matrix: Array, radix: int, random: np.random.RandomState, noise: float | None = None) -> Split:
+def best_split(
+    matrix: Array,
+    radix: int,
+    random: np.random.RandomState,
+    noise: float | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Split:
     """The cheapest split that is found from several rows, each with the partners that suit it best.
 
     With ``noise``, the mean energy of white noise in an entry, the search ends when the cost is explained by it,
-    and goes on for longer when it is not.
+    and goes on for longer when it is not. When ``is_over``, the best so far has to do.
     """
     m = len(matrix)
     if radix == 2 and m <= _ALL:
@@ -58,7 +65,7 @@ def best_split(matrix: Array, radix: int, random: np.random.RandomState, noise: 
             split = _alternated(matrix, parts)
             if best is None or split.cost < best.cost:
                 best = split
-            if best.cost <= enough:
+            if best.cost <= enough or is_over():
                 return best
     assert best is not None
     return best

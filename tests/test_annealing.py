@@ -1,0 +1,150 @@
+"""Annealing: never worse than its start, always in its sets, and out of PALM's local minima."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.solvers.annealing import annealed
+from papilio.solvers.roads import even_schedule
+
+
+def gaussian(shape, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    matrix = rng.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        matrix = matrix + 1j * rng.standard_normal(shape)
+    return matrix.astype(dtype)
+
+
+def orthogonal(n, seed=0):
+    return np.linalg.qr(gaussian((n, n), seed))[0]
+
+
+def started(matrix, schedule):
+    return pp.hierarchical(matrix, schedule, inertia=True, max_iter=100)
+
+
+def fitted(matrix, schedule, rounds=4, seed=0, callback=None):
+    return annealed(
+        matrix, schedule, started(matrix, schedule), rounds, np.random.RandomState(seed), callback=callback
+    )
+
+
+def assert_in_sets(fit, schedule):
+    sets = schedule.together(len(schedule.factors) - 1)
+    factors = fit.operator.factors
+    assert len(factors) == len(sets)
+    for constraint, factor in zip(sets, factors, strict=True):
+        assert constraint.contains(factor.toarray())
+
+
+def true_error(matrix, fit):
+    return np.linalg.norm(matrix - fit.operator.toarray()) / np.linalg.norm(matrix)
+
+
+SCHEDULES = {
+    "two-left": even_schedule((12, 12), 2, 70, "left"),
+    "two-right": even_schedule((12, 12), 2, 70, "right"),
+    "three": even_schedule((12, 12), 3, 70, "left"),
+    "tall": even_schedule((16, 8), 2, 64, "left"),
+    "wide": even_schedule((8, 16), 3, 64, "right"),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_result_is_in_the_sets_and_never_worse_than_the_start(name, seed):
+    schedule = SCHEDULES[name]
+    X = gaussian(schedule.shape, seed)
+    start = started(X, schedule)
+    fit = annealed(X, schedule, start, 3, np.random.RandomState(seed))
+    assert_in_sets(fit, schedule)
+    assert fit.error <= start.error
+    assert fit.error == pytest.approx(true_error(X, fit), rel=1e-9)
+    assert fit.operator.nnz <= schedule.max_nonzero
+
+
+def test_a_start_that_is_exact_stays():
+    schedule = SCHEDULES["two-left"]
+    fit = started(gaussian((12, 12)), schedule)
+    start = replace(fit, error=1e-16, history=pp.History())
+    same = annealed(fit.operator.toarray(), schedule, start, 2, np.random.RandomState(0))
+    assert same.error < 1e-12
+    assert same.operator == start.operator
+    assert set(same.history.phase) <= {"loosen 1", "tighten 1"}  # no further round where nothing is to be gained
+
+
+def test_no_rounds_at_all_only_polish():
+    X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
+    start = started(X, schedule)
+    fit = annealed(X, schedule, start, 0, np.random.RandomState(0))
+    assert_in_sets(fit, schedule)
+    assert fit.error <= start.error
+    assert fit.n_iter == start.n_iter
+
+
+def test_it_repeats_with_the_seed_and_depends_on_it():
+    X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
+    first, again, other = fitted(X, schedule), fitted(X, schedule), fitted(X, schedule, seed=1)
+    assert first.operator == again.operator
+    assert first.history.error.tolist() == again.history.error.tolist()
+    assert first.history.error.tolist() != other.history.error.tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_the_kind_of_numbers_stays(dtype):
+    X, schedule = gaussian((12, 12), dtype=dtype), SCHEDULES["two-left"]
+    fit = fitted(X, schedule)
+    assert fit.operator.dtype == dtype
+    assert_in_sets(fit, schedule)
+    assert fit.error <= started(X, schedule).error < 1
+    assert fit.error == pytest.approx(true_error(X, fit), rel=1e-4)
+
+
+def test_the_target_and_the_start_are_left_alone():
+    X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
+    copy, start = X.copy(), started(X, schedule)
+    before = start.operator.toarray()
+    annealed(X, schedule, start, 2, np.random.RandomState(0))
+    np.testing.assert_array_equal(X, copy)
+    np.testing.assert_array_equal(start.operator.toarray(), before)
+
+
+@pytest.mark.parametrize("at", [1, 10, 35, 75, 150])
+def test_a_callback_stops_it_in_either_phase_with_a_valid_result(at):
+    X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
+    start = started(X, schedule)
+    seen = []
+
+    def stop(step):
+        seen.append(step)
+        return len(seen) == at
+
+    fit = annealed(X, schedule, start, 4, np.random.RandomState(0), callback=stop)
+    assert len(seen) == at
+    assert fit.status == "stopped"
+    assert_in_sets(fit, schedule)
+    assert fit.error <= start.error
+    assert fit.error == pytest.approx(true_error(X, fit), rel=1e-9)
+
+
+def test_the_history_goes_on_where_that_of_the_start_ended():
+    X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
+    start = started(X, schedule)
+    fit = annealed(X, schedule, start, 2, np.random.RandomState(0))
+    count = len(start.history)
+    assert fit.history.phase[:count] == start.history.phase
+    assert list(dict.fromkeys(fit.history.phase[count:])) == ["loosen 1", "tighten 1", "loosen 2", "tighten 2"]
+    assert (np.diff(fit.history.seconds) >= 0).all()
+    assert fit.n_iter == len(fit.history)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_gets_far_below_the_hierarchical_strategy_in_the_same_sets(seed):
+    Q = orthogonal(24, seed)
+    schedule = even_schedule((24, 24), 2, 24 * 24 // 2, "left")
+    plain = pp.hierarchical(Q, schedule)
+    fit = annealed(Q, schedule, started(Q, schedule), 30, np.random.RandomState(seed))
+    assert fit.error < 0.85 * plain.error

@@ -1,0 +1,355 @@
+"""The front door on all kinds of matrices: wishes are kept, errors are honest, and the right road is taken."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import papilio as pp
+from papilio.solvers import roads
+
+
+def gaussian(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def orthogonal(n, seed=0):
+    return np.linalg.qr(gaussian((n, n), seed))[0]
+
+
+def permuted(matrix, seed=0):
+    rng = np.random.default_rng(seed)
+    return matrix[rng.permutation(len(matrix))][:, rng.permutation(matrix.shape[1])]
+
+
+def kernel(rows, columns):
+    """1/(1 + |x − y|²) for points x and y on two curves."""
+    s, t = np.linspace(0, 1, rows)[:, None], np.linspace(0, 1, columns)
+    return 1 / (1 + (s - t) ** 2 + (np.sin(3 * s) - 1.5 - np.cos(2 * t)) ** 2)
+
+
+def sparse(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, n)) * (rng.random((n, n)) < 0.1)
+
+
+def noisy_hadamard(n, level=0.05):
+    return permuted(pp.transforms.hadamard(n).toarray()) + level * gaussian((n, n), seed=1)
+
+
+MATRICES = {
+    "Gaussian": lambda: gaussian((16, 16)),
+    "orthogonal": lambda: orthogonal(16),
+    "product of sparse factors": lambda: pp.datasets.factorizable_dictionary(16, 2, random_state=0).toarray(),
+    "low rank plus noise": lambda: gaussian((16, 3)) @ gaussian((3, 16)) + 0.01 * gaussian((16, 16), 1),
+    "kernel": lambda: kernel(20, 20),
+    "permuted Hadamard": lambda: permuted(pp.transforms.hadamard(16).toarray()),
+    "noisy permuted Hadamard": lambda: noisy_hadamard(16),
+    "permuted DFT": lambda: permuted(pp.transforms.dft(16).toarray()),
+    "complex Gaussian": lambda: gaussian((12, 12)) + 1j * gaussian((12, 12), 1),
+    "sparse": lambda: sparse(20),
+    "rank one": lambda: np.outer(gaussian(12), gaussian(15, 1)),
+    "wide": lambda: gaussian((8, 20)),
+    "tall": lambda: gaussian((20, 8)),
+    "wide kernel": lambda: kernel(12, 32),
+    "single precision": lambda: gaussian((12, 12)).astype(np.float32),
+}
+
+
+def true_error(matrix, operator):
+    return np.linalg.norm(matrix - operator.toarray()) / (np.linalg.norm(matrix) or 1)
+
+
+def assert_honest(matrix, result):
+    """The operator is of M's shape and kind, and its error is what the result says."""
+    assert result.operator.shape == matrix.shape
+    assert result.operator.dtype == matrix.dtype
+    rounding = 100 * float(np.finfo(matrix.dtype).eps)
+    assert result.error == pytest.approx(true_error(matrix, result.operator), rel=rounding, abs=rounding)
+
+
+@pytest.fixture
+def few_rounds(monkeypatch):
+    """Short annealing, where only the rules of the search count."""
+    monkeypatch.setattr(roads, "_ROUNDS", 4)
+
+
+# -- wishes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("complexity", [0.3, 0.5])
+@pytest.mark.parametrize("name", MATRICES)
+def test_complexity_is_kept_and_the_roads_say_what_was_found(name, complexity, few_rounds):
+    M = MATRICES[name]()
+    result = pp.factorize(M, complexity=complexity)
+    assert_honest(M, result)
+    assert result.operator.relative_complexity <= complexity
+    within = [road for road in result.roads if 0 < road.nnz <= complexity * M.size]
+    assert min(road.error for road in within) == result.error
+    taken = [road for road in within if road.error == result.error]
+    assert (result.method, result.operator.nnz) in [(road.method, road.nnz) for road in taken]
+
+
+@pytest.mark.parametrize("limit", [0.3, 0.03])
+@pytest.mark.parametrize("name", MATRICES)
+def test_max_error_is_kept_with_the_fewest_entries_of_all_roads(name, limit, few_rounds):
+    M = MATRICES[name]()
+    result = pp.factorize(M, max_error=limit)
+    assert_honest(M, result)
+    assert result.error <= limit
+    reaching = [road.nnz for road in result.roads if road.error <= limit]
+    assert result.operator.nnz == min([*reaching, np.count_nonzero(M)])
+
+
+def test_max_error_takes_the_first_rank_that_reaches_it():
+    M = gaussian((24, 4)) @ gaussian((4, 24), 1)
+    sizes = np.linalg.svd(M, compute_uv=False)
+    missed = [np.linalg.norm(sizes[rank:]) / np.linalg.norm(sizes) for rank in range(5)]
+    for rank in (1, 2, 3):
+        result = pp.factorize(M, max_error=1.001 * missed[rank], method="low_rank")
+        assert result.error <= 1.001 * missed[rank]
+        assert result.operator.nnz <= rank * 48
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_without_a_wish_nothing_is_worse_than_the_matrix_itself(name, few_rounds):
+    M = MATRICES[name]()
+    result = pp.factorize(M)
+    assert_honest(M, result)
+    assert result.error + result.operator.relative_complexity <= 1
+
+
+@pytest.mark.parametrize("M", [kernel(16, 16), orthogonal(16)], ids=["kernel", "orthogonal"])
+def test_the_knee_is_not_above_other_complexities(M):
+    def worth(result):
+        return result.error + result.operator.relative_complexity
+
+    knee = worth(pp.factorize(M))
+    for complexity in (0.2, 0.5):
+        assert knee <= worth(pp.factorize(M, complexity=complexity)) + 0.05
+
+
+@pytest.mark.parametrize("wish", [{}, {"complexity": 0.6}], ids=["knee", "complexity"])
+@pytest.mark.parametrize("n_factors", [2, 3, 4])
+def test_a_number_of_factors_is_kept_with_every_wish(n_factors, wish, few_rounds):
+    for M in (gaussian((16, 16)), kernel(12, 20), noisy_hadamard(16)):
+        result = pp.factorize(M, n_factors=n_factors, **wish)
+        assert len(result.operator.factors) == n_factors
+        assert_honest(M, result)
+        assert result.operator.relative_complexity <= wish.get("complexity", 1)
+
+
+SHAPES = st.one_of(
+    st.tuples(st.just(1), st.integers(1, 9)),
+    st.tuples(st.integers(1, 9), st.just(1)),
+    st.tuples(st.integers(2, 7), st.integers(2, 7)),
+)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    shape=SHAPES,
+    complexity=st.one_of(st.none(), st.floats(0.01, 1.0), st.sampled_from([0.25, 0.5, 1.0])),
+    n_factors=st.sampled_from([None, None, 2, 3]),
+    seed=st.integers(0, 5),
+    kind=st.sampled_from(["real", "complex", "single", "integer", "ones"]),
+)
+def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexity, n_factors, seed, kind):
+    M = gaussian(shape, seed)
+    if kind == "complex":
+        M = M + 1j * gaussian(shape, seed + 1)
+    elif kind == "single":
+        M = M.astype(np.float32)
+    elif kind == "integer":
+        M = np.round(M)
+    elif kind == "ones":
+        M = np.ones(shape)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(roads, "_ROUNDS", 2)
+        try:
+            result = pp.factorize(M, complexity=complexity, n_factors=n_factors)
+        except ValueError as error:
+            assert complexity is not None
+            assert str(error).startswith("complexity must")  # noqa: PT017
+            return
+    assert_honest(M, result)
+    if complexity is not None:
+        assert result.operator.nnz <= complexity * M.size + 1e-9
+
+
+# -- roads ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wish", [{"complexity": 0.5}, {}], ids=["complexity", "knee"])
+@pytest.mark.parametrize(
+    ("M", "method"),
+    [
+        (kernel(20, 20), "low_rank"),
+        (kernel(16, 32), "low_rank"),
+        (noisy_hadamard(16), "butterfly"),
+        (permuted(pp.transforms.dft(16).toarray()), "butterfly"),
+        (gaussian((16, 16)), "hierarchical"),
+        (gaussian((20, 10)), "hierarchical"),
+        (sparse(20), "itself"),
+    ],
+    ids=["kernel", "wide kernel", "noisy Hadamard", "DFT", "Gaussian", "tall Gaussian", "sparse"],
+)
+def test_each_kind_of_matrix_takes_its_road(M, method, wish):
+    assert pp.factorize(M, **wish).method == method
+
+
+@pytest.mark.parametrize("method", ["low_rank", "hierarchical"])
+@pytest.mark.parametrize(
+    "wish", [{"complexity": 0.5}, {"max_error": 0.5}, {}], ids=["complexity", "error", "knee"]
+)
+def test_a_road_can_be_forced(method, wish, few_rounds):
+    M = noisy_hadamard(16)
+    result = pp.factorize(M, method=method, **wish)
+    assert result.method == method
+    assert {road.method for road in result.roads} == {method}
+    assert_honest(M, result)
+
+
+def test_butterflies_can_be_forced_and_are_not_claimed_where_there_are_none():
+    M = noisy_hadamard(16)
+    found = pp.factorize(M, method="butterfly")
+    assert found.method == "butterfly"
+    assert len(found.operator.factors) == 4
+    assert_honest(M, found)
+    M = gaussian((16, 16))
+    none = pp.factorize(M, method="butterfly")
+    assert none.method == "itself"
+    assert none.error == 0
+    np.testing.assert_array_equal(none.operator.toarray(), M)
+    assert [(road.method, road.detail) for road in none.roads] == [("butterfly", "no structure")]
+
+
+def test_each_road_took_some_time_and_the_best_is_annealed_for_longer(few_rounds):
+    result = pp.factorize(gaussian((12, 12)), complexity=0.5)
+    assert all(road.seconds >= 0 for road in result.roads)
+    assert result.roads[-1].detail.endswith("annealed for longer")
+    assert {road.method for road in result.roads} == {"transform", "butterfly", "low_rank", "hierarchical"}
+
+
+def test_a_search_is_far_better_than_the_hierarchical_strategy_alone():
+    Q = orthogonal(16)
+    plain = pp.hierarchical(Q, roads.even_schedule((16, 16), 2, 128, "left"))
+    assert pp.factorize(Q, complexity=0.5).error < 0.85 * plain.error
+
+
+# -- time, callbacks, random numbers -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("time_budget", [0, 0.001, 0.05])
+@pytest.mark.parametrize("complexity", [0.2, 0.5])
+@pytest.mark.parametrize("n_factors", [None, 3])
+def test_little_time_gives_a_valid_result_soon(time_budget, complexity, n_factors):
+    M = gaussian((32, 32))
+    begin = time.perf_counter()
+    result = pp.factorize(M, complexity=complexity, time_budget=time_budget, n_factors=n_factors)
+    assert time.perf_counter() - begin < 1 + time_budget
+    assert result.status == "stopped"
+    assert_honest(M, result)
+    assert result.error < 1
+    assert result.operator.relative_complexity <= complexity
+    assert len(result.operator.factors) in ((2, 3) if n_factors is None else (n_factors,))
+
+
+@pytest.mark.parametrize("wish", [{"max_error": 0.2}, {}], ids=["error", "knee"])
+def test_little_time_keeps_the_other_wishes(wish):
+    M = gaussian((24, 24))
+    result = pp.factorize(M, time_budget=0, **wish)
+    assert result.status == "stopped"
+    assert_honest(M, result)
+    assert result.error <= wish.get("max_error", 1)
+
+
+def test_time_enough_changes_nothing(few_rounds):
+    M = gaussian((12, 12))
+    patient, plain = pp.factorize(M, time_budget=1000), pp.factorize(M)
+    assert patient.operator == plain.operator
+    assert patient.status != "stopped"
+
+
+@pytest.mark.parametrize(
+    "wish", [{"complexity": 0.5}, {"max_error": 0.2}, {}], ids=["complexity", "error", "knee"]
+)
+def test_a_callback_sees_steps_whose_share_grows_to_nearly_all(wish):
+    seen = []
+    result = pp.factorize(gaussian((12, 12)), callback=seen.append, **wish)
+    done = [step.done for step in seen]
+    assert all(isinstance(step, pp.Step) for step in seen)
+    assert all(0 <= share <= 1 for share in done)
+    assert done == sorted(done)
+    assert done[0] < 0.05
+    assert done[-1] > 0.4
+    assert all(": " in step.phase for step in seen)
+    assert result.status != "stopped"
+
+
+@pytest.mark.parametrize(
+    "wish", [{"complexity": 0.5}, {"max_error": 0.2}, {}], ids=["complexity", "error", "knee"]
+)
+@pytest.mark.parametrize("at", [1, 40, 700])
+def test_a_callback_ends_the_search_when_it_says_so(wish, at):
+    M = gaussian((12, 12))
+    seen = []
+
+    def stop(step):
+        seen.append(step)
+        return len(seen) == at
+
+    result = pp.factorize(M, callback=stop, **wish)
+    assert len(seen) == at
+    assert result.status == "stopped"
+    assert_honest(M, result)
+    assert result.operator.relative_complexity <= wish.get("complexity", 1)
+    assert result.error <= wish.get("max_error", 1)
+
+
+def test_results_repeat_by_default_and_with_a_seed_and_leave_other_random_numbers_alone(few_rounds):
+    M = gaussian((12, 12))
+    state = np.random.get_state()[1].tolist()  # noqa: NPY002
+    for random_state in (None, 3):
+        first = pp.factorize(M, complexity=0.5, random_state=random_state)
+        again = pp.factorize(M, complexity=0.5, random_state=random_state)
+        assert first.operator == again.operator
+        assert [road[:4] for road in first.roads] == [road[:4] for road in again.roads]
+    other = pp.factorize(M, complexity=0.5, random_state=4)
+    assert [road.error for road in first.roads] != [road.error for road in other.roads]
+    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_the_input_is_left_alone(name, few_rounds):
+    M = MATRICES[name]()
+    copy = M.copy()
+    pp.factorize(M, complexity=0.5, time_budget=0.05)
+    np.testing.assert_array_equal(M, copy)
+    M.flags.writeable = False
+    pp.factorize(M, time_budget=0.05)
+
+
+@pytest.mark.parametrize(
+    ("wish", "error", "named"),
+    [
+        ({"time_budget": -1}, ValueError, "time_budget"),
+        ({"time_budget": "soon"}, TypeError, "time_budget"),
+        ({"time_budget": np.nan}, ValueError, "time_budget"),
+        ({"callback": 3}, TypeError, "callback"),
+        ({"method": "magic"}, ValueError, "method"),
+        ({"method": None}, ValueError, "method"),
+        ({"random_state": -1}, ValueError, "random_state"),
+        ({"random_state": "dice"}, ValueError, "random_state"),
+        ({"complexity": np.nan}, ValueError, "complexity"),
+        ({"max_error": np.inf}, ValueError, "max_error"),
+        ({"n_factors": 2.5}, TypeError, "n_factors"),
+    ],
+)
+def test_bad_wishes_are_named_before_any_work(wish, error, named):
+    seen = []
+    with pytest.raises(error, match=named):
+        pp.factorize(gaussian((8, 8)), **{"callback": seen.append, **wish})
+    assert not seen
