@@ -247,7 +247,7 @@ class _Search:
         return self.watch.note("low_rank", f"rank {rank}", low_rank(self.matrix, self._decomposed(), rank), begin)
 
     def _annealed(self, budget: int, effort: float = 1.0) -> Factorization | None:
-        if self.watch.stopped or not self.matrix.any():
+        if not self.matrix.any():
             return None
         methods = [method for method in self.methods if self._is_open(method)]
         options = candidates(self.matrix.shape, budget, self.n_factors, methods)
