@@ -138,7 +138,7 @@ def _faust_hierarchical(matrix: np.ndarray, schedule: pp.Schedule) -> object:
         stop,
         stop,
         is_update_way_R2L=schedule.side == "left",
-        is_fact_side_left=schedule.side == "left",
+        is_fact_side_left=schedule.side == "right",  # which residual is split on
     )
     return pyfaust.fact.hierarchical(matrix, wishes)
 
