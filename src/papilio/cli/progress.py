@@ -25,6 +25,7 @@ from papilio import Step
 from .terminal import Terminal
 
 _SECONDS_BETWEEN_LINES = 30.0
+_WIDTH_OF_BAR = 52  # with its share, both times and blanks: a note beside it must not squeeze it
 
 
 class Phase(NamedTuple):
@@ -95,8 +96,9 @@ class Watch:
         """So much of the work is done, from 0 to 1; None where nobody knows."""
         if self.stopping:
             note = "stopping; Ctrl-C again drops everything"
+        shown = note[: max(self._terminal.errors.width - len(self._title) - _WIDTH_OF_BAR, 0)]
         done: dict[str, Any] = {} if fraction is None else {"total": 1.0, "completed": fraction}
-        self._bar.update(self._task, note=note, **done)
+        self._bar.update(self._task, note=shown, **done)
         now = perf_counter()
         if self._bar.disable and now - self._last_line > _SECONDS_BETWEEN_LINES:
             share = "" if fraction is None else f" {100 * fraction:.0f} %,"
