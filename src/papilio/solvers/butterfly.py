@@ -105,11 +105,12 @@ def found_butterfly(
 
 
 def _fit_on(matrix: Array, masks: Sequence[sp.csr_array]) -> Factorization:
-    factors: Sequence[Any] = fitted(matrix, masks)
-    error = _error(matrix, factors)
-    if error > _EXACT and max(matrix.shape) <= _POLISH_SIDE:
-        factors = polished(matrix, masks, factors)
+    with blas_threads(max(matrix.shape) ** 3 // 2):
+        factors: Sequence[Any] = fitted(matrix, masks)
         error = _error(matrix, factors)
+        if error > _EXACT and max(matrix.shape) <= _POLISH_SIDE:
+            factors = polished(matrix, masks, factors)
+            error = _error(matrix, factors)
     return Factorization(SparseProduct(factors), error, 0, Status.CONVERGED, History())
 
 
