@@ -1,5 +1,8 @@
 """Each compiled kernel against plain NumPy, or against the general code that it stands in for."""
 
+import os
+import subprocess
+import sys
 from functools import reduce
 from itertools import pairwise
 
@@ -284,3 +287,22 @@ def test_the_compiled_iteration_does_what_the_general_one_does_at_the_edges(name
     for mine, theirs, constraint in zip(ours[0], general[0], sets, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=rtol)
         assert constraint.contains(mine)
+
+
+@pytest.mark.slow
+def test_kernels_from_the_cache_give_the_bits_of_kernels_just_compiled(tmp_path):
+    """Their helpers are other copies, which must not sum in another order."""
+    code = (
+        "import hashlib, numpy as np, papilio as pp\n"
+        "X = pp.datasets.rand(300, n_features=16, n_nonzero=3, random_state=0).signals.T\n"
+        "model = pp.FastDictionaryLearning(n_nonzero_coefs=3, complexity=0.6, random_state=1).fit(X)\n"
+        "print(hashlib.md5(np.ascontiguousarray(model.components_).tobytes()).hexdigest())\n"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+        ).stdout
+        for _ in range(2)
+    )
+    assert first == second
