@@ -43,6 +43,7 @@ def test_ctrl_c_twice_drops_everything_and_says_so(tmp_path):
     assert code == 130
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing_where_there_is_nothing_to_keep(tmp_path):
     np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((200, 200)))
     before = sorted(path.name for path in tmp_path.iterdir())

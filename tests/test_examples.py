@@ -30,6 +30,7 @@ def run_lines(lines, cwd):
         assert "papilio: " not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_python_examples_of_the_readme_run(tmp_path, monkeypatch):
     assert blocks("python")
     monkeypatch.chdir(tmp_path)
@@ -40,6 +41,7 @@ def test_the_python_examples_of_the_readme_run(tmp_path, monkeypatch):
         assert doctest.DocTestRunner().run(tests).failed == 0
 
 
+@pytest.mark.slow
 def test_the_shell_examples_of_the_readme_run(tmp_path):
     assert blocks("sh")
     for block in blocks("sh"):

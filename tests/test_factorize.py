@@ -18,6 +18,7 @@ def test_complexity_is_kept_nearly_used_and_the_shape_is_right(shape, complexity
     assert 0.8 * complexity < result.operator.relative_complexity <= complexity
 
 
+@pytest.mark.slow
 def test_the_error_falls_as_the_complexity_grows():
     X = gaussian((24, 24))
     errors = [pp.factorize(X, complexity=value).error for value in (0.2, 0.4, 0.6, 0.8)]
@@ -40,6 +41,7 @@ def test_the_hadamard_matrix_comes_out_exact_with_no_wish_at_all():
         assert result.operator.nnz == 2 * 64 * 6
 
 
+@pytest.mark.slow
 def test_max_error_is_reached_with_few_entries_or_with_the_matrix_itself():
     X = gaussian((20, 20))
     loose, tight = pp.factorize(X, max_error=0.5), pp.factorize(X, max_error=0.1)

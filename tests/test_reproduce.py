@@ -53,15 +53,6 @@ def test_an_error_is_one_clear_line(arguments, message, tmp_path):
     assert message in line
 
 
-@pytest.mark.slow
-def test_the_example_in_the_help_works_as_pasted(tmp_path):
-    shown = run("reproduce", "--help", cwd=tmp_path).stdout
-    example = re.search(r"Example: (papilio reproduce .*)", shown)[1].strip()
-    done = run(*shlex.split(example)[1:], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "hadamard" / "figure2.png").exists()
-
-
 def start_figure3(folder, jobs, trials=12):
     """A run of the tiny preset in a process group of its own, with at least one draw in its table."""
     process = subprocess.Popen(

@@ -11,8 +11,8 @@ from numba import njit
 
 from ..validation import Array
 
-# Numbers are finite here. Sums are short, and keep their order: where they may be reordered, a kernel that was just
-# compiled and one from the cache, whose helpers are other copies, differ in the last bits.
+# Numbers are finite here. Sums are short, and keep their order: where they may be reordered, a kernel that was
+# just compiled and one from the cache, whose helpers are other copies, differ in the last bits.
 compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "nnan"})
 
 
