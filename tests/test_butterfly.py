@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.fft import fft
 from scipy.linalg import hadamard
 
@@ -71,6 +72,31 @@ def test_noise_is_mostly_removed(kind, noise):
 def test_entries_of_very_different_size_are_fitted_to_the_noise(kind, noise):
     matrix, disturbance = shuffled(kind, 32, 0)
     assert pp.butterfly(matrix + noise * disturbance, random_state=0).error <= 1.05 * noise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kind", ["real", "complex"])
+def test_large_ones_are_fitted_to_the_noise(kind, seed):
+    matrix, disturbance = shuffled(kind, 128, seed)
+    assert pp.butterfly(matrix + 1e-2 * disturbance, random_state=0).error <= 1.05e-2
+
+
+@pytest.mark.parametrize(
+    "convert", [np.asarray, sp.csr_array, lambda mask: sp.csr_array(mask * 2.0), np.asfortranarray]
+)
+def test_supports_come_in_any_form(convert):
+    matrix, supports = random_butterfly(8, np.random.default_rng(0), float)
+    fit = pp.butterfly(matrix, [convert(support) for support in supports])
+    assert fit.operator == pp.butterfly(matrix, supports).operator
+
+
+def test_entries_of_a_support_that_are_stored_and_false_count_as_none():
+    matrix, supports = random_butterfly(8, np.random.default_rng(0), float)
+    stored = [sp.csr_array(np.ones((8, 8), bool)) for _ in supports]
+    for mask, support in zip(stored, supports, strict=True):
+        mask.data[:] = support.ravel()
+    assert pp.butterfly(matrix, stored).operator == pp.butterfly(matrix, supports).operator
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "orthogonal"])
@@ -182,6 +208,7 @@ def test_the_dtype_stays_and_results_repeat(dtype):
         ({"supports": [np.ones((4, 3)), np.ones((4, 4))]}, ValueError, "supports must chain"),
         ({"supports": [np.ones((4, 3))]}, ValueError, "supports must chain to the shape"),
         ({"supports": [np.zeros((4, 4))]}, ValueError, r"supports\[0\] must allow"),
+        ({"supports": [sp.csr_array(np.full((4, 4), np.nan))]}, ValueError, r"supports\[0\] must hold finite"),
         ({"random_state": "a"}, ValueError, "random_state"),
     ],
 )

@@ -19,7 +19,8 @@ from PIL import Image
 import papilio as pp
 from papilio.cli import files
 from papilio.cli.errors import BadInput, Failed
-from papilio.cli.outputs import DENSE, check_output, replacing, write
+from papilio.cli.outputs import DENSE, check_output, write
+from papilio.io import replacing
 
 MATRIX = np.array([[1.0, 0.0, -2.5], [0.0, 1e-30, 7.0]])
 SPARSE = sp.csr_array(MATRIX)

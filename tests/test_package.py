@@ -61,6 +61,7 @@ ROOMS = {
     "metrics": {"validation", "linalg", "csr", "operators"},
     "plot": {"validation", "operators", "results", "thumbnails"},
     "experiments": {
+        "io",
         "validation",
         "kernels",
         "constraints",

@@ -11,7 +11,7 @@ import os
 import re
 import uuid
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,31 @@ _HEADER = re.compile(
 )
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write ``arrays`` to ``path``; a crash leaves the old file, or none, but never half of a new one."""
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str], keep: bool = True) -> Iterator[Path]:
+    """A path in the same folder to write to, which takes the place of ``path`` if all goes well.
+
+    A crash leaves the old file, or none, but never half of a new one. Without ``keep`` nothing is left: a trial.
+    """
     target = Path(os.path.realpath(path))  # a link goes on to point to the file
-    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
+    partial = target.with_name(f".{uuid.uuid4().hex}.partial{target.suffix}")
     try:
-        with open(partial, "xb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            partial.chmod(target.stat().st_mode)
-        os.replace(partial, target)
+        yield partial
+        if keep:
+            with open(partial, "rb") as file:
+                os.fsync(file.fileno())
+            if target.exists():
+                partial.chmod(target.stat().st_mode)
+            os.replace(partial, target)
     finally:
         with contextlib.suppress(FileNotFoundError):
             partial.unlink()
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write ``arrays`` to ``path``, all of them or nothing."""
+    with replacing(path) as partial, open(partial, "xb") as file:
+        np.savez(file, **arrays)
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:

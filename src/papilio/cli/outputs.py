@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..io import replacing
 from .errors import BadInput, Failed
 
 DENSE = (".npy", ".csv", ".mat")
@@ -31,22 +31,6 @@ def check_output(path: Path, suffixes: Sequence[str]) -> None:
             partial.touch()
     except OSError as error:
         raise BadInput(f"{path}: cannot be written: {error.strerror}") from error
-
-
-@contextlib.contextmanager
-def replacing(path: Path, keep: bool = True) -> Iterator[Path]:
-    """A path in the same folder to write to, which takes the place of ``path`` if all goes well."""
-    target = Path(os.path.realpath(path))  # a link goes on to point to the file
-    partial = target.with_name(f".{uuid.uuid4().hex}.partial{target.suffix}")
-    try:
-        yield partial
-        if keep:
-            if target.exists():
-                partial.chmod(target.stat().st_mode)
-            os.replace(partial, target)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            partial.unlink()
 
 
 def write(path: Path, value: Any) -> None:

@@ -9,10 +9,11 @@ import typer
 
 import papilio as pp
 
+from ..io import replacing
 from .describe import facts, sentence
 from .errors import BadInput, Failed
 from .files import as_dense, read, read_matrix, read_operator
-from .outputs import FIGURES, check_output, replacing, saving
+from .outputs import FIGURES, check_output, saving
 from .terminal import Json, Quiet, Terminal, examples, table
 
 INFO_HELP_END = examples("papilio factorize hadamard:64 -o op.npz", "papilio info op.npz")

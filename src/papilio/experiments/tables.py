@@ -2,14 +2,13 @@
 
 import csv
 import io
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..io import replacing
 from ..validation import Array
 
 Row = dict[str, str]
@@ -37,16 +36,8 @@ def read_table(path: Path) -> list[Row]:
 
 def write_text(path: Path, text: str) -> None:
     """Put ``text`` into ``path``; a crash leaves the old file or the new one."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        with suppress(FileNotFoundError):
-            partial.unlink()
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
 
 
 def entries_of(name: str, matrix: Any) -> list[dict[str, Any]]:

@@ -124,10 +124,11 @@ def _as_masks(supports: Any, shape: tuple[int, int]) -> list[sp.csr_array]:
         raise TypeError(f"supports must be a sequence of boolean matrices, got {supports!r}")
     masks = []
     for i, support in enumerate(supports):
-        sparse = (
-            sp.issparse(support) and support.ndim == 2 and support.size > 0
-        )  # most are; no need to fill them in
-        mask = sp.csr_array((support if sparse else as_matrix(f"supports[{i}]", support)) != 0)
+        # Booleans, as most are, need no check and are not filled in where they are sparse.
+        if np.dtype(getattr(support, "dtype", None)).kind != "b" or support.ndim != 2:
+            support = as_matrix(f"supports[{i}]", support) != 0
+        mask = sp.csr_array(support, copy=True)
+        mask.eliminate_zeros()
         if not mask.nnz:
             raise ValueError(f"supports[{i}] must allow at least one entry, got none")
         masks.append(mask)
