@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from papilio.kernels.grouping import all_equal_parts, equal_parts, group_up, share_out
+from papilio.solvers.splitting import likely_first
 
 
 def price(costs, groups):
@@ -40,6 +41,16 @@ def test_groups_that_cost_nothing_are_found(size):
     truth = np.random.default_rng(0).permutation(np.repeat(np.arange(4), size))
     costs = np.where(truth[:, None] == truth, 0.0, symmetric(4 * size, 1) + 0.1)
     assert price(costs, group_up(costs, by_cost(costs), size)) == 0
+
+
+def test_the_order_leads_to_pairs_that_no_exchange_of_two_would_find():
+    """0–1, 2–3 and 4–5 cost 1 each; cheaper links between them leave 5–0, and lead nowhere two by two."""
+    costs = np.full((6, 6), 10.0)
+    for i, j, cost in ((0, 1, 1), (2, 3, 1), (4, 5, 1), (1, 2, 0.5), (3, 4, 0.5)):
+        costs[i, j] = costs[j, i] = cost
+    np.fill_diagonal(costs, np.inf)
+    assert price(costs, group_up(costs, by_cost(costs), 2)) == 11
+    assert price(costs, group_up(costs, likely_first(costs), 2)) == 3
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -151,13 +151,13 @@ def _grouped(matrix: Array, parts: Array) -> Split:
     """Cheap groups for given parts."""
     m, radix = len(matrix), len(parts)
     costs = _pair_costs(matrix, parts)
-    groups = _as_parts(group_up(costs, _order(costs), radix), m // radix)
+    groups = _as_parts(group_up(costs, likely_first(costs), radix), m // radix)
     members = np.array(list(combinations(range(radix), 2)))
     pairs = groups[:, members]
     return Split(groups, parts, float(costs[pairs[..., 0], pairs[..., 1]].sum()))
 
 
-def _order(costs: Array) -> Array:
+def likely_first(costs: Array) -> Array:
     """Flat places of pairs, those first that are likely to be in the best groups, then the cheaper ones.
 
     The cheapest permutation without fixed points is nearly made of exchanges, which are then the best pairs.
