@@ -38,6 +38,7 @@ class Checkpoint:
         self._path = None if path is None else Path(os.fspath(path))
         self._identity = {key: str(value) for key, value in (identity or {}).items()}
         self._constant: Callable[[], Mapping[str, Any]] = dict
+        self._has_stopped: Callable[[], bool] = bool
         self._last: tuple[str, Mapping[str, Any]] = ("", {})
         self._time = monotonic()
         self._saved: dict[str, Array] = {}
@@ -55,9 +56,13 @@ class Checkpoint:
         """The arrays of the state that was found; of another stage than ``stage``, none."""
         return self._saved if stage is None or stage == self.stage else {}
 
-    def always(self, state: Callable[[], Mapping[str, Any]]) -> None:
-        """Arrays that belong to every state: the history, say, and the random state."""
+    def always(self, state: Callable[[], Mapping[str, Any]], has_stopped: Callable[[], bool]) -> None:
+        """Arrays that belong to every state: the history, say, and the random state.
+
+        Nothing is kept any more when the run ``has_stopped``: what follows then is only there to return something.
+        """
         self._constant = state
+        self._has_stopped = has_stopped
 
     def require(self, **facts: Any) -> None:
         """More that the run is, known only now, such as what its data look like."""
@@ -91,7 +96,7 @@ class Checkpoint:
         return [] if self._path is None else [self._path, self._path.with_name(f"{self._path.name}.before")]
 
     def _write(self, more: Mapping[str, Any]) -> None:
-        if self._path is None:
+        if self._path is None or self._has_stopped():
             return
         stage, state = self._last
         own = {

@@ -147,7 +147,7 @@ def opened(
         random_from_arrays(random, saved)
         run.resume(History.from_arrays(saved))
     seed = {"sample_seed": np.array(data.seed)} if isinstance(data, Streamed) else {}
-    checkpoint.always(lambda: {**seed, **random_to_arrays(random), **run.history.to_arrays()})
+    checkpoint.always(lambda: {**seed, **random_to_arrays(random), **run.history.to_arrays()}, lambda: run.stopped)
     return data
 
 

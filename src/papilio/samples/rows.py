@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 
 from ..validation import Array, working_dtype
 
-_PART_ROWS = 1 << 14  # some tenths of a second of coding: much more than it costs to hand a part out
+_PART_ROWS = 1 << 15  # a tenth of a second of coding: much more than it costs to hand a part out
 _MOST_PARTS = 512  # so that what comes back of a pass does not grow with the samples
 _BLOCK_BYTES = 1 << 23  # read and worked on at a time
 
