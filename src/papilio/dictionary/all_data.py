@@ -64,7 +64,7 @@ def improved_on_all(
 
 def better_atoms(dictionary: Array, summary: Summary) -> Array:
     """A dense dictionary (d, a) after some sweeps over its atoms, and with its bad ones replaced."""
-    atoms = np.ascontiguousarray(dictionary.T)
+    atoms = dictionary.T.copy()
     replaced = replace_bad_atoms(atoms, summary.uses, summary.worst, summary.badness)
     gram, cross = summary.gram.copy(), summary.cross.copy()
     gram[replaced], gram[:, replaced], cross[replaced] = 0, 0, 0

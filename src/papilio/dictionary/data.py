@@ -84,7 +84,7 @@ class Streamed:
         self._passes = 0
         self.latest: Summary | None = None  # of all signals in what was learned
         saved = checkpoint.saved()
-        self.seed = int(saved["sample_seed"]) if saved else random.randint(2**31 - 1)
+        self.seed = int(saved["sample_seed"]) if "sample_seed" in saved else random.randint(2**31 - 1)
         self._kept = _groups_from(saved)
         drawn = _drawn(len(samples), enough(n_atoms), self.seed)
         scan = passed_over(samples, _scanned, drawn, _scans_merged, tick=self._scan_tick)
@@ -96,21 +96,18 @@ class Streamed:
         """Sums over all signals with new codes in a dictionary (d, a)."""
         self._passes += 1
         kept, self._kept = self._kept, {}
-        tick = self._tick(f"pass {self._passes}", kept)
+        phase = f"pass {self._passes}"
+
+        def tick(done: int, total: int) -> bool:
+            self._checkpoint.extend(lambda: _groups_to(kept))
+            return self._run.tick(phase, done, total)
+
         task = Task(dictionary, self.n_nonzero, n_worst, self.unit)
         return passed_over(self._samples, summarised, task, merged, tick=tick, kept=kept)
 
     def _scan_tick(self, done: int, total: int) -> bool:
         self._run.tick("scan", done, total)
         return False  # there would be nothing to return
-
-    def _tick(self, phase: str, kept: dict[int, Summary] | None = None) -> Any:
-        def tick(done: int, total: int) -> bool:
-            if kept is not None:
-                self._checkpoint.extend(lambda: _groups_to(kept))
-            return self._run.tick(phase, done, total)
-
-        return tick
 
 
 Data = Held | Streamed
