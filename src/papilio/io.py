@@ -94,4 +94,4 @@ def _parse_npy(name: str, content: bytes) -> Array:
     if len(shape) > 2 or count * dtype.itemsize != len(values):
         raise ValueError(f"member {name!r} holds {len(values)} bytes for shape {shape} of {dtype}")
     fortran_order = header[2] == b"True"
-    return np.frombuffer(values, dtype=dtype).reshape(shape, order="F" if fortran_order else "C").copy()
+    return np.frombuffer(values, dtype=dtype).reshape(shape, order="F" if fortran_order else "C").copy("K")

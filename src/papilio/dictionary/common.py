@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..coding import as_signals
 from ..kernels.atoms import add_moments, subtract_codes
-from ..kernels.threads import get_num_threads, split_work
+from ..kernels.threads import split_work
 from ..linalg import column_norms, frobenius, wide
 from ..results import History
 from ..validation import Array, as_integer, as_matrix
@@ -17,6 +17,7 @@ from ..validation import Array, as_integer, as_matrix
 RARE = 0.25  # atoms used less often than this share of the mean are replaced
 COHERENT = 0.9  # and of two atoms that match beyond this, one
 _FIRST_SHARE = 0.1  # of the signals, in the first iterations
+_MOST_SHARES, _SHARE_BYTES = 8, 1 << 27  # of signals whose moments are summed up side by side
 _PATIENCE = 10  # iterations without progress after which a learner stops
 
 
@@ -118,12 +119,12 @@ def residuals_of(rows: Array, atoms: Array, codes: sp.csc_array) -> Array:
 def moments_of_rows(rows: Array, codes: sp.csc_array) -> tuple[Array, Array]:
     """ΓΓᴴ, and XΓᴴ with one atom a row, in double precision.
 
-    Each thread sums up its share of the signals, and the shares are added in order: the same number of threads
-    gives the same bits.
+    Shares of the signals are summed up, by one thread or by several, and then added in order: any number of
+    threads gives the same bits.
     """
     kind, count = wide(rows.dtype), len(rows)
-    threads = get_num_threads()
-    share = max(-(-count // threads), 256)
+    room = _SHARE_BYTES // (kind.itemsize * codes.shape[0] * (codes.shape[0] + rows.shape[1]))
+    share = max(-(-count // min(max(room, 1), _MOST_SHARES)), 256)
     starts = range(0, count, share)
     grams = np.zeros((len(starts), codes.shape[0], codes.shape[0]), kind)
     crosses = np.zeros((len(starts), codes.shape[0], rows.shape[1]), kind)
@@ -141,7 +142,7 @@ def moments_of_rows(rows: Array, codes: sp.csc_array) -> tuple[Array, Array]:
                 min(starts[i] + share, count),
             )
 
-    split_work(run, len(starts), 1)
+    split_work(run, len(starts), 1, shares=len(starts))
     return grams.sum(axis=0), crosses.sum(axis=0)
 
 

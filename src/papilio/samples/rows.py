@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -45,12 +46,13 @@ class Reader(Protocol):
 
 
 class _ArrayRows:
-    """An array in memory."""
+    """An array in memory, known to be sound or not; or a view into a file that only this process has."""
 
     is_shared = False
 
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: Array, is_sound: bool) -> None:
         self._array = array
+        self.is_sound = is_sound
         self.shape: tuple[int, int] = array.shape
         self.dtype = array.dtype
 
@@ -170,8 +172,8 @@ class Samples:
 
     @property
     def is_held(self) -> bool:
-        """Whether all rows are an array in memory."""
-        return isinstance(self.reader, _ArrayRows)
+        """Whether all rows are a sound array in memory."""
+        return isinstance(self.reader, _ArrayRows) and self.reader.is_sound
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -232,8 +234,11 @@ class DaskSamples(Samples):
 
     def chunks_of(self, part: Part) -> list[Any]:
         """The chunks of a part, as Dask's delayed values."""
-        delayed = self.array.to_delayed().reshape(-1)
-        return [delayed[number] for number in part.chunks]
+        return [self._delayed[number] for number in part.chunks]
+
+    @cached_property
+    def _delayed(self) -> Any:
+        return self.array.to_delayed().reshape(-1)
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         import dask
@@ -254,7 +259,7 @@ def is_large(X: Any) -> bool:
 
 def held(rows: Array) -> Samples:
     """Rows in memory, known to be sound."""
-    return Samples(_ArrayRows(rows))
+    return Samples(_ArrayRows(rows, is_sound=True))
 
 
 def as_samples(X: Any) -> Samples:
@@ -280,7 +285,7 @@ def _reader_of(array: Any) -> Reader:
     order = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else ""
     # Changes to a copy-on-write map are in no file.
     if not order or not getattr(root, "filename", None) or root.mode == "c":
-        return _ArrayRows(array)
+        return _ArrayRows(array, is_sound=False)
     if root.flags.writeable:
         root.flush()
     where = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
@@ -315,7 +320,7 @@ def on_disk(path: str | os.PathLike[str]) -> Samples:
     path = Path(path).absolute()
     if not path.is_dir():
         return as_samples(Samples(_npy_reader(path)))
-    paths = sorted(path.glob("*.npy"), key=lambda each: _natural(each.name))
+    paths = sorted(path.glob("*.npy"), key=lambda each: (_natural(each.name), each.name))
     if not paths:
         raise ValueError(f"{os.fspath(path)!r} must hold .npy files, got a folder without one")
     shards = [_npy_reader(each) for each in paths]
@@ -341,7 +346,7 @@ def _npy_reader(path: Path) -> _FileRows:
             size = os.fstat(file.fileno()).st_size
         if dtype.hasobject:
             raise ValueError("it holds Python objects, which are never loaded")
-        if len(shape) != 2:
+        if len(shape) != 2 or min(shape) < 0:
             raise ValueError(f"it must hold a matrix, one sample a row, got shape {shape}")
         if shape[0] * shape[1] * dtype.itemsize > size - offset:
             raise ValueError("it is shorter than its header says")
@@ -353,4 +358,4 @@ def _npy_reader(path: Path) -> _FileRows:
 
 def _natural(name: str) -> list[tuple[int, int | str]]:
     """A key that sorts 'part-10' after 'part-9'."""
-    return [(0, int(piece)) if piece.isdigit() else (1, piece) for piece in re.split(r"(\d+)", name) if piece]
+    return [(0, int(piece)) if piece.isdecimal() else (1, piece) for piece in re.split(r"(\d+)", name) if piece]
