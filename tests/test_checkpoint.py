@@ -295,7 +295,9 @@ def test_a_checkpoint_of_other_parameters_is_refused(options, message, killed, p
 
 def test_parameters_that_change_no_result_may_change(killed, path):
     data, expected = killed
-    assert_same(make("ksvd", checkpoint=path, transform_sparse=True, callback=lambda step: None).fit(data), expected)
+    assert_same(
+        make("ksvd", checkpoint=path, transform_sparse=True, callback=lambda step: None).fit(data), expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def passed_over(
     ----------
     samples : Samples
     task : callable
-        Takes blocks, (number of the first row, rows), of one part, and the payload. A function of a module, so
-        that other processes find it.
+        Takes blocks, (number of the first row, rows), of one part, one after the other, and the payload. A
+        function of a module, so that other processes find it.
     payload : object
         The same for all parts, such as the dictionary.
     merge : callable
@@ -111,7 +111,7 @@ class _Watch:
 def work_on(task: Task[Result], part: Part, payload: Any, *chunks: Any) -> Result:
     """A task for one part, wherever it runs."""
     with one_thread():
-        return task(part.blocks(chunks), payload)
+        return task(part.blocks(chunks, reuse=True), payload)
 
 
 def _on_threads(samples: Samples, task: Task[Result], payload: Any, parts: Sequence[Part]) -> list[Result]:

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.lib import format as npy
 
+from ..kernels.threads import scratch
 from ..validation import Array, working_dtype
 
-_PART_ROWS = 1 << 15  # a tenth of a second of coding: much more than it costs to hand a part out
+_PART_ROWS = 1 << 16  # some tenths of a second of coding: much more than it costs to hand a part out
 _MOST_PARTS = 512  # so that what comes back of a pass does not grow with the samples
 _BLOCK_BYTES = 1 << 23  # read and worked on at a time
 
@@ -38,7 +39,9 @@ class Reader(Protocol):
         """Whether other processes can read it, too."""
         ...
 
-    def read(self, start: int, stop: int) -> Array: ...
+    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
+        """Some rows; with ``reuse`` maybe in memory that the next such read of this thread takes, too."""
+        ...
 
     def place(self, row: int) -> str:
         """Where a row is, for error messages."""
@@ -56,7 +59,7 @@ class _ArrayRows:
         self.shape: tuple[int, int] = array.shape
         self.dtype = array.dtype
 
-    def read(self, start: int, stop: int) -> Array:
+    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
         return self._array[start:stop]
 
     def place(self, row: int) -> str:
@@ -65,10 +68,9 @@ class _ArrayRows:
 
 @dataclass(frozen=True)
 class _FileRows:
-    """A matrix in a file.
+    """A matrix in a file, which is read anew each time.
 
-    It is mapped for each read anew, and copied: a mapping that stays would make all pages that were ever read
-    count as memory of this process.
+    A mapping that stays would make all pages that were ever read count as memory of this process.
     """
 
     path: str
@@ -78,9 +80,21 @@ class _FileRows:
     order: str
     is_shared: bool = True
 
-    def read(self, start: int, stop: int) -> Array:
-        mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F" if self.order == "F" else "C")
-        return np.array(mapped[start:stop], order="C")
+    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
+        if self.order == "F":
+            mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F")
+            return np.array(mapped[start:stop], order="C")
+        shape = stop - start, self.shape[1]
+        rows = scratch("rows", (shape, self.dtype))[0] if reuse else np.empty(shape, self.dtype)
+        view, done = rows.view(np.uint8).reshape(-1), 0
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(self.offset + start * rows.itemsize * self.shape[1])
+            while done < view.size:
+                count = file.readinto(view[done:].data)
+                if not count:
+                    raise ValueError(f"{self.path!r} must not become shorter while it is read, but it did")
+                done += count
+        return rows
 
     def place(self, row: int) -> str:
         return f"row {row} of {os.path.basename(self.path)!r}"
@@ -96,13 +110,16 @@ class _ShardRows:
         self.dtype = np.result_type(*(shard.dtype for shard in shards))
         self.is_shared = all(shard.is_shared for shard in shards)
 
-    def read(self, start: int, stop: int) -> Array:
-        pieces = [
-            shard.read(max(start - first, 0), min(stop, last) - first)
+    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
+        ranges = [
+            (shard, max(start - first, 0), min(stop, last) - first)
             for shard, (first, last) in zip(self._shards, pairwise(self._borders.tolist()), strict=True)
             if max(start, first) < min(stop, last)
         ]
-        return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+        if len(ranges) == 1:
+            shard, first, last = ranges[0]
+            return shard.read(first, last, reuse)
+        return np.concatenate([shard.read(first, last) for shard, first, last in ranges])
 
     def place(self, row: int) -> str:
         shard = int(np.searchsorted(self._borders, row, side="right")) - 1
@@ -118,12 +135,15 @@ class Part(NamedTuple):
     dtype: np.dtype[Any]
     chunks: tuple[int, ...] = ()
 
-    def blocks(self, loaded: Sequence[Any] = ()) -> Iterator[tuple[int, Array]]:
-        """The number of the first row, and some rows: C-contiguous, in the working dtype, finite."""
+    def blocks(self, loaded: Sequence[Any] = (), reuse: bool = False) -> Iterator[tuple[int, Array]]:
+        """The number of the first row, and some rows: C-contiguous, in the working dtype, finite.
+
+        With ``reuse``, the next rows may take the memory of these.
+        """
         if self.reader is not None:
             step = _rows_at_once(self.reader.shape[1], self.dtype)
             for start in range(self.start, self.stop, step):
-                rows = self.reader.read(start, min(start + step, self.stop))
+                rows = self.reader.read(start, min(start + step, self.stop), reuse)
                 yield start, self._checked(rows, start, self.reader.place)
             return
         start = self.start
