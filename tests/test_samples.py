@@ -384,7 +384,7 @@ def test_damaged_files_are_refused_by_name(tmp_path, name, message):
 
 
 def test_folders_must_hold_files_that_agree(tmp_path):
-    with pytest.raises(ValueError, match="must hold .npy files"):
+    with pytest.raises(ValueError, match=r"must hold \.npy files"):
         pp.datasets.on_disk(tmp_path)
     np.save(tmp_path / "a.npy", X)
     np.save(tmp_path / "b.npy", X[:, :7])
