@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -118,7 +119,10 @@ def test_every_start_of_a_fast_dictionary_goes_on(init, tmp_path, path):
         assert_same(make("fast", init=start, checkpoint=path).fit(data), expected)
 
 
-@pytest.mark.parametrize("build", [sparse_ksvd, *(lambda name=name, **o: make(name, **o) for name in LEARNERS)])
+BUILDERS = {name: partial(make, name) for name in LEARNERS} | {"sparse ksvd": sparse_ksvd}
+
+
+@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
 def test_runs_on_arrays_in_memory_go_on_too(build, path):
     few = X[:100]
     expected, seen = calls_of(build(), few)

@@ -19,10 +19,10 @@ distributed = pytest.importorskip("distributed")
 
 
 @contextmanager
-def cluster_of(processes, **options):
+def cluster_of(processes):
     with (
         distributed.LocalCluster(
-            n_workers=2, processes=processes, threads_per_worker=1, dashboard_address=None, **options
+            n_workers=2, processes=processes, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
