@@ -245,6 +245,14 @@ def test_shards_are_taken_in_the_order_of_their_numbers(tmp_path):
     np.testing.assert_array_equal(rows[:, 0], [0, 1, 1, 8.5, 8.5, 9, 9, 10, 10, 100, 100])
 
 
+def test_a_part_of_many_shards_carries_its_own_only(tmp_path):
+    sizes = [3, 0, 1, 0, 0, 21] * 16
+    parts = on_disk(tmp_path, X, sizes).parts()
+    assert max(len(pickle.dumps(part)) for part in parts) < 1500
+    rows = [rows for part in parts for _, rows in pickle.loads(pickle.dumps(part)).blocks()]
+    np.testing.assert_array_equal(np.concatenate(rows), X)
+
+
 def test_inputs_are_never_changed(tmp_path, learner):
     data = mapped(tmp_path, mode="r+")
     make(learner).fit(data).transform(data)
@@ -384,7 +392,7 @@ def test_damaged_files_are_refused_by_name(tmp_path, name, message):
 
 
 def test_folders_must_hold_files_that_agree(tmp_path):
-    with pytest.raises(ValueError, match="must hold .npy files"):
+    with pytest.raises(ValueError, match=r"must hold \.npy files"):
         pp.datasets.on_disk(tmp_path)
     np.save(tmp_path / "a.npy", X)
     np.save(tmp_path / "b.npy", X[:, :7])

@@ -101,11 +101,11 @@ class _FileRows:
 
 
 class _ShardRows:
-    """Several readers, one after the other."""
+    """Several readers, one after the other; ``borders`` are the numbers of their first rows, and the end."""
 
-    def __init__(self, shards: Sequence[Reader]) -> None:
+    def __init__(self, shards: Sequence[Reader], borders: Array | None = None) -> None:
         self._shards = shards
-        self._borders = np.cumsum([0, *(shard.shape[0] for shard in shards)])
+        self._borders = np.cumsum([0, *(shard.shape[0] for shard in shards)]) if borders is None else borders
         self.shape = (int(self._borders[-1]), shards[0].shape[1])
         self.dtype = np.result_type(*(shard.dtype for shard in shards))
         self.is_shared = all(shard.is_shared for shard in shards)
@@ -120,6 +120,12 @@ class _ShardRows:
             shard, first, last = ranges[0]
             return shard.read(first, last, reuse)
         return np.concatenate([shard.read(first, last) for shard, first, last in ranges])
+
+    def within(self, start: int, stop: int) -> "_ShardRows":
+        """Only the shards with these rows: a task should not carry thousands of others."""
+        first = int(np.searchsorted(self._borders, start, side="right")) - 1
+        last = int(np.searchsorted(self._borders, stop, side="left"))
+        return _ShardRows(self._shards[first:last], self._borders[first : last + 1])
 
     def place(self, row: int) -> str:
         shard = int(np.searchsorted(self._borders, row, side="right")) - 1
@@ -206,7 +212,10 @@ class Samples:
         count = self.shape[0]
         n_parts = min(ceil(count / _PART_ROWS), _MOST_PARTS)
         borders = [count * i // n_parts for i in range(n_parts + 1)]
-        return [Part(start, stop, self.reader, self.dtype) for start, stop in pairwise(borders)]
+        return [Part(start, stop, self._reader_of(start, stop), self.dtype) for start, stop in pairwise(borders)]
+
+    def _reader_of(self, start: int, stop: int) -> Reader | None:
+        return self.reader.within(start, stop) if isinstance(self.reader, _ShardRows) else self.reader
 
     def load(self) -> Array:
         """All rows as one array."""
