@@ -79,7 +79,6 @@ def test_dask_arrays_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
     assert_same(make(learner).fit(lazy), expected)
 
 
-@pytest.mark.xfail(run=False, reason="waits for ever: chunks that were passed over before they are persisted")
 def test_a_dask_array_may_be_persisted_after_a_pass_over_it(client):
     lazy = da.from_array(X, chunks=(part_sizes(), 8))
     expected = passed_over(as_samples(lazy), rows_of, None, joined)
@@ -110,7 +109,7 @@ def test_a_pass_whose_groups_are_all_known_does_not_run_again(client, tmp_path):
 def test_a_pass_that_was_stopped_goes_on(client, tmp_path):
     data, kept = on_disk(tmp_path), {}
     with pytest.raises(ZeroDivisionError):
-        passed_over(data, rows_of, None, joined, kept=kept, tick=lambda *_: 1 // (len(kept) < 3))
+        passed_over(data, rows_of, None, joined, kept=kept, tick=lambda *_: 0 // (len(kept) < 3))
     assert 0 < len(kept) < 16
     assert passed_over(data, rows_of, None, joined, kept=kept) == passed_over(data, rows_of, None, joined)
 

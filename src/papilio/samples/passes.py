@@ -68,7 +68,7 @@ def passed_over(
     if client is not None:
         _on_client(client, samples, task, payload, merge, missing, watch, kept)
     else:
-        at_once = ceil(get_num_threads() / size)  # groups, so that every thread has a part
+        at_once = ceil(8 * get_num_threads() / size)  # groups, so that threads seldom wait for each other
         for start in range(0, len(missing), at_once):
             some = list(missing)[start : start + at_once]
             results = iter(_on_threads(samples, task, payload, [part for i in some for part in missing[i]]))
@@ -150,23 +150,15 @@ def _on_client(
     from distributed import as_completed
 
     shared = client.submit(_same, payload, pure=False)
-    workers = sorted(client.ncores().items())
-    slots = [address for address, cores in workers for _ in range(cores)]
-    total = sum(map(len, groups.values()))
-    leaves: list[Any] = []
+    parts = [part for group in groups.values() for part in group]
+    leaves = _submitted(client, samples, task, parts, shared)
     sums: dict[Any, int] = {}
+    first = 0
     for i, group in groups.items():
-        own: list[Any] = []
-        for part in group:
-            where: dict[str, Any] = {}
-            if slots:
-                where = {"workers": [slots[(len(leaves) + len(own)) * len(slots) // total]]}
-                where["allow_other_workers"] = True
-            own.append(_submitted(client, samples, task, part, shared, where))
-        sums[client.submit(merge, own, pure=False)] = i
-        leaves += own
+        sums[client.submit(merge, leaves[first : first + len(group)], pure=False)] = i
+        first += len(group)
     watched = as_completed([*leaves, *sums])
-    own = leaves = []  # what is merged may be forgotten
+    leaves.clear()  # what is merged may be forgotten
     for future in watched:
         result: Any = future.result() if future in sums or future.status == "error" else None
         if future in sums:
@@ -176,13 +168,19 @@ def _on_client(
             watch.count()
 
 
-def _submitted(client: Any, samples: Samples, task: Any, part: Part, shared: Any, where: dict[str, Any]) -> Any:
-    if not isinstance(samples, DaskSamples):
-        return client.submit(work_on, task, part, shared, pure=False, **where)
-    import dask
+def _submitted(client: Any, samples: Samples, task: Any, parts: Sequence[Part], shared: Any) -> list[Any]:
+    """The futures of parts. Those of files are offered to workers; chunks of Dask may be on some already."""
+    if isinstance(samples, DaskSamples):
+        import dask
 
-    # The chunks decide where they are worked on: they may be there already.
-    return client.compute(dask.delayed(work_on, pure=False)(task, part, shared, *samples.chunks_of(part)))
+        delayed = dask.delayed(work_on, pure=False)
+        return client.compute([delayed(task, part, shared, *samples.chunks_of(part)) for part in parts])
+    slots = [address for address, cores in sorted(client.ncores().items()) for _ in range(cores)]
+    where = [[slots[i * len(slots) // len(parts)]] if slots else None for i in range(len(parts))]
+    return [
+        client.submit(work_on, task, part, shared, pure=False, workers=workers, allow_other_workers=bool(workers))
+        for part, workers in zip(parts, where, strict=True)
+    ]
 
 
 def _same(value: Any) -> Any:
