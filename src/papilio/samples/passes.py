@@ -52,7 +52,7 @@ def passed_over(
     payload : object
         The same for all parts, such as the dictionary.
     merge : callable
-        One result from a list of them.
+        One result from a list of several.
     tick : callable, optional
         Called now and then with the numbers of parts that are done, and of all.
     kept : dict, optional
@@ -73,9 +73,9 @@ def passed_over(
             some = list(missing)[start : start + at_once]
             results = iter(_on_threads(samples, task, payload, [part for i in some for part in missing[i]]))
             for i in some:
-                kept[i] = merge([next(results) for _ in missing[i]])
+                kept[i] = _merged(merge, [next(results) for _ in missing[i]])
             watch.count(sum(len(missing[i]) for i in some))
-    return merge([kept[i] for i in range(len(groups))])
+    return _merged(merge, [kept[i] for i in range(len(groups))])
 
 
 def current_client() -> Any:
@@ -92,6 +92,10 @@ def current_client() -> Any:
     with suppress(ValueError):
         return distributed.Client.current()
     return None
+
+
+def _merged(merge: Merge[Result], results: Sequence[Result]) -> Result:
+    return merge(results) if len(results) > 1 else results[0]
 
 
 class _Watch:
@@ -155,17 +159,16 @@ def _on_client(
     sums: dict[Any, int] = {}
     first = 0
     for i, group in groups.items():
-        sums[client.submit(merge, leaves[first : first + len(group)], pure=False)] = i
+        own = leaves[first : first + len(group)]
+        sums[client.submit(merge, own, pure=False) if len(own) > 1 else own[0]] = i
         first += len(group)
-    watched = as_completed([*leaves, *sums])
-    leaves.clear()  # what is merged may be forgotten
+    watched, keys = as_completed({*leaves, *sums}), {leaf.key for leaf in leaves}
+    leaves = own = []  # what is merged may be forgotten
     for future in watched:
         result: Any = future.result() if future in sums or future.status == "error" else None
         if future in sums:
             kept[sums.pop(future)] = result
-            watch.count(0)
-        else:
-            watch.count()
+        watch.count(future.key in keys)
 
 
 def _submitted(client: Any, samples: Samples, task: Any, parts: Sequence[Part], shared: Any) -> list[Any]:
