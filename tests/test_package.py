@@ -59,6 +59,7 @@ ROOMS = {
     },
     "datasets": {"validation", "linalg", "operators"},
     "metrics": {"validation", "linalg", "csr", "operators"},
+    "images": {"validation", "operators", "results", "coding", "solvers", "dictionary"},
     "plot": {"validation", "operators", "results", "thumbnails"},
     "experiments": {
         "io",
@@ -73,6 +74,7 @@ ROOMS = {
         "dictionary",
         "datasets",
         "metrics",
+        "images",
         "plot",
     },
 }

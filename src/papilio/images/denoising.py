@@ -7,23 +7,19 @@ from typing import Any
 import numpy as np
 from scipy.fft import dct, idct
 
-from ..coding import Coder
-from ..dictionary.common import residuals_of
 from ..dictionary.fast import fast_dictionary
 from ..operators import SparseProduct
 from ..results import Step
 from ..solvers.palm import Callback
 from ..solvers.schedule import Schedule
 from ..validation import Array, as_integer, as_matrix, as_random, as_real, require_finite
+from .cleaning import N_NONZERO, STANDS_OUT, Cleaner, training_patches
 from .cosines import redundant_dct
-from .patches import Average, Grid
+from .patches import Grid
 
 _PATCH_SIZE = 8
-_BAND = 1 << 14  # patches that are coded at a time
 _TRAINING = 10_000  # patches to learn from, at most
-_STANDS_OUT = 1.1  # times the error target: patches to learn from
-_N_NONZERO = 2  # atoms a patch when learning: with more, they learn the noise
-_ENOUGH = 1.01  # the error target is reached, up to rounding
+_PALM_MAX_ITER = 100  # refinement does the rest
 _LEARNING = 0.8  # of the time, when the dictionary is learned first
 
 
@@ -112,56 +108,18 @@ def denoise(
     grid = Grid(planes[0].shape, size, stride)
     begin = 0.0
     if D is None:
-        D, begin = _learned(planes, grid, schedule, gain, random, callback), _LEARNING
-    cleaner = _Cleaner(D.astype(working), grid, gain, _Progress(callback, begin, len(planes) * len(grid.tops)))
-    cleaned = [cleaner.clean(plane) for plane in planes]
+        D, begin = _learned(planes, grid, schedule, random, callback), _LEARNING
+    cleaner = Cleaner(D.astype(working), grid, gain)
+    progress = _Progress(callback, begin, len(planes) * len(grid.tops))
+    cleaned = [cleaner.clean(plane, progress.advance) for plane in planes]
     result = idct(np.stack(cleaned, axis=2), axis=2, norm="ortho") if rotates else cleaned[0]
     return _as_pixels(result * sigma, pixels.dtype)
 
 
-class _Cleaner:
-    """Codes all patches of a plane whose noise has unit deviation, and averages them."""
-
-    def __init__(self, dictionary: Any, grid: Grid, gain: float, progress: "_Progress") -> None:
-        self._grid = grid
-        self._coder = Coder(dictionary)
-        dense = dictionary.toarray() if isinstance(dictionary, SparseProduct) else dictionary
-        self._atoms = np.ascontiguousarray(dense.T)
-        self._tol = gain**2 * len(dense)
-        self._progress = progress
-
-    def clean(self, plane: Array) -> Array:
-        """The plane without noise."""
-        grid = self._grid
-        mean = Average(grid, plane)
-        height = max(_BAND // len(grid.lefts), 1)
-        for first in range(0, len(grid.tops), height):
-            if self._progress.stopped:
-                break  # the average takes the rest as it is
-            patches = grid.extract(plane, first, first + height)
-            mean.add(self._cleaned(patches), first)
-            self._progress.advance(len(patches) // len(grid.lefts))
-        return mean.result()
-
-    def _cleaned(self, patches: Array) -> Array:
-        means = _means(patches, self._grid)
-        residuals = patches - means
-        # A patch that is no louder than noise needs no atoms: it is its mean.
-        loud = np.flatnonzero(_energies(residuals) > self._tol)
-        if loud.size:
-            limit = max(patches.shape[1] // 2, 1)
-            codes = self._coder.code(residuals[loud].T, limit, self._tol)
-            left = residuals_of(residuals[loud], self._atoms, codes)
-            left[_energies(left) > _ENOUGH * self._tol] = 0.0
-            residuals[loud] = left
-        return patches - residuals
-
-
 class _Progress:
-    """Tells a callback how much is done, and whether it wants to stop."""
+    """Tells a callback how much is done, in rows of patches."""
 
     def __init__(self, callback: Callback | None, begin: float, total: int) -> None:
-        self.stopped = False
         self._callback = callback
         self._begin = begin
         self._total = total
@@ -169,49 +127,34 @@ class _Progress:
         self._bands = 0
         self._clock = perf_counter()
 
-    def advance(self, rows: int) -> None:
-        """So many more rows of patches are done."""
+    def advance(self, rows: int) -> bool:
+        """So many more are done; returns whether to stop."""
         self._done += rows
         self._bands += 1
-        if self._callback is not None:
-            done = self._begin + (1 - self._begin) * self._done / self._total
-            step = Step("denoise", self._bands, nan, 1.0, perf_counter() - self._clock, done=done)
-            self.stopped = bool(self._callback(step))
+        if self._callback is None:
+            return False
+        done = self._begin + (1 - self._begin) * self._done / self._total
+        return bool(
+            self._callback(Step("denoise", self._bands, nan, 1.0, perf_counter() - self._clock, done=done))
+        )
 
 
 def _learned(
     planes: list[Array],
     grid: Grid,
     schedule: Schedule,
-    gain: float,
     random: np.random.RandomState,
     callback: Callback | None,
 ) -> SparseProduct:
     """A dictionary of the patches that stand out from noise of unit deviation; the DCT, if these are few."""
-    patches = np.concatenate([_loud_patches(plane, grid, gain) for plane in planes])
+    patches = training_patches(planes, grid, STANDS_OUT, _TRAINING, random)
     size, n_atoms = grid.size, schedule.shape[1]
     if len(patches) < max(n_atoms, 2 * size**2):
         return redundant_dct(size, max(isqrt(n_atoms - 1) + 1, size))
-    patches = patches[random.permutation(len(patches))[:_TRAINING]]
-    n_nonzero = min(_N_NONZERO, n_atoms)
-    return fast_dictionary(patches.T, schedule, n_nonzero, random_state=random, callback=callback).dictionary
-
-
-def _loud_patches(plane: Array, grid: Grid, gain: float) -> Array:
-    """Patches less their means, of those that noise alone would hardly give."""
-    patches = grid.extract(plane, 0, len(grid.tops))
-    patches -= _means(patches, grid)
-    return patches[_energies(patches) > _STANDS_OUT * gain**2 * patches.shape[1]]
-
-
-def _means(patches: Array, grid: Grid) -> Array:
-    """The mean of each patch, in each of its channels, for all its pixels."""
-    split = patches.reshape(len(patches), grid.size**2, -1)
-    return np.broadcast_to(split.mean(axis=1, keepdims=True), split.shape).reshape(patches.shape)
-
-
-def _energies(patches: Array) -> Array:
-    return np.einsum("ij,ij->i", patches, patches)
+    n_nonzero = min(N_NONZERO, n_atoms)
+    return fast_dictionary(
+        patches.T, schedule, n_nonzero, max_iter=_PALM_MAX_ITER, random_state=random, callback=callback
+    ).dictionary
 
 
 def _as_image(image: Any) -> Array:

@@ -109,10 +109,18 @@ class Grid:
 
     def extract(self, image: Array, first: int, last: int) -> Array:
         """The patches of the rows of places from ``first`` to ``last``, one a row."""
+        return self._chosen(image, self.tops[first:last, None], self.lefts)
+
+    def extract_some(self, image: Array, places: Array) -> Array:
+        """The patches at some places, by their numbers in the order of `extract_patches`."""
+        rows, columns = np.divmod(places, len(self.lefts))
+        return self._chosen(image, self.tops[rows], self.lefts[columns])
+
+    def _chosen(self, image: Array, tops: Array, lefts: Array) -> Array:
         windows = np.lib.stride_tricks.sliding_window_view(image, (self.size, self.size), (0, 1))
-        chosen = windows[self.tops[first:last, None], self.lefts]
+        chosen = windows[tops, lefts]  # (…, size, size), with the channels before these, if there are any
         if image.ndim == 3:
-            chosen = np.moveaxis(chosen, 2, -1)
+            chosen = np.moveaxis(chosen, -3, -1)
         return chosen.reshape(-1, self.size**2 * prod(self.shape[2:]))
 
     def some_patch(self, patches: Array) -> Array:
