@@ -29,6 +29,7 @@ def page(results: Results, times: list[Row], meta: dict[str, object]) -> str:
     versions = meta["versions"]
     assert isinstance(versions, dict)
     made_by = ", ".join(f"{name} {number}" for name, number in versions.items())
+    images = f"{len(results.images)} image{'s' * (len(results.images) > 1)} ({', '.join(results.images)})"
     claims = [
         (str(i), claim.text, f"**{claim.verdict}**", claim.figures)
         for i, claim in enumerate([*_followup(results), *_own(results)], start=1)
@@ -38,7 +39,7 @@ def page(results: Results, times: list[Row], meta: dict[str, object]) -> str:
         [
             "# Denoising, claim by claim",
             "",
-            f"Preset `{meta['preset']}`, {len(results.images)} images ({', '.join(results.images)}); {made_by}.",
+            f"Preset `{meta['preset']}`, {images}; {made_by}.",
             "",
             markdown_table(("", "Claim", "Here", "Figures"), claims, "rlll"),
             "",
