@@ -127,6 +127,11 @@ def test_a_dictionary_learned_from_the_noisy_image_removes_more_than_the_dct():
     np.testing.assert_array_equal(learned, denoise(noisy, 30, n_components=64, complexity=0.3, random_state=0))
 
 
+def test_options_of_learning_do_not_matter_with_a_dictionary():
+    noisy = with_noise(picture((16, 16)), 20)
+    np.testing.assert_allclose(denoise(noisy, 20, np.ones((1, 1)), complexity=0.0), noisy)
+
+
 def test_any_form_of_dictionary_will_do():
     noisy = with_noise(picture((24, 24)), 20)
     rows = extract_patches(noisy, 8)

@@ -97,18 +97,19 @@ def denoise(
         raise TypeError(f"callback must be callable, got {callback!r}")
     D, size = _as_dictionary(dictionary, patch_size, pixels.shape)
     as_integer("stride", stride, 1, size)
-    schedule = Schedule.with_complexity((size**2, as_integer("n_components", n_components, 1)), complexity)
+    if D is None:  # now, before any work
+        schedule = Schedule.with_complexity((size**2, as_integer("n_components", n_components, 1)), complexity)
     working = pixels.dtype if pixels.dtype == np.float64 else np.dtype(np.float32)
     if sigma <= np.finfo(working).eps * float(np.abs(pixels.astype(np.float64)).max()):
         return pixels.copy()  # rounding is larger
 
     scaled = (pixels / sigma).astype(working)  # now the noise has unit deviation
     rotates = pixels.ndim == 3 and (D is None or D.shape[0] == size**2)
-    planes = list(np.moveaxis(dct(scaled, axis=2, norm="ortho"), 2, 0)) if rotates else [scaled]
-    grid = Grid(planes[0].shape, size, stride)
+    planes = list(np.moveaxis(dct(scaled, axis=2, norm="ortho"), 2, 0).copy()) if rotates else [scaled]
     begin = 0.0
     if D is None:
-        D, begin = _learned(planes, grid, schedule, random, callback), _LEARNING
+        D, begin = _learned(planes, size, schedule, random, callback), _LEARNING
+    grid = Grid(planes[0].shape, size, stride)
     cleaner = Cleaner(D.astype(working), grid, gain)
     progress = _Progress(callback, begin, len(planes) * len(grid.tops))
     cleaned = [cleaner.clean(plane, progress.advance) for plane in planes]
@@ -140,15 +141,11 @@ class _Progress:
 
 
 def _learned(
-    planes: list[Array],
-    grid: Grid,
-    schedule: Schedule,
-    random: np.random.RandomState,
-    callback: Callback | None,
+    planes: list[Array], size: int, schedule: Schedule, random: np.random.RandomState, callback: Callback | None
 ) -> SparseProduct:
     """A dictionary of the patches that stand out from noise of unit deviation; the DCT, if these are few."""
-    patches = training_patches(planes, grid, STANDS_OUT, _TRAINING, random)
-    size, n_atoms = grid.size, schedule.shape[1]
+    n_atoms = schedule.shape[1]
+    patches = training_patches(planes, Grid(planes[0].shape, size, 1), STANDS_OUT, _TRAINING, random)
     if len(patches) < max(n_atoms, 2 * size**2):
         return redundant_dct(size, max(isqrt(n_atoms - 1) + 1, size))
     n_nonzero = min(N_NONZERO, n_atoms)
