@@ -12,10 +12,10 @@ from ..coding import Coder
 from ..dictionary.common import residuals_of
 from ..operators import SparseProduct
 from ..validation import Array
+from .cosines import redundant_dct
 from .patches import Average, Grid
 
 STANDS_OUT = 1.2  # times the deviation of noise: patches to learn from
-N_NONZERO = 2  # atoms a patch when learning: with more, they learn the noise
 _BAND = 1 << 14  # patches that are coded at a time
 _CANDIDATES = 1 << 18  # patches of a plane among which those to learn from are sought
 _ENOUGH = 1.01  # times the error target: it is reached, up to rounding
@@ -86,6 +86,17 @@ def training_patches(
         found.append(patches[_energies(patches) > louder_than**2 * patches.shape[1]])
     patches = np.concatenate(found)
     return patches[random.permutation(len(patches))[:count]]
+
+
+def atoms_a_patch(patches: Array, size: int, gain: float) -> int:
+    """How many atoms to learn with: one less than cosines need on average to reach the error target.
+
+    With more, atoms learn the noise, and with fewer, where there is little noise, they miss detail. On photographs
+    this is about six at σ = 10 of 255, three at 20, two at 30 and one at 50, which gave K-SVD the highest PSNR.
+    """
+    coder = Coder(redundant_dct(size, 2 * size).astype(patches.dtype))
+    codes = coder.code(patches.T, max(patches.shape[1] // 2, 1), gain**2 * patches.shape[1])
+    return max(round(codes.nnz / len(patches)) - 1, 1)
 
 
 def _means(patches: Array, grid: Grid) -> Array:

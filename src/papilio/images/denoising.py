@@ -13,7 +13,7 @@ from ..results import Step
 from ..solvers.palm import Callback
 from ..solvers.schedule import Schedule
 from ..validation import Array, as_integer, as_matrix, as_random, as_real, require_finite
-from .cleaning import N_NONZERO, STANDS_OUT, Cleaner, training_patches
+from .cleaning import STANDS_OUT, Cleaner, atoms_a_patch, training_patches
 from .cosines import redundant_dct
 from .patches import Grid
 
@@ -32,7 +32,7 @@ def denoise(
     complexity: float = 0.4,
     patch_size: int | None = None,
     stride: int = 1,
-    gain: float = 1.12,
+    gain: float = 1.1,
     random_state: Any = None,
     callback: Callback | None = None,
 ) -> Array:
@@ -108,7 +108,7 @@ def denoise(
     planes = list(np.moveaxis(dct(scaled, axis=2, norm="ortho"), 2, 0).copy()) if rotates else [scaled]
     begin = 0.0
     if D is None:
-        D, begin = _learned(planes, size, schedule, random, callback), _LEARNING
+        D, begin = _learned(planes, size, schedule, gain, random, callback), _LEARNING
     grid = Grid(planes[0].shape, size, stride)
     cleaner = Cleaner(D.astype(working), grid, gain)
     progress = _Progress(callback, begin, len(planes) * len(grid.tops))
@@ -141,14 +141,19 @@ class _Progress:
 
 
 def _learned(
-    planes: list[Array], size: int, schedule: Schedule, random: np.random.RandomState, callback: Callback | None
+    planes: list[Array],
+    size: int,
+    schedule: Schedule,
+    gain: float,
+    random: np.random.RandomState,
+    callback: Callback | None,
 ) -> SparseProduct:
     """A dictionary of the patches that stand out from noise of unit deviation; the DCT, if these are few."""
     n_atoms = schedule.shape[1]
     patches = training_patches(planes, Grid(planes[0].shape, size, 1), STANDS_OUT, _TRAINING, random)
     if len(patches) < max(n_atoms, 2 * size**2):
         return redundant_dct(size, max(isqrt(n_atoms - 1) + 1, size))
-    n_nonzero = min(N_NONZERO, n_atoms)
+    n_nonzero = min(atoms_a_patch(patches, size, gain), n_atoms)
     return fast_dictionary(
         patches.T, schedule, n_nonzero, max_iter=_PALM_MAX_ITER, random_state=random, callback=callback
     ).dictionary

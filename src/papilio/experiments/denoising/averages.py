@@ -37,10 +37,10 @@ class Results:
         """The sizes of dictionaries for a way of coding."""
         return sorted({case.atoms for case in self.cases if case.coding == coding})
 
-    def complexities(self) -> list[str]:
+    def complexities(self, atoms: int) -> list[str]:
         """What papilio was asked for, in ascending order."""
-        asked = {case.complexity for case in self.cases if case.method == PAPILIO and case.coding == TARGET}
-        return sorted(asked, key=float)
+        wanted = (TARGET, atoms, PAPILIO)
+        return sorted((case.complexity for case in self.cases if case[:3] == wanted), key=float)
 
     def mean(self, sigma: int, case: Case) -> Mean:
         group = self._rows[sigma, case]

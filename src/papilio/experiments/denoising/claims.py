@@ -100,7 +100,7 @@ def _own(results: Results) -> list[Claim]:
     """How near papilio comes to K-SVD at its largest complexity, and how far it is above cosines."""
     sizes = results.atoms()
     atoms = 256 if 256 in sizes else sizes[-1]
-    complexity = results.complexities()[-1]
+    complexity = results.complexities(atoms)[-1]
     ours = Case(TARGET, atoms, PAPILIO, complexity)
     claims = []
     for sigma in (sigma for sigma in results.sigmas if sigma in _STRONG):

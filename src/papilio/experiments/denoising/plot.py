@@ -38,7 +38,7 @@ def against_noise(results: Results) -> Any:
     for case in (case for case in results.cases if (case.coding, case.atoms) == (TARGET, atoms)):
         means = [results.mean(sigma, case).psnr for sigma in results.sigmas]
         gains = [sum(g) / len(g) for g in (results.gains(sigma, case, reference) for sigma in results.sigmas)]
-        look = {"label": _label(case), "markersize": 6, **_look(case, results.complexities())}
+        look = {"label": _label(case), "markersize": 6, **_look(case, results.complexities(atoms))}
         left.plot(results.sigmas, means, **look)
         right.plot(results.sigmas, gains, **look)
     left.set_ylabel("PSNR in dB")
@@ -60,7 +60,9 @@ def against_complexity(results: Results) -> Any:
     figure = new_figure(4.0 * len(sigmas), 4.6)
     for ax, sigma in zip(figure.subplots(1, len(sigmas), squeeze=False)[0], sigmas, strict=True):
         for atoms, colour in colours.items():
-            of_papilio = [results.mean(sigma, Case(TARGET, atoms, PAPILIO, c)) for c in results.complexities()]
+            of_papilio = [
+                results.mean(sigma, Case(TARGET, atoms, PAPILIO, c)) for c in results.complexities(atoms)
+            ]
             dense, cosines = (results.mean(sigma, Case(TARGET, atoms, name)) for name in (KSVD, DCT))
             line = [*of_papilio, dense]
             ax.plot(*_points(line), color=colour, linewidth=1, zorder=1)

@@ -13,7 +13,7 @@ import numpy as np
 from ...dictionary.fast import fast_dictionary
 from ...dictionary.ksvd import ksvd
 from ...dictionary.online import online_dictionary
-from ...images.cleaning import N_NONZERO, STANDS_OUT, Cleaner, training_patches
+from ...images.cleaning import STANDS_OUT, Cleaner, atoms_a_patch, training_patches
 from ...images.cosines import redundant_dct
 from ...images.patches import Grid
 from ...metrics import psnr, ssim
@@ -71,7 +71,7 @@ def cases(settings: dict[str, Any]) -> list[Case]:
     found = []
     for atoms in settings["atoms"]:
         found += [Case(TARGET, atoms, method) for method in (DCT, KSVD, ONLINE)]
-        found += [Case(TARGET, atoms, PAPILIO, str(complexity)) for complexity in settings["complexities"]]
+        found += [Case(TARGET, atoms, PAPILIO, str(c)) for c in settings["complexities"][str(atoms)]]
     for atoms in settings["followup_atoms"]:
         found += [Case(FIXED, atoms, KSVD), Case(FIXED, atoms, PAPILIO)]
     return found
@@ -120,8 +120,8 @@ def _dictionaries(
 ) -> Iterator[tuple[Case, Any, float]]:
     """Each case with its dictionary and the seconds that it took to learn.
 
-    All that are learned for one way of coding see the same patches, and papilio starts from K-SVD's result, as it
-    does by default; the seconds of both are its own.
+    All that are learned for one way of coding see the same patches, with the same number of atoms a patch, and
+    papilio starts from K-SVD's result, as it does by default; the seconds of both are its own.
     """
     signals = {
         coding: training_patches([plane], grid, louder_than, count, np.random.RandomState(seed)).T
@@ -130,10 +130,13 @@ def _dictionaries(
             (FIXED, 0.0, settings["followup_n_patches"]),
         )
     }
+    n_nonzero = {
+        TARGET: atoms_a_patch(signals[TARGET].T, grid.size, settings["gain"]),
+        FIXED: settings["followup_n_nonzero"],
+    }
     start, start_seconds = np.empty(0), 0.0
     for case in cases(settings):
-        X, begin = signals[case.coding], perf_counter()
-        k = N_NONZERO if case.coding == TARGET else settings["followup_n_nonzero"]
+        X, k, begin = signals[case.coding], n_nonzero[case.coding], perf_counter()
         if case.method == DCT:
             dictionary: Any = redundant_dct(grid.size, isqrt(case.atoms - 1) + 1)
         elif case.method == KSVD:
