@@ -29,7 +29,7 @@ def redundant_dct(patch_size: int, atoms_per_side: int) -> SparseProduct:
     --------
     >>> from papilio.images import redundant_dct
     >>> redundant_dct(8, 16)
-    <SparseProduct 64×256 float64: 2 factors (1024, 2048), 3072 entries, relative complexity 0.1875>
+    <SparseProduct 64×256 float64: 2 factors (64×128×256), 3072 entries, relative complexity 0.1875>
     """
     p = as_integer("patch_size", patch_size, 1)
     K = as_integer("atoms_per_side", atoms_per_side, p)
