@@ -15,7 +15,7 @@ from papilio.cli import app
 from .processes import environment
 
 README = (Path(pp.__file__).parents[2] / "README.md").read_text()
-COMMANDS = ("demo", "factorize", "learn", "encode", "apply", "info", "plot", "bench", "reproduce")
+COMMANDS = ("demo", "factorize", "learn", "encode", "apply", "denoise", "info", "plot", "bench", "reproduce")
 
 
 def blocks(language):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from papilio import SparseProduct, metrics
-from papilio.metrics import mutual_coherence, recovery_rate, rmse
+from papilio.metrics import mutual_coherence, psnr, recovery_rate, rmse, ssim
 from papilio.transforms import dft, hadamard
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
@@ -318,3 +318,66 @@ def test_nothing_that_is_handed_in_changes(dtype):
     assert codes.dtype == before.dtype
     np.testing.assert_array_equal(codes.indices, before.indices)
     np.testing.assert_array_equal(codes.data, before.data)
+
+
+def two_images(shape, dtype=np.float64):
+    """A smooth image with edges, and the same with noise, from 0 to 255."""
+    rng = np.random.default_rng(0)
+    steps = np.add.outer(np.arange(shape[0]) // 7 % 3, np.arange(shape[1]) // 5 % 4) * 40.0
+    clean = steps.reshape(*shape[:2], *[1] * (len(shape) - 2)) + np.zeros(shape)
+    return np.clip(clean + 20 * rng.standard_normal(shape), 0, 255).astype(dtype), clean.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(40, 31), (11, 11), (24, 30, 3)])
+def test_psnr_and_ssim_are_those_of_scikit_image(shape, dtype):
+    theirs = pytest.importorskip("skimage.metrics")
+    image, reference = two_images(shape, dtype)
+    span = {np.uint8: 255, np.uint16: 65535}.get(dtype, 255.0)
+    given = span if np.dtype(dtype).kind == "f" else None
+    wide = image.astype(float), reference.astype(float)
+    expected = theirs.structural_similarity(
+        *wide,
+        data_range=span,
+        gaussian_weights=True,
+        sigma=1.5,
+        use_sample_covariance=False,
+        channel_axis=2 if len(shape) == 3 else None,
+    )
+    np.testing.assert_allclose(ssim(image, reference, given), expected, rtol=1e-7)
+    expected = theirs.peak_signal_noise_ratio(*wide[::-1], data_range=span)
+    np.testing.assert_allclose(psnr(image, reference, given), expected)
+
+
+def test_equal_images_are_as_near_as_can_be():
+    image = two_images((20, 20), np.uint8)[1]
+    assert psnr(image, image) == np.inf
+    assert ssim(image, image) == 1.0
+    assert ssim(image, 255 - image) < 0.5
+
+
+def test_unsigned_integers_do_not_wrap():
+    assert psnr(np.zeros((2, 2), np.uint8), np.full((2, 2), 255, np.uint8)) == 0.0
+
+
+@pytest.mark.parametrize("metric", [psnr, ssim])
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ((np.zeros((12, 12)), np.zeros((12, 13)), 1.0), ValueError, "image must have the shape of reference"),
+        ((np.zeros((0, 12)), np.zeros((0, 12)), 1.0), ValueError, "image"),
+        ((np.zeros((12, 12)), np.zeros((12, 12))), ValueError, "data_range must be given"),
+        ((np.zeros((12, 12)), np.zeros((12, 12)), 0.0), ValueError, "data_range"),
+        ((np.full((12, 12), np.nan), np.zeros((12, 12)), 1.0), ValueError, "image"),
+        ((np.zeros((12, 12)), np.full((12, 12), np.inf), 1.0), ValueError, "reference"),
+        ((np.zeros((12, 12)) * 1j, np.zeros((12, 12)), 1.0), TypeError, "real"),
+    ],
+)
+def test_bad_images_are_named(metric, arguments, error, named):
+    with pytest.raises(error, match=named):
+        metric(*arguments)
+
+
+def test_images_that_are_smaller_than_the_window_have_no_ssim():
+    with pytest.raises(ValueError, match="11×11"):
+        ssim(np.zeros((10, 40)), np.zeros((10, 40)), 1.0)

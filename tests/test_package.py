@@ -66,6 +66,7 @@ ROOMS = {
     },
     "datasets": {"validation", "linalg", "operators", "samples"},
     "metrics": {"validation", "linalg", "csr", "operators"},
+    "images": {"validation", "operators", "results", "coding", "solvers", "dictionary"},
     "plot": {"validation", "operators", "results", "thumbnails"},
     "experiments": {
         "io",
@@ -80,6 +81,7 @@ ROOMS = {
         "dictionary",
         "datasets",
         "metrics",
+        "images",
         "plot",
     },
 }

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import constraints as constraints
     from . import datasets as datasets
+    from . import images as images
     from . import metrics as metrics
     from . import plot as plot
     from . import transforms as transforms
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .solvers.schedule import Schedule as Schedule
     from .storage import load as load
 
-_MODULES = ("constraints", "datasets", "metrics", "plot", "transforms")
+_MODULES = ("constraints", "datasets", "images", "metrics", "plot", "transforms")
 _HOME = {
     "Factorization": "results",
     "FastDictionaryLearning": "estimators",

@@ -1,4 +1,7 @@
-"""How good a dictionary is: its error on signals, the atoms it recovers, how alike its atoms are."""
+"""How good a dictionary is: its error on signals, the atoms it recovers, how alike its atoms are.
+
+And how near an image comes to another one: PSNR and SSIM.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +12,9 @@ import scipy.sparse as sp
 from .csr import as_csr
 from .linalg import column_norms, frobenius, rescaled, wide
 from .operators import SparseProduct
-from .validation import Array, as_matrix, as_real
+from .validation import Array, as_matrix, as_numbers, as_real, require_finite
 
+_WINDOW, _DEVIATION = 11, 1.5  # of SSIM's Gaussian window, in pixels
 _BLOCK_ENTRIES = 1 << 22  # of the largest matrix that is formed at once: 32 MB of float64
 
 
@@ -129,6 +133,111 @@ def mutual_coherence(dictionary: Any) -> float:
         np.fill_diagonal(similarities, 0.0)  # each atom with itself
         largest = max(largest, float(similarities.max()))
     return largest
+
+
+def psnr(image: Any, reference: Any, data_range: float | None = None) -> float:
+    """The peak signal-to-noise ratio in decibels, 10·log₁₀(data_range² / mean((image − reference)²)).
+
+    Parameters
+    ----------
+    image, reference : arrays of one shape
+    data_range : float, optional
+        The largest possible value less the smallest one. By default that of the reference's integers, 255 for
+        uint8; for other dtypes it must be given.
+
+    Returns
+    -------
+    float
+        Infinity where both are equal.
+
+    Examples
+    --------
+    >>> from papilio.metrics import psnr
+    >>> psnr([[0.0, 0.5]], [[0.0, 0.6]], data_range=1.0).__round__(9)
+    23.010299957
+    """
+    one, other, span = _two_images(image, reference, data_range)
+    error = frobenius(one - other) / np.sqrt(one.size)
+    return float(20 * (np.log10(span) - np.log10(error))) if error > 0 else float("inf")
+
+
+def ssim(image: Any, reference: Any, data_range: float | None = None) -> float:
+    """The structural similarity of two images (Wang, Bovik, Sheikh and Simoncelli, 2004).
+
+    The mean, over all places where a window of 11×11 pixels fits in, of
+
+        (2μ_x μ_y + c₁)(2σ_xy + c₂) / ((μ_x² + μ_y² + c₁)(σ_x² + σ_y² + c₂)),
+
+    with c₁ = (0.01·data_range)² and c₂ = (0.03·data_range)²; means μ, variances σ² and the covariance σ_xy are
+    weighted by a Gaussian of 1.5 pixels. Of images with channels it is the mean of these.
+
+    Parameters
+    ----------
+    image, reference : (height, width) or (height, width, channels) arrays of one shape
+        At least 11×11 pixels.
+    data_range : float, optional
+        As for `psnr`.
+
+    Returns
+    -------
+    float
+        At most 1, which equal images have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from papilio.metrics import ssim
+    >>> image = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    >>> ssim(image, image)
+    1.0
+    """
+    one, other, span = _two_images(image, reference, data_range)
+    if one.ndim not in (2, 3) or min(one.shape[:2]) < _WINDOW:
+        raise ValueError(
+            "image must have shape (height, width) or (height, width, channels), with at least "
+            f"{_WINDOW}×{_WINDOW} pixels, got {one.shape}"
+        )
+    one, other = one / span, other / span
+    mean, other_mean = _windowed(one), _windowed(other)
+    variance, other_variance = _windowed(one * one) - mean**2, _windowed(other * other) - other_mean**2
+    covariance = _windowed(one * other) - mean * other_mean
+    c1, c2 = 0.01**2, 0.03**2
+    similarities = (2 * mean * other_mean + c1) * (2 * covariance + c2)
+    similarities /= (mean**2 + other_mean**2 + c1) * (variance + other_variance + c2)
+    return float(np.mean(similarities))
+
+
+def _two_images(image: Any, reference: Any, data_range: float | None) -> tuple[Array, Array, float]:
+    """Both in double precision, and the range of their values."""
+    kind = np.asarray(reference).dtype
+    one, other = as_numbers("image", image), as_numbers("reference", reference)
+    if "c" in (one.dtype.kind, other.dtype.kind):
+        raise TypeError(f"image and reference must be real, got {one.dtype} and {other.dtype}")
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    if one.shape != other.shape or not one.size:
+        raise ValueError(f"image must have the shape of reference, not empty, got {one.shape} and {other.shape}")
+    require_finite("image", one)
+    require_finite("reference", other)
+    if data_range is None:
+        if kind.kind not in "iu":
+            raise ValueError(f"data_range must be given for images of {kind}: 1.0, for example, or 255")
+        return one, other, float(np.iinfo(kind).max) - float(np.iinfo(kind).min)
+    span = as_real("data_range", data_range, 0.0)
+    if span == 0.0:
+        raise ValueError("data_range must be above 0, got 0")
+    return one, other, span
+
+
+def _windowed(image: Array) -> Array:
+    """Means by a Gaussian window, at all places where it fits in."""
+    from scipy.ndimage import correlate1d
+
+    offsets = np.arange(_WINDOW) - _WINDOW // 2
+    weights = np.exp(-0.5 * (offsets / _DEVIATION) ** 2)
+    for axis in (0, 1):
+        image = correlate1d(image, weights / weights.sum(), axis=axis)
+    inside = slice(_WINDOW // 2, -(_WINDOW // 2))
+    return image[inside, inside]
 
 
 def _blocks(count: int, length: int) -> Iterator[slice]:

@@ -10,7 +10,7 @@ import typer
 
 import papilio
 
-from . import bench, factorize, learn, reproduce, show, use
+from . import bench, denoise, factorize, learn, reproduce, show, use
 from .errors import BadInput, Failed, Stopped
 from .terminal import Terminal, examples
 
@@ -53,6 +53,7 @@ app.command(epilog=factorize.HELP_END)(factorize.factorize)
 app.command(epilog=learn.HELP_END)(learn.learn)
 app.command(epilog=use.ENCODE_HELP_END)(use.encode)
 app.command(epilog=use.APPLY_HELP_END)(use.apply)
+app.command(epilog=denoise.HELP_END)(denoise.denoise)
 app.command(epilog=show.INFO_HELP_END)(show.info)
 app.command(epilog=show.PLOT_HELP_END)(show.plot)
 app.command(epilog=bench.HELP_END)(bench.bench)

@@ -33,10 +33,11 @@ def reproduce(
         str, typer.Option(help="paper, tiny (done in seconds), or for figure3 also papilio (with refinement).")
     ] = "paper",
     trials: Annotated[
-        int | None, typer.Option(help="Trials of figure3; by default as in the preset.", show_default=False)
+        int | None,
+        typer.Option(help="Trials of figure3 and denoising; by default as in the preset.", show_default=False),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Processes for figure3; by default one a core.", show_default=False)
+        int | None, typer.Option(help="Processes for these; by default one a core.", show_default=False)
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for tables and figures; reproduce-NAME by default.")
@@ -44,7 +45,7 @@ def reproduce(
 ) -> None:
     """Run one of the paper's experiments: tables, figures and a comparison with the paper in OUTPUT.
 
-    Without NAME, list the experiments. A run of figure3 that was stopped goes on where it was.
+    Without NAME, list the experiments. A run of figure3 or denoising that was stopped goes on where it was.
     """
     if name is None:
         _list_experiments()
@@ -69,7 +70,7 @@ def reproduce(
         raise Stopped("stopped before anything new was kept; run the same command again") from None
     except OSError as error:
         raise BadInput(f"{error.filename}: {error.strerror}") from None
-    except RuntimeError as error:
+    except (RuntimeError, ImportError) as error:
         raise Failed(str(error)) from None
     _show(Console(), pages)
 

@@ -10,4 +10,5 @@ PAGES = {
     "dft": ("plot",),
     "wavelet": ("plot",),
     "figure3": ("plot", "claims"),
+    "denoising": ("plot", "claims"),
 }

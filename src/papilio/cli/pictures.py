@@ -1,0 +1,111 @@
+"""Pictures from files and into files, with the depth and the channels that they have."""
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..io import replacing
+from ..validation import Array
+from .errors import BadInput
+from .files import IMAGES, read
+from .outputs import saving, write
+
+OUTPUTS = (".png", ".tif", ".tiff", ".npy")
+_NOISY = re.compile(r"noisy:(\d{1,3})")
+_SIDE = 128  # of the built-in picture
+
+
+class Picture(NamedTuple):
+    """Pixels (height, width) or (height, width, 3), and the transparency beside them, if there is one."""
+
+    pixels: Array
+    alpha: Array | None = None
+
+
+def read_picture(source: str) -> Picture:
+    """The picture in a file; ``noisy:30`` is a built-in photograph with noise of deviation 30."""
+    path = Path(source)
+    built_in = _NOISY.fullmatch(source)
+    if built_in is not None and not path.exists():
+        return Picture(_noisy_photograph(int(built_in[1])))
+    if path.suffix.lower() not in (*IMAGES, ".npy"):
+        raise BadInput(f"{source}: unknown format; readable are {', '.join((*IMAGES, '.npy'))}, and noisy:30")
+    if path.suffix.lower() == ".npy":
+        return Picture(read(source))
+    if not path.exists():
+        raise BadInput(f"{path}: there is no such file")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of metadata that the reader does not understand
+            return _opened(path)
+    except BadInput:
+        raise
+    except OSError as error:  # Pillow's complaints have no number
+        raise BadInput(f"{path}: {error.strerror or _one_line(error)}") from error
+    except Exception as error:  # whatever a parser makes of a damaged file
+        raise BadInput(f"{path}: not an intact {path.suffix} file: {_one_line(error)}") from error
+
+
+def write_picture(path: Path, picture: Picture) -> None:
+    """Write a picture; `check_picture` has said that its format can hold it."""
+    pixels = picture.pixels
+    if picture.alpha is not None:
+        pixels = np.dstack((pixels, picture.alpha))
+    if path.suffix.lower() == ".npy":
+        write(path, pixels)
+        return
+    from PIL import Image
+
+    with saving(path), replacing(path) as partial:
+        Image.fromarray(pixels).save(partial)
+
+
+def check_picture(path: Path, picture: Picture) -> None:
+    """Refuse a format that cannot hold the pixels as they are."""
+    dtype, grey = picture.pixels.dtype, picture.pixels.ndim == 2
+    suffix = path.suffix.lower()
+    fits = {".npy": True, ".png": dtype == np.uint8 or (grey and dtype == np.uint16)}
+    if not fits.get(suffix, dtype == np.uint8 or (grey and dtype in (np.uint16, np.float32))):
+        kind = "grey" if grey else "colour"
+        raise BadInput(f"{path}: a {suffix} file cannot hold {kind} pixels of {dtype}; .npy can")
+
+
+def _opened(path: Path) -> Picture:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise BadInput(f'{path}: images need Pillow: pip install "papilio[cli]"') from None
+    warnings.simplefilter("error", Image.DecompressionBombWarning)  # a small file that unpacks into a large one
+    with Image.open(path) as image:
+        if any("16" in str(tile[3]) for tile in image.tile) and image.mode in ("RGB", "RGBA", "LA"):
+            raise BadInput(f"{path}: colour pixels of 16 bits are not accepted; 8 bits are, or .npy")
+        if image.mode.startswith("I;16"):
+            return Picture(np.asarray(image).astype(np.uint16))
+        if image.mode in ("F", "I"):
+            return Picture(np.asarray(image, np.float32 if image.mode == "F" else np.int32))
+        grey = image.mode in ("1", "L", "LA")
+        clear = "A" in image.mode or "transparency" in image.info
+        pixels: Any = np.asarray(image.convert(("LA" if grey else "RGBA") if clear else "L" if grey else "RGB"))
+        if not clear:
+            return Picture(pixels)
+        return Picture(pixels[..., 0] if grey else pixels[..., :3], pixels[..., -1])
+
+
+def _noisy_photograph(sigma: int) -> Array:
+    from sklearn.datasets import load_sample_image
+
+    try:
+        grey = load_sample_image("china.jpg").mean(axis=2)
+    except ImportError:
+        raise BadInput(f'noisy:{sigma}: images need Pillow: pip install "papilio[cli]"') from None
+    top, left = ((side - _SIDE) // 2 for side in grey.shape)
+    noise = sigma * np.random.default_rng(0).standard_normal((_SIDE, _SIDE))
+    return np.clip(np.rint(grey[top : top + _SIDE, left : left + _SIDE] + noise), 0, 255).astype(np.uint8)
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}…"

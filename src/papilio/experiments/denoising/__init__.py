@@ -1,0 +1,1 @@
+"""Denoising photographs in dictionaries that were learned from the noisy image itself."""

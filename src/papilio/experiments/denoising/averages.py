@@ -1,0 +1,64 @@
+"""The table averaged over images and trials, and how two dictionaries compare image by image."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..tables import Row
+from .run import PAPILIO, TARGET, Case
+
+
+class Mean(NamedTuple):
+    """A dictionary at one noise level: means over images and trials."""
+
+    case: Case
+    sigma: int
+    relative_complexity: float
+    psnr: float
+    ssim: float
+    noisy_psnr: float
+    images: int
+
+
+class Results:
+    """The table, by noise level and case."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows: dict[tuple[int, Case], list[Row]] = {}
+        for row in rows:
+            case = Case(row["coding"], int(row["atoms"]), row["method"], row["complexity"])
+            self._rows.setdefault((int(row["sigma"]), case), []).append(row)
+        self.sigmas = sorted({sigma for sigma, _ in self._rows})
+        self.cases = list(dict.fromkeys(case for _, case in self._rows))
+        self.images = list(dict.fromkeys(row["image"] for group in self._rows.values() for row in group))
+
+    def atoms(self, coding: str = TARGET) -> list[int]:
+        """The sizes of dictionaries for a way of coding."""
+        return sorted({case.atoms for case in self.cases if case.coding == coding})
+
+    def complexities(self, atoms: int) -> list[str]:
+        """What papilio was asked for, in ascending order."""
+        wanted = (TARGET, atoms, PAPILIO)
+        return sorted((case.complexity for case in self.cases if case[:3] == wanted), key=float)
+
+    def mean(self, sigma: int, case: Case) -> Mean:
+        group = self._rows[sigma, case]
+        return Mean(
+            case,
+            sigma,
+            _mean(group, "relative_complexity"),
+            _mean(group, "psnr"),
+            _mean(group, "ssim"),
+            _mean(group, "noisy_psnr"),
+            len(group),
+        )
+
+    def gains(self, sigma: int, case: Case, other: Case) -> list[float]:
+        """By how many decibels of PSNR ``case`` is above ``other``, for each image and trial."""
+        pairs = zip(self._rows[sigma, case], self._rows[sigma, other], strict=True)
+        return [float(row["psnr"]) - float(beside["psnr"]) for row, beside in pairs]
+
+
+def _mean(rows: list[Row], column: str) -> float:
+    return float(np.mean([float(row[column]) for row in rows]))

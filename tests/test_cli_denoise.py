@@ -1,0 +1,164 @@
+"""``papilio denoise``: pictures in and out."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import papilio as pp
+from papilio.cli import app
+from papilio.cli.errors import BadInput
+from papilio.cli.pictures import read_picture
+
+SIGMA = 20
+DCT = pp.images.redundant_dct(8, 16)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    DCT.save("dct.npz")
+    return tmp_path
+
+
+@pytest.fixture
+def papilio(here, monkeypatch, capsys):
+    """The command line in this process; returns the exit code and what was printed."""
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["papilio", *map(str, words)])
+        return app.run(), capsys.readouterr()
+
+    return call
+
+
+def noisy(shape, top=255):
+    i, j = np.indices(shape[:2])
+    grey = (0.3 + 0.4 * (i // 9 % 2) + 0.005 * j) * top
+    image = grey.reshape(*shape[:2], *[1] * (len(shape) - 2)) * np.ones(shape)
+    image += SIGMA / 255 * top * np.random.default_rng(0).standard_normal(shape)
+    return np.clip(np.rint(image), 0, top)
+
+
+def save(name, pixels):
+    Image.fromarray(pixels).save(name)
+
+
+def load(name):
+    with Image.open(name) as image:
+        return np.asarray(image)
+
+
+@pytest.mark.parametrize("end", ["png", "tif"])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((24, 30), np.uint8), ((30, 24), np.uint16), ((24, 24, 3), np.uint8)],
+    ids=["grey", "16 bits", "colour"],
+)
+def test_a_picture_keeps_its_depth_and_its_colours(papilio, shape, dtype, end):
+    top = np.iinfo(dtype).max
+    before = noisy(shape, top).astype(dtype)
+    save(f"noisy.{end}", before)
+    sigma = SIGMA * top / 255
+    code, printed = papilio(
+        "denoise", f"noisy.{end}", "-o", f"clean.{end}", "--sigma", sigma, "--dictionary", "dct.npz"
+    )
+    assert (code, printed.err) == (0, "")
+    assert f"{dtype.__name__}" in printed.out
+    after = load(f"clean.{end}")
+    assert after.dtype == dtype
+    np.testing.assert_array_equal(after, pp.images.denoise(before, sigma, DCT))
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+def test_transparency_is_left_alone(papilio, channels):
+    before = noisy((20, 20, channels)).astype(np.uint8)
+    save("noisy.png", before)
+    assert papilio("denoise", "noisy.png", "-o", "clean.png", "--sigma", SIGMA, "--dictionary", "dct.npz")[0] == 0
+    after = load("clean.png")
+    assert after.shape == before.shape
+    np.testing.assert_array_equal(after[..., -1], before[..., -1])
+    assert (after[..., 0] != before[..., 0]).any()
+
+
+def test_palettes_and_bits_are_read_as_colours_and_grey(here):
+    colours = noisy((16, 16, 3)).astype(np.uint8)
+    Image.fromarray(colours).quantize(8).save("palette.png")
+    assert read_picture("palette.png").pixels.shape == (16, 16, 3)
+    Image.fromarray(colours[..., 0] > 100).save("bits.png")
+    assert set(np.unique(read_picture("bits.png").pixels)) == {0, 255}
+
+
+def test_arrays_may_hold_anything_that_denoise_takes(papilio):
+    before = noisy((20, 20)) / 255
+    np.save("noisy.npy", before)
+    code, printed = papilio(
+        *("denoise", "noisy.npy", "-o", "clean.npy", "--sigma", SIGMA / 255, "--dictionary", "dct.npz", "--json")
+    )
+    assert code == 0
+    facts = json.loads(printed.out)
+    assert (facts["shape"], facts["dtype"], facts["output"]) == ([20, 20], "float64", "clean.npy")
+    np.testing.assert_allclose(np.load("clean.npy"), pp.images.denoise(before, SIGMA / 255, DCT))
+
+
+def test_quiet_says_nothing(papilio):
+    save("noisy.png", noisy((16, 16)).astype(np.uint8))
+    words = ("denoise", "noisy.png", "-o", "clean.png", "--sigma", SIGMA, "--dictionary", "dct.npz", "--quiet")
+    code, printed = papilio(*words)
+    assert (code, printed.out, printed.err) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("none.png", "-o", "out.png", "--sigma", 1), "none.png: there is no such file"),
+        (("noisy.png", "-o", "out.jpg", "--sigma", 1), "out.jpg: the output must end in .png"),
+        (("noisy.txt", "-o", "out.png", "--sigma", 1), "noisy.txt: unknown format"),
+        (("noisy.png", "-o", "out.png", "--sigma", -1), "sigma must be a finite real number of at least 0"),
+        (("noisy.png", "-o", "out.png", "--sigma", 1, "--stride", 9), "stride"),
+        (("noisy.png", "-o", "out.png"), "--sigma"),
+        (("small.png", "-o", "out.png", "--sigma", 1), "image must have at least 8×8"),
+        (("float.npy", "-o", "out.png", "--sigma", 1), "cannot hold grey pixels of float64; .npy can"),
+        (("broken.png", "-o", "out.png", "--sigma", 1), "broken.png"),
+        (("deep.png", "-o", "out.png", "--sigma", 1), "16 bits are not accepted"),
+        (("noisy.png", "-o", "out.png", "--sigma", 1, "--dictionary", "dct.npz", "--atoms", 4), "--atoms"),
+        (("noisy.png", "-o", "out.png", "--sigma", 1, "--complexity", 0.001), "complexity must be at least"),
+    ],
+)
+def test_a_wrong_request_is_one_line_and_leaves_no_file(papilio, here, words, named):
+    save("noisy.png", noisy((16, 16)).astype(np.uint8))
+    save("small.png", noisy((7, 16)).astype(np.uint8))
+    np.save("float.npy", noisy((16, 16)))
+    (here / "broken.png").write_bytes((here / "noisy.png").read_bytes()[:60])
+    (here / "deep.png").write_bytes(colour_png_of_16_bits())
+    code, printed = papilio("denoise", *words)
+    assert code == 2
+    assert printed.out == ""
+    assert named in printed.err
+    assert printed.err.count("\n") == 1
+    assert not list(here.glob("out.*"))
+
+
+def colour_png_of_16_bits():
+    """A PNG file of 8×8 white pixels with 3 × 16 bits, which Pillow does not write."""
+    import struct
+    import zlib
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 8, 8, 16, 2, 0, 0, 0)
+    rows = (b"\0" + b"\xff" * 48) * 8
+    parts = (chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def test_the_built_in_picture_has_as_much_noise_as_it_says(here):
+    weak, strong = (read_picture(name).pixels.astype(float) for name in ("noisy:0", "noisy:20"))
+    assert weak.shape == (128, 128)
+    inside = (weak > 60) & (weak < 195)  # where nothing is clipped
+    assert abs(np.std((strong - weak)[inside]) - 20) < 1
+    with pytest.raises(BadInput, match="unknown format"):
+        read_picture("noisy:loud")
