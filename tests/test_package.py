@@ -57,6 +57,7 @@ ROOMS = {
         "solvers",
         "dictionary",
     },
+    "dial": {"validation", "results", "solvers", "dictionary"},
     "datasets": {"validation", "linalg", "operators"},
     "metrics": {"validation", "linalg", "csr", "operators"},
     "plot": {"validation", "operators", "results", "thumbnails"},
