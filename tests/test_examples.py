@@ -15,7 +15,19 @@ from papilio.cli import app
 from .processes import environment
 
 README = (Path(pp.__file__).parents[2] / "README.md").read_text()
-COMMANDS = ("demo", "factorize", "learn", "encode", "apply", "info", "plot", "bench", "reproduce")
+COMMANDS = (
+    "demo",
+    "factorize",
+    "learn",
+    "tradeoff",
+    "encode",
+    "apply",
+    "info",
+    "plot",
+    "bench",
+    "report",
+    "reproduce",
+)
 
 
 def blocks(language):

@@ -30,7 +30,8 @@ ROOMS = {
     "indexing": {"validation"},
     "operators": {"validation", "linalg", "csr", "indexing"},
     "thumbnails": {"validation", "operators"},
-    "notebook": {"validation", "operators", "thumbnails"},
+    "pictures": {"validation", "thumbnails"},
+    "notebook": {"validation", "operators", "pictures"},
     "storage": {"validation", "io", "csr", "operators"},
     "moments": {"validation", "linalg", "kernels"},
     "results": {"validation", "operators"},
@@ -76,6 +77,7 @@ ROOMS = {
         "metrics",
         "plot",
     },
+    "report": {"validation", "operators", "results", "thumbnails", "pictures"},
 }
 # What functions may import besides, when they are first called: conveniences that lead to later rooms.
 WHEN_CALLED = {

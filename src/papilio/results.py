@@ -180,22 +180,19 @@ class Tradeoff:
         """Write all operators, and ``points.csv`` with a line for each, into a folder, which is made if need be.
 
         Columns: complexity, relative_complexity, entries, error, knee (1 or 0), and the operator's file, which
-        `papilio.load` reads.
+        `papilio.load` reads. The knee is there once more, as ``knee.npz``.
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
+        knee = self.knee
+        knee.operator.save(place / "knee.npz")
         lines = ["complexity,relative_complexity,entries,error,knee,file"]
-        for point, name in zip(self.points, self._file_names(), strict=True):
-            point.operator.save(place / name)
-            op = point.operator
-            knee = int(op is self.knee.operator)
-            lines.append(
-                f"{point.complexity:.6g},{op.relative_complexity:.6g},{op.nnz},{point.error:.9g},{knee},{name}"
-            )
+        for i, point in enumerate(self.points):
+            op, name = point.operator, f"operator-{i + 1:02d}.npz"
+            op.save(place / name)
+            numbers = f"{point.complexity:.6g},{op.relative_complexity:.6g},{op.nnz},{point.error:.9g}"
+            lines.append(f"{numbers},{int(point is knee)},{name}")
         (place / "points.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-    def _file_names(self) -> list[str]:
-        return [f"operator-{i + 1:02d}.npz" for i in range(len(self.points))]
 
     def _repr_html_(self) -> str:
         knee = self.knee
