@@ -28,9 +28,9 @@ _DASHES = ("", "7 4", "2 3", "9 3 2 3", "12 4", "4 2")
 
 
 class Curve(NamedTuple):
-    """A series of a diagram: pieces of (n, 2) points, drawn as ``line``, ``steps``, ``points`` or ``level``.
+    """A series of a diagram: pieces of (n, 2) points, as ``line``, ``steps``, ``points``, ``mark`` or ``level``.
 
-    A level is one line over the whole width, at the height of its first point.
+    A mark is a larger point; a level is one line over the whole width, at the height of its first point.
     """
 
     name: str
@@ -113,15 +113,15 @@ def _y_tick(y: Axis, value: float, label: str) -> str:
 
 
 def _drawn(curve: Curve, x: Axis, y: Axis) -> str:
-    style = f'class="{curve.kind} c{curve.colour + 1}"'
+    style = _style(curve)
     if curve.kind == "level":
         at = float(y(curve.pieces[0][0, 1:])[0])
         return f'<path {style} d="M{_LEFT},{at:.1f}H{_WIDTH - _RIGHT}"/>'
     pixels = [np.column_stack([x(piece[:, 0]), y(piece[:, 1])]) for piece in curve.pieces]
-    if curve.kind == "points":
-        marker = _MARKERS[curve.colour % len(_MARKERS)]
+    if curve.kind in ("points", "mark"):
+        marker, size = _MARKERS[curve.colour % len(_MARKERS)], 1.5 if curve.kind == "mark" else 1
         return "".join(
-            f'<path {style} transform="translate({a:.1f},{b:.1f})" d="{marker}"/>'
+            f'<path {style} transform="translate({a:.1f},{b:.1f}) scale({size})" d="{marker}"/>'
             for part in pixels
             for a, b in part
         )
@@ -133,6 +133,11 @@ def _drawn(curve: Curve, x: Axis, y: Axis) -> str:
     # A piece of one point has no length: round caps show it all the same.
     dash = f' stroke-dasharray="{_DASHES[curve.colour % len(_DASHES)]}"' if curve.kind == "line" else ""
     return f'<path {style}{dash} d="{d}"/>'
+
+
+def _style(curve: Curve) -> str:
+    kind = "points" if curve.kind == "mark" else curve.kind
+    return f'class="{kind} c{curve.colour + 1}"'
 
 
 def _legend(curves: Sequence[Curve]) -> str:
@@ -147,8 +152,8 @@ def _legend(curves: Sequence[Curve]) -> str:
 
 
 def _swatch(curve: Curve) -> str:
-    style = f'class="{curve.kind} c{curve.colour + 1}"'
-    if curve.kind == "points":
+    style = _style(curve)
+    if curve.kind in ("points", "mark"):
         inside = f'<path {style} transform="translate(14,7)" d="{_MARKERS[curve.colour % len(_MARKERS)]}"/>'
     else:
         dash = f' stroke-dasharray="{_DASHES[curve.colour % len(_DASHES)]}"' if curve.kind == "line" else ""

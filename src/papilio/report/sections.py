@@ -143,7 +143,7 @@ def _sweep(tradeoff: Tradeoff) -> str:
     curves = [
         Curve("", [front], "steps", 4),
         Curve("points of the sweep", [points], "points", 0),
-        Curve("knee: what is recommended", [mark], "points", 3),
+        Curve("knee: what is recommended", [mark], "mark", 3),
     ]
     if tradeoff.dense_error > 0:
         curves.append(Curve("dense dictionary", [np.array([[0.0, tradeoff.dense_error]])], "level", 2))
@@ -173,6 +173,7 @@ def _dial_section(curves: Sequence[Curve], every: Array, error_name: str, listin
 
 def convergence(history: History | None, error: float | None) -> str:
     """How the error fell, phase by phase."""
+    history = History(step for step in history or () if step.phase != "final")  # that is the result's error
     if not history:
         return ""
     errors = np.maximum(history.error, 0.0)
@@ -186,7 +187,7 @@ def convergence(history: History | None, error: float | None) -> str:
         kinds.setdefault(kind, []).append(np.column_stack([picked + 1.0, errors[picked]]))
     curves = [Curve(kind, pieces, "line", i % COLOURS) for i, (kind, pieces) in enumerate(kinds.items())]
     if error is not None:
-        curves.append(Curve("result", [np.array([[len(history) + 1.0, error]])], "points", 3))
+        curves.append(Curve("result", [np.array([[len(history) + 1.0, error]])], "mark", 3))
     title = f"Diagram: relative error over {len(history)} iterations, on a logarithmic axis"
     drawn = chart(curves, "iteration", "relative error", title, True)
     note = "Errors of splits are those of the residual that is split, the others those of the whole."
