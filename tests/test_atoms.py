@@ -9,8 +9,9 @@ from papilio.dictionary.common import (
     COHERENT,
     RARE,
     Progress,
+    energies_of,
     first_atoms,
-    growing_shares,
+    growing_share,
     moments_of_rows,
     replace_bad_atoms,
     residuals_of,
@@ -217,9 +218,9 @@ def test_moments_do_not_depend_on_the_number_of_threads_and_repeat_bit_for_bit(d
 )
 def test_shares_grow_to_all_signals_in_the_last_quarter(n_signals, n_atoms, n_nonzero, max_iter):
     rows = np.arange(n_signals, dtype=float)[:, None]
-    shares = list(growing_shares(rows, n_atoms, n_nonzero, max_iter, np.random.RandomState(0)))
+    random = np.random.RandomState(0)
+    shares = [growing_share(rows, n_atoms, n_nonzero, i, max_iter, random) for i in range(max_iter + 1)]
     sizes = np.array([len(share) for share in shares])
-    assert len(sizes) == max_iter + 1
     assert (np.diff(sizes) >= 0).all()
     assert shares[-1] is rows
     assert all(share is rows for share in shares[-(-3 * max_iter // 4) :])
@@ -231,8 +232,7 @@ def test_shares_grow_to_all_signals_in_the_last_quarter(n_signals, n_atoms, n_no
 
 def test_no_iterations_are_one_coding_of_all_signals():
     rows = gaussian((1000, 3))
-    (share,) = growing_shares(rows, 2, 1, 0, np.random.RandomState(0))
-    assert share is rows
+    assert growing_share(rows, 2, 1, 0, 0, np.random.RandomState(0)) is rows
 
 
 # -- bad atoms -----------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def bad_case(dtype):
 def test_unused_and_rare_atoms_become_the_signals_that_are_represented_worst(dtype):
     atoms, uses, rows, residuals = bad_case(dtype)
     uses[[1, 5]] = 0, int(RARE * 20) - 2
-    replaced = replace_bad_atoms(atoms, uses, rows, residuals)
+    replaced = replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals))
     np.testing.assert_array_equal(replaced, [1, 5])
     assert_near(atoms[[1, 5]], unit(rows[[29, 28]]), 10)
     np.testing.assert_array_equal(np.delete(atoms, [1, 5], axis=0), np.delete(np.eye(6), [1, 5], axis=0))
@@ -262,30 +262,30 @@ def test_of_two_atoms_that_are_nearly_equal_the_less_used_one_goes(dtype, opposi
     atoms[3] *= (-1 if opposite else 1) / np.linalg.norm(atoms[3])
     assert abs(np.vdot(atoms[0], atoms[3])) > COHERENT
     uses[0] = 19
-    np.testing.assert_array_equal(replace_bad_atoms(atoms, uses, rows, residuals), [0])
+    np.testing.assert_array_equal(replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals)), [0])
     assert_near(atoms[0], unit(rows[29:])[0], 10)
 
 
 def test_of_three_atoms_that_are_equal_one_stays():
     atoms, uses, rows, residuals = bad_case(np.float64)
     atoms[[2, 4]] = atoms[1]
-    replaced = replace_bad_atoms(atoms, uses, rows, residuals)
+    replaced = replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals))
     assert len(replaced) == 2
     np.testing.assert_allclose(np.linalg.norm(atoms, axis=1), 1, rtol=1e-12)
 
 
 def test_good_atoms_stay_and_so_do_all_where_nothing_is_left_to_represent(dtype):
     atoms, uses, rows, residuals = bad_case(dtype)
-    assert replace_bad_atoms(atoms, uses, rows, residuals).size == 0
+    assert replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals)).size == 0
     uses[3] = 0
-    assert replace_bad_atoms(atoms, uses, rows, np.zeros_like(residuals)).size == 0
+    assert replace_bad_atoms(atoms, uses, rows, energies_of(rows, np.zeros_like(residuals))).size == 0
     np.testing.assert_array_equal(atoms, np.eye(N_FEATURES))
 
 
 def test_no_more_atoms_are_replaced_than_signals_have_residuals():
     atoms, uses, rows, residuals = bad_case(np.float64)
     residuals[:28] = 0
-    np.testing.assert_array_equal(replace_bad_atoms(atoms, 0 * uses, rows, residuals), [0, 1])
+    np.testing.assert_array_equal(replace_bad_atoms(atoms, 0 * uses, rows, energies_of(rows, residuals)), [0, 1])
     assert_near(atoms[:2], unit(rows[[29, 28]]), 10)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import papilio as pp
 from papilio.datasets import rand, synthetic_signals
-from papilio.dictionary.fast import FastState
+from papilio.dictionary.refinement import FastState
 from papilio.metrics import rmse
 
 from .learners import relative_error
@@ -199,10 +199,10 @@ def test_a_start_is_not_changed_and_needs_no_unit_norm():
 
 
 def test_a_sample_serves_where_signals_are_very_many(monkeypatch):
-    from papilio.dictionary import fast
+    from papilio.dictionary import data
 
-    monkeypatch.setattr(fast, "_SAMPLE", 60)
-    monkeypatch.setattr(fast, "_SAMPLE_PER_ATOM", 10)
+    monkeypatch.setattr(data, "_SAMPLE", 60)
+    monkeypatch.setattr(data, "_SAMPLE_PER_ATOM", 10)
     X = signals()
     learned = learn(X)
     assert learned.codes.shape == (8, 200)

@@ -38,6 +38,8 @@ ROOMS = {
     "transforms": {"validation", "operators"},
     "solvers": {"validation", "linalg", "kernels", "constraints", "operators", "moments", "results", "transforms"},
     "coding": {"validation", "linalg", "kernels", "operators"},
+    "samples": {"validation", "kernels"},
+    "checkpoint": {"validation", "io"},
     "dictionary": {
         "validation",
         "linalg",
@@ -47,9 +49,14 @@ ROOMS = {
         "results",
         "coding",
         "solvers",
+        "samples",
+        "checkpoint",
     },
     "estimators": {
         "validation",
+        "kernels",
+        "samples",
+        "checkpoint",
         "operators",
         "results",
         "transforms",
@@ -59,7 +66,7 @@ ROOMS = {
         "dictionary",
     },
     "dial": {"validation", "results", "solvers", "dictionary"},
-    "datasets": {"validation", "linalg", "operators"},
+    "datasets": {"validation", "linalg", "operators", "samples"},
     "metrics": {"validation", "linalg", "csr", "operators"},
     "plot": {"validation", "operators", "results", "thumbnails"},
     "experiments": {

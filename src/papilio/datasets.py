@@ -1,4 +1,4 @@
-"""Signals to learn from: the paper's synthetic RAND and FACT, and patches of photographs.
+"""Signals to learn from: the paper's synthetic RAND and FACT, patches of photographs, and files of any size.
 
 All is drawn from one ``random_state``, as in scikit-learn: None, an integer or a ``numpy.random.RandomState``. An
 integer gives the same data every time.
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from .linalg import column_norms
 from .operators import SparseProduct
+from .samples import on_disk as on_disk
 from .validation import Array, as_choice, as_integer, as_matrix, as_random, as_shape
 
 _IMAGES = ("china", "flower")

@@ -1,5 +1,6 @@
 """What solvers return and report."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
@@ -25,7 +26,9 @@ class Status(StrEnum):
 class Step(NamedTuple):
     """One iteration, as a callback sees it; histories keep it without the factors.
 
-    ``done`` is the share of all work, where somebody knows it.
+    ``done`` is the share of all work, and ``total`` the number of iterations of the phase, where these are known.
+    Passes over large data, "scan" and "pass 1", …, are reported while they go on, one iteration a part of the
+    data, and are in no history.
     """
 
     phase: str
@@ -35,6 +38,7 @@ class Step(NamedTuple):
     seconds: float
     factors: tuple[Array, ...] = ()
     done: float | None = None
+    total: int | None = None
 
 
 class History(list[Step]):
@@ -57,6 +61,19 @@ class History(list[Step]):
     @property
     def phase(self) -> list[str]:
         return [step.phase for step in self]
+
+    def to_arrays(self) -> dict[str, Array]:
+        """As arrays, for a file."""
+        numbers = np.array([[step.iteration, step.error, step.scale, step.seconds] for step in self])
+        return {"history_phase": np.array(self.phase, dtype=np.str_), "history": numbers.reshape(-1, 4)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> "History":
+        """What `to_arrays` returned."""
+        numbers, phases = arrays["history"].tolist(), arrays["history_phase"].tolist()
+        return cls(
+            Step(phase, int(iteration), *rest) for phase, (iteration, *rest) in zip(phases, numbers, strict=True)
+        )
 
 
 class Road(NamedTuple):

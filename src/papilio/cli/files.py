@@ -75,6 +75,21 @@ def read_matrix(source: str) -> Array:
     return as_dense(source, read(source))
 
 
+def open_samples(source: str) -> Any:
+    """What ``source`` names, one sample a row: .npy files, and folders of them, are read when they are needed."""
+    path = Path(source)
+    if not path.is_dir() and path.suffix.lower() != ".npy":
+        return read_matrix(source)
+    try:
+        return pp.datasets.on_disk(path)
+    except FileNotFoundError:
+        raise BadInput(f"{source}: there is no such file") from None
+    except OSError as error:
+        raise BadInput(f"{source}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadInput(f"{source}: {error}") from error
+
+
 def as_dense(source: str, value: Any) -> Array:
     """What was read from ``source`` as a dense, finite, non-empty matrix; a vector is one column."""
     if hasattr(value, "toarray") and value.shape[0] * value.shape[1] * value.dtype.itemsize > memory():

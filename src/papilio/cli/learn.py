@@ -1,5 +1,7 @@
 """``papilio learn``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from time import perf_counter
@@ -10,10 +12,11 @@ import typer
 
 import papilio as pp
 
-from ..validation import Array
+from ..dictionary.data import enough
+from ..samples import Samples
 from .describe import facts, sentence
 from .errors import BadInput, Stopped
-from .files import is_image, patches, read_matrix
+from .files import is_image, open_samples, patches, read_matrix
 from .outputs import check_output, saving
 from .progress import Phase, Watch
 from .terminal import Json, Quiet, Seed, Terminal, examples
@@ -29,7 +32,9 @@ class Method(StrEnum):
 
 
 def learn(
-    samples: Annotated[str, typer.Argument(help="File with one sample a row; an image; or patches:8.")],
+    samples: Annotated[
+        str, typer.Argument(help="File with one sample a row; a folder of .npy files; an image; or patches:8.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the dictionary goes (.npz).")],
     atoms: Annotated[
         int | None, typer.Option("--atoms", "--n-components", help="Atoms; as many as features by default.")
@@ -48,13 +53,21 @@ def learn(
         int | None, typer.Option("--patches", metavar="SIZE", help="Learn from SIZE×SIZE patches of an image.")
     ] = None,
     n_patches: Annotated[int, typer.Option(min=1, help="How many of them, drawn at random.")] = 10_000,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Keep what is learned in this file now and then; go on from it if it is there."),
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Code samples on this Dask cluster, as tcp://host:8786.")
+    ] = None,
     random_state: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Learn a dictionary in which samples are sparse.
 
-    The dictionary is an operator with one row a feature and one column an atom.
+    The dictionary is an operator with one row a feature and one column an atom. Samples in .npy files need not fit
+    into memory.
     """
     terminal = Terminal(quiet, json)
     check_output(output, (".npz",))
@@ -62,18 +75,18 @@ def learn(
         raise BadInput(f"--complexity and --n-factors are for --method fast, got --method {method}")
     if patch_size is None and is_image(samples):
         raise BadInput(f"{samples}: to learn from an image, say --patches SIZE")
-    X = read_matrix(samples)
+    X: Any = open_samples(samples) if patch_size is None else read_matrix(samples)
     if patch_size is not None:
         X = patches(X, patch_size, n_patches, random_state)
     if X.dtype.kind == "c":
         raise BadInput(f"{samples}: samples must be real, got {X.dtype}")
     learner = _learner(method, atoms, nonzero, complexity, n_factors, random_state)
     begin = perf_counter()
-    with Watch(terminal, "Learning", _phases(method, X, atoms, complexity, n_factors), can_stop=True) as watch:
-        learner.set_params(callback=watch.report).fit(X)
+    phases = _phases(method, X.shape, atoms, complexity, n_factors)
+    with _cluster(scheduler), Watch(terminal, "Learning", phases, can_stop=True) as watch:
+        learner.set_params(callback=watch.report, checkpoint=checkpoint).fit(X)
         seconds = perf_counter() - begin
-        size = float(np.linalg.norm(X))
-        error = -learner.score(X) * np.sqrt(X.size) / size if size else 0.0
+        error = _error(learner, X)
     op = learner.operator_
     with saving(output):
         op.save(output)
@@ -85,7 +98,8 @@ def learn(
     )
     if watch.stopping:
         kind = "dense dictionary" if len(op.factors) == 1 else "dictionary"
-        raise Stopped(f"stopped; the {kind} so far is in {output}, with relative error {error:.4g}")
+        more = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+        raise Stopped(f"stopped; the {kind} so far is in {output}, with relative error {error:.4g}{more}")
     terminal.say(sentence(op))
     terminal.say(f"relative error {error:.4g} of {len(X):,} samples, {seconds:.1f} s; written to {output}")
 
@@ -110,18 +124,59 @@ def _learner(
     return kinds[method](atoms, nonzero, random_state=random_state)
 
 
+def _error(learner: Any, X: Any) -> float:
+    """The relative error of all samples."""
+    last = learner.history_[-1]
+    if last.phase == "final":
+        return float(last.error)
+    X = X.load() if isinstance(X, Samples) else X
+    size = float(np.linalg.norm(X))
+    return -learner.score(X) * np.sqrt(X.size) / size if size else 0.0
+
+
+@contextmanager
+def _cluster(address: str | None) -> Iterator[None]:
+    """Let passes over samples run on the Dask cluster at ``address``."""
+    if address is None:
+        yield
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise BadInput('--scheduler needs Dask: pip install "papilio[distributed]"') from None
+    try:
+        client = Client(address, timeout=10)
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"--scheduler {address}: no Dask scheduler answers there") from error
+    with client:
+        yield
+
+
 def _phases(
-    method: Method, X: Array, atoms: int | None, complexity: float | None, n_factors: int | None
+    method: Method, shape: tuple[int, int], atoms: int | None, complexity: float | None, n_factors: int | None
 ) -> list[Phase]:
-    """What the learner goes through, and how its time is spent, as measured on image patches."""
-    if method is not Method.FAST:
-        return {
-            Method.KSVD: [Phase("ksvd", 1.0, 101)],
-            Method.ONLINE: [Phase("online", 1.0, 30)],
-            Method.SPARSE_KSVD: [Phase("sparse ksvd", 1.0, 101)],
-        }[method]
-    splits = len(pp.Schedule.with_complexity((X.shape[1], atoms or X.shape[1]), complexity, n_factors).factors)
-    hierarchy = [
-        Phase(f"{kind} {i + 1}", 0.03 / splits, 500) for i in range(splits) for kind in ("split", "global")
-    ]
-    return [Phase("ksvd", 0.1, 101), *hierarchy, Phase("refine", 0.84, 100)]
+    """What the learner goes through, and how its time is spent, as measured on image patches.
+
+    Of data that are passed over, a pass takes about as long as the start for each 20 samples in it.
+    """
+    n_samples, n_features = shape
+    start = min(n_samples, enough(atoms or n_features))
+    rate = 0.0 if method is Method.SPARSE_KSVD or n_samples <= start else n_samples / (20 * start)
+    names = {Method.FAST: "ksvd", Method.KSVD: "ksvd", Method.ONLINE: "online", Method.SPARSE_KSVD: "sparse ksvd"}
+    iterations = 30 if method is Method.ONLINE else 101
+    phases = [Phase("scan", 0.1 * rate, 1), Phase(names[method], 1.0, iterations)]
+    n_passes = 0
+    if method is Method.FAST:
+        sizes = n_features, atoms or n_features
+        splits = len(pp.Schedule.with_complexity(sizes, complexity, n_factors).factors)
+        for i in range(1, splits + 1):
+            phases += [
+                Phase(f"split {i}", 0.15, 500),
+                Phase(f"pass {i}", rate, 1),
+                Phase(f"global {i}", 0.15, 500),
+            ]
+        phases.append(Phase("refine", 8.0, 100))
+        n_passes = splits
+    phases += [Phase(f"pass {i}", rate, 1) for i in range(n_passes + 1, n_passes + 6)]
+    total = sum(phase.share for phase in phases)
+    return [phase._replace(share=phase.share / total) for phase in phases]

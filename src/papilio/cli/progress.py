@@ -111,7 +111,7 @@ class Watch:
         before = 0.0
         for phase in self._phases:
             if phase.name == step.phase:
-                return before + phase.share * min(step.iteration / phase.iterations, 1.0)
+                return before + phase.share * min(step.iteration / (step.total or phase.iterations), 1.0)
             before += phase.share
         return 1.0 if self._phases and step.phase == "final" else None
 

@@ -1,6 +1,6 @@
 """What all learners share: checked signals, first atoms, residuals, the replacement of bad atoms, the result."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -38,12 +38,20 @@ def as_rows(signals: Any) -> Array:
 
 def in_range(rows: Array) -> tuple[Array, float]:
     """``rows`` divided by a power of two, and that power: 1 unless squares might leave the number range."""
-    largest = float(np.abs(rows).max())
-    if largest == 0.0 or 1e-5 < largest < 1e5:
-        return rows, 1.0
-    exponent = int(np.frexp(largest)[1])
-    parts = rows.view(rows.real.dtype)
-    return np.ldexp(parts, -exponent).view(rows.dtype), 2.0**exponent
+    unit = unit_for(float(np.abs(rows).max()))
+    return scaled(rows, unit), unit
+
+
+def unit_for(largest: float) -> float:
+    """A power of two near ``largest``; 1 unless squares of such numbers might leave the number range."""
+    return 1.0 if largest == 0.0 or 1e-5 < largest < 1e5 else 2.0 ** int(np.frexp(largest)[1])
+
+
+def scaled(rows: Array, unit: float) -> Array:
+    """``rows`` divided by a power of two."""
+    if unit == 1.0:
+        return rows
+    return np.ldexp(rows.view(rows.real.dtype), 1 - int(np.frexp(unit)[1])).view(rows.dtype)
 
 
 def as_start(init: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
@@ -81,21 +89,19 @@ def first_atoms(rows: Array, n_atoms: int, init: Any, random: np.random.RandomSt
     return np.ascontiguousarray(atoms / norms[:, None].astype(rows.real.dtype))
 
 
-def growing_shares(
-    rows: Array, n_atoms: int, n_nonzero: int, max_iter: int, random: np.random.RandomState
-) -> Iterator[Array]:
-    """For each iteration the signals that it works on: a random tenth at first, all in the last quarter.
+def growing_share(
+    rows: Array, n_atoms: int, n_nonzero: int, iteration: int, max_iter: int, random: np.random.RandomState
+) -> Array:
+    """The signals that an iteration works on: a random tenth at first, all in the last quarter.
 
     Few signals make the dictionary move more, which leads out of poor minima as noise does, and cost less. They
     are never so few that an atom has less than ten uses on average.
     """
     least = max(_FIRST_SHARE, 10 * n_atoms / (len(rows) * n_nonzero))
-    for iteration in range(max_iter + 1):
-        share = least + 1.2 * iteration / max(max_iter, 1)
-        if share >= 1 or iteration == max_iter:
-            yield rows
-        else:
-            yield rows[np.sort(random.permutation(len(rows))[: ceil(share * len(rows))])]
+    share = least + 1.2 * iteration / max(max_iter, 1)
+    if share >= 1 or iteration == max_iter:
+        return rows
+    return rows[np.sort(random.permutation(len(rows))[: ceil(share * len(rows))])]
 
 
 def residuals_of(rows: Array, atoms: Array, codes: sp.csc_array) -> Array:
@@ -139,10 +145,24 @@ def moments_of_rows(rows: Array, codes: sp.csc_array) -> tuple[Array, Array]:
     return grams.sum(axis=0), crosses.sum(axis=0)
 
 
-def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, residuals: Array) -> Array:
+def energies_of(rows: Array, residuals: Array) -> Array:
+    """‖r‖² of each residual; what is off by rounding alone is represented well, and has 0."""
+    energies = _squares(residuals)
+    energies[energies <= (100 * np.finfo(rows.dtype).eps) ** 2 * _squares(rows)] = 0
+    return energies
+
+
+def _squares(rows: Array) -> Array:
+    squares = np.einsum("ij,ij->i", rows.real, rows.real)
+    if rows.dtype.kind == "c":
+        squares += np.einsum("ij,ij->i", rows.imag, rows.imag)
+    return squares
+
+
+def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, energies: Array) -> Array:
     """Put badly represented signals in the place of atoms that are rarely used, or nearly equal to another one.
 
-    Returns which were replaced.
+    ``energies`` are those of the residuals of ``rows``. Returns which atoms were replaced.
     """
     matches = np.triu(np.abs(atoms.conj() @ atoms.T) > COHERENT, 1)
     doubled = np.zeros(len(atoms), dtype=bool)
@@ -150,12 +170,6 @@ def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, residuals: Array) 
         if not doubled[i] and not doubled[j]:
             doubled[j if uses[j] <= uses[i] else i] = True
     bad = np.flatnonzero(doubled | (uses < max(RARE * uses.mean(), 1)))
-    energies = np.einsum("ij,ij->i", residuals.real, residuals.real)
-    if residuals.dtype.kind == "c":
-        energies += np.einsum("ij,ij->i", residuals.imag, residuals.imag)
-    # What is off by rounding alone is represented well.
-    sizes = np.einsum("ij,ij->i", rows.real, rows.real) + np.einsum("ij,ij->i", rows.imag, rows.imag)
-    energies[energies <= (100 * np.finfo(rows.dtype).eps) ** 2 * sizes] = 0
     bad = bad[: np.count_nonzero(energies)]
     if bad.size:
         worst = np.argpartition(-energies, min(bad.size, len(rows) - 1))[: bad.size]
@@ -177,6 +191,15 @@ class Progress:
         self._stale = 0 if error < self.error * (1 - self._tol) else self._stale + 1
         if error < self.error:
             self.error, self.best = error, candidate
+
+    def to_arrays(self) -> dict[str, Array]:
+        """How good, and how long ago; the best itself is for others to keep."""
+        return {"progress": np.array([self.error, float(self._stale)])}
+
+    def restore(self, arrays: Mapping[str, Array], best: Any) -> None:
+        """Go on from what `to_arrays` returned, with the best at that time."""
+        self.error, self._stale = float(arrays["progress"][0]), int(arrays["progress"][1])
+        self.best = best
 
     @property
     def has_ended(self) -> bool:

@@ -1,39 +1,29 @@
 """Fast dictionaries: the paper's PROPOSED (section 4.2), and joint refinement."""
 
-from math import ceil
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..coding import Coder
-from ..linalg import frobenius
-from ..moments import Moments
+from ..checkpoint import Checkpoint
 from ..operators import SparseProduct
-from ..results import Step
-from ..solvers.hierarchical import hierarchical
-from ..solvers.palm import Callback, Run, palm
+from ..samples import PassStopped, Samples, held
+from ..solvers.hierarchical import Peeled, peel
+from ..solvers.palm import Callback, Run
 from ..solvers.schedule import Schedule
 from ..validation import Array, as_choice, as_integer, as_random, as_real
-from .common import (
-    Learned,
-    Progress,
-    as_rows,
-    as_sparsity,
-    as_start,
-    growing_shares,
-    in_range,
-    moments_of_rows,
-    relative,
-    residuals_of,
-)
-from .ksvd import ksvd
-from .online import RECENT, forgetting, online_dictionary
+from .all_data import STAGE as ALL_DATA
+from .all_data import from_arrays, improved_on_all, to_arrays
+from .common import Learned, as_rows, as_sparsity, as_start
+from .data import Data, Held, as_learned, opened
+from .ksvd import learn_ksvd
+from .online import OnlineLimits, learn_online
+from .refinement import STAGE as REFINE
+from .refinement import descended, order_of, refined
+from .summary import Summary
 
-_ROUNDS = 100  # of refinement, at most
-_STEPS = 30  # of PALM in each
-_REFINE_TOL = 1e-3
-_SAMPLE, _SAMPLE_PER_ATOM = 50_000, 200  # signals that are enough to start from, and to refine with
+_HIERARCHY = "hierarchy"
 
 
 def fast_dictionary(
@@ -55,7 +45,8 @@ def fast_dictionary(
     global step `omp` gives new codes. Then, with ``refine``, rounds of new codes and some steps of `palm` for all
     factors, on random shares of the signals that grow to all of them, as long as these lower the error.
 
-    With very many signals, a random sample of them serves for D₀ and for the refinement; the hierarchy sees all.
+    With very many signals, a random sample of them serves for D₀ and for the refinement; the hierarchy sees all,
+    and so does the end: passes over all signals, each with new codes and steps of `palm`, as long as they pay.
 
     Parameters
     ----------
@@ -74,8 +65,8 @@ def fast_dictionary(
     random_state : int, RandomState or None
         Of `ksvd`.
     callback : callable, optional
-        Called with a `Step` after each iteration of any phase: "ksvd", "split 1", "global 1", …, "refine"; a true
-        result stops the learner, which returns what it has.
+        Called with a `Step` after each iteration of any phase: "ksvd", "split 1", "global 1", …, "refine",
+        "all data"; a true result stops the learner, which returns what it has.
 
     Returns
     -------
@@ -85,7 +76,7 @@ def fast_dictionary(
     history : History
         The error is relative: that of the residual in splits, that of the data else.
     """
-    rows, unit = in_range(as_rows(signals))
+    rows = as_rows(signals)
     if not isinstance(schedule, Schedule):
         raise TypeError(f"schedule must be a Schedule, got {type(schedule).__name__}")
     if schedule.shape[0] != rows.shape[1]:
@@ -93,159 +84,93 @@ def fast_dictionary(
             f"schedule must be for {rows.shape[1]} features, as the signals have, got {schedule.shape[0]}"
         )
     n_nonzero = as_sparsity(n_nonzero, *schedule.shape)
-    max_iter, tol = as_integer("max_iter", max_iter, 1), as_real("tol", tol, 0.0)  # before the start is learned
-    random = as_random(random_state)
-    sample = _sample(rows, schedule.shape[1], random)
-    run = Run(callback)
-    if isinstance(init, str):
-        learn = {"ksvd": ksvd, "online": online_dictionary}[as_choice("init", init, ("ksvd", "online"))]
-        learned = learn(sample.T, schedule.shape[1], n_nonzero, random_state=random, callback=relayed(run))
-        start = learned.dictionary
+    options = FastOptions(init, refine, max_iter, tol).checked()
+    random, run = as_random(random_state), Run(callback)
+    product, _, data = learn_fast(held(rows), schedule, n_nonzero, options, random, run, Checkpoint())
+    return as_learned(data if isinstance(data, Held) else Held(rows, n_nonzero), product, run)
+
+
+class FastOptions(NamedTuple):
+    """The options of `fast_dictionary`."""
+
+    init: Any = "ksvd"
+    refine: bool = True
+    max_iter: int = 500
+    tol: float = 1e-6
+
+    def checked(self) -> "FastOptions":
+        """Before a start is learned."""
+        if isinstance(self.init, str):
+            as_choice("init", self.init, ("ksvd", "online"))
+        limits = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
+        return FastOptions(self.init, bool(self.refine), *limits)
+
+
+def learn_fast(
+    samples: Samples,
+    schedule: Schedule,
+    n_nonzero: int,
+    options: FastOptions,
+    random: np.random.RandomState,
+    run: Run,
+    checkpoint: Checkpoint,
+) -> tuple[SparseProduct, Summary, Data]:
+    """What `fast_dictionary` does, from samples of any size: the product, and sums over the signals in it."""
+    start: Any = None
+    if not isinstance(options.init, str):
+        start = as_start(options.init, schedule.shape, samples.dtype)
+    data = opened(samples, n_nonzero, schedule.shape[1], random, run, checkpoint)
+    later = {_HIERARCHY: 1, REFINE: 2, ALL_DATA: 3}.get(checkpoint.stage, 0)
+    if later == 0:
+        if start is None:
+            start = _start(data.start, schedule.shape[1], options.init, random, run, checkpoint)
+        product = SparseProduct([start])
     else:
-        start = as_start(init, schedule.shape, rows.dtype)
-    data = _Data(rows, n_nonzero)
-    product = SparseProduct([start]).astype(rows.dtype)
-    if not run.stopped:
-        fit = hierarchical(
-            start,
-            schedule,
-            retarget=data.moments,
-            polish=False,
-            max_iter=max_iter,
-            tol=tol,
-            callback=relayed(run),
-        )
-        product = fit.operator
-    if refine and not run.stopped:
-        product = _refined(_Data(sample, n_nonzero), schedule, product, run, random)
-    product = product.astype(rows.dtype)
-    codes, error = data.code(product)
-    run.report("final", error, product.scale, ())
-    return Learned(product, codes * unit, run.history)
+        product = from_arrays("now", checkpoint.saved())
+    if later < 2 and not run.stopped:
+        product = _factorized(data, schedule, start, options, run, checkpoint)
+    if later < 3 and options.refine and not run.stopped:
+        product = refined(data.start, schedule, product, run, random, checkpoint)
+    improve = partial(_improved, schedule)
+    n_passes = data.n_passes if options.refine else 0
+    product, summary = improved_on_all(data, product.astype(samples.dtype), improve, n_passes, run, checkpoint)
+    run.report("final", summary.error, product.scale, ())
+    return product, summary, data
 
 
-def _sample(rows: Array, n_atoms: int, random: np.random.RandomState) -> Array:
-    """All signals, or so many of them, drawn at random, that more would not change what is learned much."""
-    enough = max(_SAMPLE, _SAMPLE_PER_ATOM * n_atoms)
-    if len(rows) <= enough:
-        return rows
-    return rows[np.sort(random.permutation(len(rows))[:enough])]
+def _start(
+    data: Held, n_atoms: int, init: str, random: np.random.RandomState, run: Run, checkpoint: Checkpoint
+) -> Array:
+    """A dense dictionary (d, a) to start from."""
+    if init == "ksvd":
+        return learn_ksvd(data, n_atoms, None, 100, 1e-4, random, run, checkpoint).T.copy()
+    return learn_online(data, n_atoms, None, OnlineLimits(), random, run, checkpoint).T.copy()
 
 
-def relayed(run: Run) -> Callback:
-    """A callback for an inner solver that reports to ``run``."""
-
-    def report(step: Step) -> bool:
-        if step.phase != "final":
-            run.report(step.phase, step.error, step.scale, step.factors)
-        return run.stopped
-
-    return report
-
-
-class _Data:
-    """Signals as learners of products see them: codes, and moments for PALM."""
-
-    def __init__(self, rows: Array, n_nonzero: int) -> None:
-        self.rows = rows
-        self.n_nonzero = n_nonzero
-
-    def code(self, product: SparseProduct) -> tuple[sp.csc_array, float]:
-        """The codes of the signals, and their relative error."""
-        product = product.astype(self.rows.dtype)
-        codes = Coder(product).code(self.rows.T, self.n_nonzero)
-        atoms = np.ascontiguousarray(product.toarray().T)
-        return codes, relative(residuals_of(self.rows, atoms, codes), frobenius(self.rows))
-
-    def moments(self, product: SparseProduct) -> Moments:
-        """The moments of the signals with new codes; if all signals are zero, the dictionary stands for them."""
-        codes = Coder(product.astype(self.rows.dtype)).code(self.rows.T, self.n_nonzero)
-        if codes.nnz == 0:
-            return Moments(product.toarray())
-        gram, cross = moments_of_rows(self.rows, codes)
-        return Moments(cross.T, gram, frobenius(self.rows) ** 2)
-
-
-def _refined(
-    data: _Data, schedule: Schedule, product: SparseProduct, run: Run, random: np.random.RandomState
+def _factorized(
+    data: Data, schedule: Schedule, start: Array | None, options: FastOptions, run: Run, checkpoint: Checkpoint
 ) -> SparseProduct:
-    """Rounds of new codes and of PALM for all factors with these, on growing shares of the signals: the best."""
-    progress = Progress(_REFINE_TOL)
-    progress.record(data.code(product)[1], product)
-    for some in growing_shares(data.rows, schedule.shape[1], data.n_nonzero, _ROUNDS - 1, random):
-        part = _Data(some, data.n_nonzero)
-        product = _descended(part.moments(product), schedule, product)
-        error = part.code(product)[1]
-        run.report("refine", error, product.scale, [factor.toarray() for factor in product.factors])
-        if some is data.rows:
-            progress.record(error, product)
-        if run.stopped or progress.has_ended:
-            break
-    best: SparseProduct = progress.best
-    return best
+    """The hierarchy, whose global steps see all signals with new codes."""
+    if saved := checkpoint.saved(_HIERARCHY):
+        product = from_arrays("now", saved)
+        last = Peeled(int(saved["levels"]), [factor.toarray() for factor in product.factors], product.scale)
+    else:
+        assert start is not None
+        last = Peeled(0, [start], 1.0)
+
+    def keep(peeled: Peeled) -> None:
+        nonlocal last
+        last = peeled
+        state = to_arrays("now", SparseProduct(peeled.factors, peeled.scale))
+        checkpoint.save(_HIERARCHY, {"levels": np.array(peeled.levels), **state})
+
+    keep(last)
+    limits = order_of(schedule), options.max_iter, options.tol, False
+    with suppress(PassStopped):
+        last, _, _ = peel(run, schedule, lambda now: data.summary(now).moments(now), limits, last, keep)
+    return SparseProduct(last.factors, last.scale)
 
 
-def _descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> SparseProduct:
-    """Some steps of PALM for all factors, from where they are."""
-    return palm(
-        moments,
-        schedule.together(len(schedule.factors) - 1),
-        init=product.factors,
-        scale=product.scale,
-        order="right_to_left" if schedule.side == "left" else "left_to_right",
-        max_iter=_STEPS,
-        tol=0.0,
-        inertia=True,
-    ).operator
-
-
-class FastState:
-    """A product of sparse factors that learns from one mini-batch after the other, on moments.
-
-    Of t batches so far, the latest tenth counts, as for `OnlineState`.
-
-    Parameters
-    ----------
-    operator : SparseProduct
-        Where to start.
-    schedule : Schedule
-        Its last sets are those of the factors.
-    n_nonzero : int
-        Atoms a signal.
-    """
-
-    def __init__(self, operator: SparseProduct, schedule: Schedule, n_nonzero: int) -> None:
-        self.operator = operator
-        self.batches = 0
-        self._schedule = schedule
-        self._n_nonzero = n_nonzero
-        self._gram: Any = 0.0
-        self._cross: Any = 0.0
-        self._energy = 0.0
-
-    def remember(self, rows: Array, codes: sp.csc_array) -> None:
-        """Start from the moments of signals with given codes, as if they were batches that were learned."""
-        self._gram, self._cross = moments_of_rows(rows, codes)
-        self._energy = frobenius(rows) ** 2
-        self.batches = ceil(1 / RECENT)
-
-    def add(self, rows: Array) -> float:
-        """Add a batch, one signal a row, to the moments; returns its relative error."""
-        codes, error = _Data(rows, self._n_nonzero).code(self.operator)
-        gram, cross = moments_of_rows(rows, codes)
-        self.batches += 1
-        beta = forgetting(self.batches)
-        self._gram = beta * self._gram + gram
-        self._cross = beta * self._cross + cross
-        self._energy = beta * self._energy + frobenius(rows) ** 2
-        return error
-
-    def learn(self, rows: Array) -> float:
-        """Learn from a batch; returns its relative error before."""
-        error = self.add(rows)
-        if len(self.operator.factors) <= len(self._schedule.factors):  # learning was stopped before its end
-            self.operator = hierarchical(self.operator.toarray(), self._schedule).operator.astype(rows.dtype)
-        if self._gram.any():
-            moments = Moments(self._cross.T, self._gram, self._energy)
-            self.operator = _descended(moments, self._schedule, self.operator).astype(self.operator.dtype)
-        return error
+def _improved(schedule: Schedule, product: SparseProduct, summary: Summary) -> SparseProduct:
+    """Some steps of PALM on the moments of all signals."""
+    return descended(summary.moments(product), schedule, product).astype(product.dtype)

@@ -5,24 +5,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..coding import Coder
+from ..checkpoint import Checkpoint
 from ..kernels.atoms import group_by_atom, update_atoms
-from ..kernels.threads import blas_threads
-from ..linalg import frobenius
 from ..solvers.palm import Callback, Run
 from ..validation import Array, as_integer, as_random, as_real
-from .common import (
-    Learned,
-    Progress,
-    as_rows,
-    as_sparsity,
-    first_atoms,
-    growing_shares,
-    in_range,
-    relative,
-    replace_bad_atoms,
-    residuals_of,
-)
+from .common import Learned, as_rows, as_sparsity, energies_of, first_atoms, replace_bad_atoms
+from .data import Held, as_learned
+from .rounds import Rounds
 
 
 def ksvd(
@@ -72,30 +61,35 @@ def ksvd(
     history : History
         With the relative error ‖X − DΓ‖/‖X‖ of the signals that were coded.
     """
-    rows, unit = in_range(as_rows(signals))
+    rows = as_rows(signals)
     n_atoms = as_integer("n_atoms", n_atoms, 1)
     n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
-    random = as_random(random_state)
-    atoms = first_atoms(rows, n_atoms, init, random)
-    max_iter = as_integer("max_iter", max_iter, 0)
-    run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
-    with blas_threads(atoms.shape[0] * atoms.size):
-        for some in growing_shares(rows, n_atoms, n_nonzero, max_iter, random):
-            codes = Coder(atoms.T).code(some.T, n_nonzero)
-            residuals = residuals_of(some, atoms, codes)
-            error = relative(residuals, frobenius(some))
-            run.report("ksvd", error, 1.0, [atoms.T.copy()])
-            if some is rows:
-                progress.record(error, (atoms.T.copy(), codes.copy()))
-            if run.stopped or progress.has_ended or len(run.history) > max_iter:
-                break
-            starts, entries, owners = uses_of(codes)
-            update_atoms(atoms, residuals, codes.data, starts, entries, owners)
-            replace_bad_atoms(atoms, np.diff(starts), some, residuals)
-    if progress.best is None:  # stopped before all signals were coded
-        progress.best = atoms.T.copy(), Coder(atoms.T).code(rows.T, n_nonzero)
-    dictionary, codes = progress.best
-    return Learned(dictionary, codes * unit, run.history)
+    max_iter, tol = as_integer("max_iter", max_iter, 0), as_real("tol", tol, 0.0)
+    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero)
+    atoms = learn_ksvd(data, n_atoms, init, max_iter, tol, random, run, Checkpoint())
+    return as_learned(data, atoms.T.copy(), run)
+
+
+def learn_ksvd(
+    data: Held,
+    n_atoms: int,
+    init: Any,
+    max_iter: int,
+    tol: float,
+    random: np.random.RandomState,
+    run: Run,
+    checkpoint: Checkpoint,
+) -> Array:
+    """The iterations of `ksvd` on signals in memory: the best atoms, one a row."""
+    rounds = Rounds("ksvd", data, max_iter, tol, random, run, checkpoint)
+    model = rounds.restored() or {"atoms": first_atoms(data.rows, n_atoms, init, random)}
+    atoms = model["atoms"]
+    for rows, codes, residuals in rounds.over(model):
+        starts, entries, owners = uses_of(codes)
+        update_atoms(atoms, residuals, codes.data, starts, entries, owners)
+        replace_bad_atoms(atoms, np.diff(starts), rows, energies_of(rows, residuals))
+    data.codes = rounds.codes
+    return rounds.best["atoms"]
 
 
 def uses_of(codes: sp.csc_array) -> tuple[Array, Array, Array]:

@@ -1,12 +1,13 @@
 """Online dictionary learning: mini-batches, moments and forgetting."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from ..checkpoint import Checkpoint
 from ..coding import Coder
 from ..kernels.atoms import descend_atoms
 from ..kernels.threads import blas_threads
@@ -18,13 +19,16 @@ from .common import (
     Progress,
     as_rows,
     as_sparsity,
+    energies_of,
     first_atoms,
-    in_range,
     moments_of_rows,
     relative,
     replace_bad_atoms,
     residuals_of,
+    scaled,
 )
+from .data import Held, as_learned
+from .summary import Summary
 
 RECENT = 0.1  # the share of all batches so far that count: codes of earlier, poorer dictionaries only hold back
 
@@ -63,15 +67,34 @@ class OnlineState:
         self.batches = 0
         self._recent = recent
         self._memory = np.inf if memory is None else memory
+        self._unit = 1.0
 
-    def remember(self, rows: Array, codes: sp.csc_array) -> None:
-        """Start from the moments of signals with given codes, as if they were batches that were learned."""
-        self.gram, self.cross = moments_of_rows(rows, codes)
-        self.uses = np.bincount(codes.indices, minlength=len(self.atoms)).astype(float)
+    def remember(self, summary: Summary, unit: float) -> None:
+        """Start from the moments of signals, as if they were batches that were learned, and take their unit."""
+        self._unit = unit
+        self.gram, self.cross, self.uses = summary.gram.copy(), summary.cross.copy(), summary.uses.copy()
         self.batches = ceil(1 / self._recent)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """For a file."""
+        return {
+            "atoms": self.atoms,
+            "gram": self.gram,
+            "cross": self.cross,
+            "uses": self.uses,
+            "batches": np.array(self.batches),
+        }
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from what `to_arrays` returned."""
+        self.atoms, self.gram, self.cross, self.uses = (
+            arrays[name] for name in ("atoms", "gram", "cross", "uses")
+        )
+        self.batches = int(arrays["batches"])
 
     def learn(self, batch: Array) -> float:
         """Learn from a batch, one signal a row; returns its relative error before."""
+        batch = scaled(batch, self._unit)
         codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero)
         residuals = residuals_of(batch, self.atoms, codes)
         self.batches += 1
@@ -80,7 +103,7 @@ class OnlineState:
         self.gram = beta * self.gram + gram
         self.cross = beta * self.cross + cross
         self.uses = beta * self.uses + np.bincount(codes.indices, minlength=len(self.atoms))
-        replaced = replace_bad_atoms(self.atoms, self.uses, batch, residuals)
+        replaced = replace_bad_atoms(self.atoms, self.uses, batch, energies_of(batch, residuals))
         self.gram[replaced], self.gram[:, replaced], self.cross[replaced] = 0, 0, 0
         self.uses[replaced] = self.uses.mean()
         descend_atoms(self.atoms, self.gram, self.cross)
@@ -131,29 +154,67 @@ def online_dictionary(
     history : History
         With the mean relative error of the batches of each pass, and in the end that of all signals.
     """
-    rows, unit = in_range(as_rows(signals))
+    rows = as_rows(signals)
     n_atoms = as_integer("n_atoms", n_atoms, 1)
     n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
-    if batch_size is None:
-        batch_size = max(min(512, len(rows) // 4), 1)
-    batch_size = as_integer("batch_size", batch_size, 1)
-    memory = None if memory is None else as_integer("memory", memory, 1)
-    max_iter = as_integer("max_iter", max_iter, 1)
-    random = as_random(random_state)
+    limits = OnlineLimits(batch_size, memory, max_iter, tol).checked()
+    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero)
+    atoms = learn_online(data, n_atoms, init, limits, random, run, Checkpoint())
+    run.report("final", data.summary(atoms.T).error, 1.0, [atoms.T])
+    return as_learned(data, atoms.T.copy(), run)
+
+
+class OnlineLimits(NamedTuple):
+    """The options of `online_dictionary`."""
+
+    batch_size: int | None = None
+    memory: int | None = None
+    max_iter: int = 30
+    tol: float = 1e-4
+
+    def checked(self) -> "OnlineLimits":
+        return OnlineLimits(
+            None if self.batch_size is None else as_integer("batch_size", self.batch_size, 1),
+            None if self.memory is None else as_integer("memory", self.memory, 1),
+            as_integer("max_iter", self.max_iter, 1),
+            as_real("tol", self.tol, 0.0),
+        )
+
+
+def learn_online(
+    data: Held,
+    n_atoms: int,
+    init: Any,
+    limits: OnlineLimits,
+    random: np.random.RandomState,
+    run: Run,
+    checkpoint: Checkpoint,
+) -> Array:
+    """The passes of `online_dictionary` over signals in memory: the atoms, one a row."""
+    batch_size = limits.batch_size or max(min(512, len(data.rows) // 4), 1)
     # In the end one pass counts: then all signals do, each with its latest code.
-    recent = min(RECENT, 1 / max_iter)
-    state = OnlineState(first_atoms(rows, n_atoms, init, random), n_nonzero, recent, memory)
-    run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
+    recent = min(RECENT, 1 / limits.max_iter)
+    progress, begin = Progress(limits.tol), 0
+    saved = checkpoint.saved("online")
+    atoms = saved["atoms"] if saved else first_atoms(data.rows, n_atoms, init, random)
+    state = OnlineState(atoms, data.n_nonzero, recent, limits.memory)
+    if saved:
+        begin = int(saved["pass"])
+        state.restore(saved)
+        progress.restore(saved, None)
     with blas_threads(state.atoms.shape[0] * state.atoms.size):
-        for _ in range(max_iter):
-            error = float(np.mean([state.learn(batch) for batch in shuffled(rows, batch_size, random)]))
+        for i in range(begin, limits.max_iter):
+            checkpoint.offer("online", partial(_kept, i, state, progress))
+            error = float(np.mean([state.learn(batch) for batch in shuffled(data.rows, batch_size, random)]))
             progress.record(error, None)
             run.report("online", error, 1.0, [state.atoms.T.copy()])
             if run.stopped or progress.has_ended:
                 break
-    codes = Coder(state.atoms.T).code(rows.T, n_nonzero)
-    run.report("final", relative(residuals_of(rows, state.atoms, codes), frobenius(rows)), 1.0, [state.atoms.T])
-    return Learned(state.atoms.T.copy(), codes * unit, run.history)
+    return state.atoms
+
+
+def _kept(i: int, state: OnlineState, progress: Progress) -> dict[str, Array]:
+    return {"pass": np.array(i), **state.to_arrays(), **progress.to_arrays()}
 
 
 def shuffled(rows: Array, batch_size: int, random: np.random.RandomState) -> Iterator[Array]:

@@ -5,26 +5,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..checkpoint import Checkpoint
 from ..coding import Coder
 from ..kernels.atoms import direction_of, exchange_atom
-from ..kernels.threads import blas_threads
-from ..linalg import column_norms, frobenius
+from ..linalg import column_norms
 from ..operators import SparseProduct
 from ..solvers.palm import Callback, Run
 from ..validation import Array, as_integer, as_matrix, as_random, as_real
-from .common import (
-    Learned,
-    Progress,
-    as_rows,
-    as_sparsity,
-    first_atoms,
-    growing_shares,
-    in_range,
-    relative,
-    replace_bad_atoms,
-    residuals_of,
-)
+from .common import Learned, as_rows, as_sparsity, energies_of, first_atoms, replace_bad_atoms
+from .data import Held, as_learned
 from .ksvd import uses_of
+from .rounds import Rounds
 
 
 def sparse_ksvd(
@@ -64,53 +55,54 @@ def sparse_ksvd(
     codes : (n_atoms, n) csc_array
     history : History
     """
-    rows, unit = in_range(as_rows(signals))
-    if not isinstance(base, SparseProduct):
-        base = SparseProduct([as_matrix("base", base)])
-    if base.shape[0] != rows.shape[1]:
-        raise ValueError(f"base must have {rows.shape[1]} rows, as the signals have, got {base.shape[0]}")
-    dtype = np.result_type(rows.dtype, base.dtype)
-    base, rows = base.astype(dtype), rows.astype(dtype, copy=False)
+    rows = as_rows(signals)
+    in_base = Base.over(base, rows.shape[1], atom_nonzero)
     n_atoms = as_integer("n_atoms", n_atoms, 1)
     n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
-    if atom_nonzero is None:
-        atom_nonzero = min(4, *base.shape)
-    atom_nonzero = as_integer("atom_nonzero", atom_nonzero, 1, min(base.shape))
-    max_iter = as_integer("max_iter", max_iter, 0)
-    in_base = _Base(base, atom_nonzero)
-    random = as_random(random_state)
-    atoms, sparse = in_base.start(rows, n_atoms, random)
-    run, progress = Run(callback), Progress(as_real("tol", tol, 0.0))
-    with blas_threads(atoms.shape[0] * atoms.size):
-        for some in growing_shares(rows, n_atoms, n_nonzero, max_iter, random):
-            codes = Coder(atoms.T).code(some.T, n_nonzero)
-            residuals = residuals_of(some, atoms, codes)
-            error = relative(residuals, frobenius(some))
-            run.report("sparse ksvd", error, 1.0, [atoms.T.copy()])
-            if some is rows:
-                progress.record(error, (in_base.product(sparse), codes.copy()))
-            if run.stopped or progress.has_ended or len(run.history) > max_iter:
-                break
-            starts, entries, owners = uses_of(codes)
-            direction = np.empty(rows.shape[1], dtype)
-            for j in range(n_atoms):
-                own = slice(starts[j], starts[j + 1])
-                where = residuals, codes.data, entries[own], owners[own]
-                if direction_of(atoms[j], *where, direction) > 0:
-                    new, column = in_base.nearest(direction[None])
-                    if column.any():
-                        exchange_atom(atoms[j], new[0], *where)
-                        sparse[j] = column[0]
-            replaced = replace_bad_atoms(atoms, np.diff(starts), some, residuals)
-            if replaced.size:
-                atoms[replaced], sparse[replaced] = in_base.nearest(atoms[replaced])
-    if progress.best is None:  # stopped before all signals were coded
-        progress.best = in_base.product(sparse), Coder(atoms.T).code(rows.T, n_nonzero)
-    dictionary, codes = progress.best
-    return Learned(dictionary, codes * unit, run.history)
+    max_iter, tol = as_integer("max_iter", max_iter, 0), as_real("tol", tol, 0.0)
+    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero)
+    dictionary = learn_sparse_ksvd(data, in_base, n_atoms, max_iter, tol, random, run, Checkpoint())
+    return as_learned(data, dictionary, run)
 
 
-class _Base:
+def learn_sparse_ksvd(
+    data: Held,
+    in_base: "Base",
+    n_atoms: int,
+    max_iter: int,
+    tol: float,
+    random: np.random.RandomState,
+    run: Run,
+    checkpoint: Checkpoint,
+) -> SparseProduct:
+    """The iterations of `sparse_ksvd`: the best dictionary."""
+    dtype = np.result_type(data.rows.dtype, in_base.dtype)
+    in_base, data.rows = in_base.astype(dtype), data.rows.astype(dtype, copy=False)
+    rounds = Rounds("sparse ksvd", data, max_iter, tol, random, run, checkpoint)
+    model = rounds.restored()
+    if not model:
+        atoms, sparse = in_base.start(data.rows, n_atoms, random)
+        model = {"atoms": atoms, "sparse": sparse}
+    atoms, sparse = model["atoms"], model["sparse"]
+    direction = np.empty(atoms.shape[1], atoms.dtype)
+    for rows, codes, residuals in rounds.over(model):
+        starts, entries, owners = uses_of(codes)
+        for j in range(n_atoms):
+            own = slice(starts[j], starts[j + 1])
+            where = residuals, codes.data, entries[own], owners[own]
+            if direction_of(atoms[j], *where, direction) > 0:
+                new, column = in_base.nearest(direction[None])
+                if column.any():
+                    exchange_atom(atoms[j], new[0], *where)
+                    sparse[j] = column[0]
+        replaced = replace_bad_atoms(atoms, np.diff(starts), rows, energies_of(rows, residuals))
+        if replaced.size:
+            atoms[replaced], sparse[replaced] = in_base.nearest(atoms[replaced])
+    data.codes = rounds.codes
+    return in_base.product(rounds.best["sparse"])
+
+
+class Base:
     """A base dictionary that directions are coded in."""
 
     def __init__(self, base: SparseProduct, n_nonzero: int) -> None:
@@ -120,6 +112,21 @@ class _Base:
             raise ValueError("base must not be zero, got a zero matrix")
         self._coder = Coder(self._dense)
         self._n_nonzero = n_nonzero
+        self.dtype = base.dtype
+
+    @classmethod
+    def over(cls, base: Any, n_features: int, n_nonzero: int | None) -> "Base":
+        """``base`` after checks, with so many base atoms an atom."""
+        if not isinstance(base, SparseProduct):
+            base = SparseProduct([as_matrix("base", base)])
+        if base.shape[0] != n_features:
+            raise ValueError(f"base must have {n_features} rows, as the signals have, got {base.shape[0]}")
+        if n_nonzero is None:
+            n_nonzero = min(4, *base.shape)
+        return cls(base, as_integer("atom_nonzero", n_nonzero, 1, min(base.shape)))
+
+    def astype(self, dtype: Any) -> "Base":
+        return Base(self._base.astype(dtype), self._n_nonzero)
 
     def start(self, rows: Array, n_atoms: int, random: np.random.RandomState) -> tuple[Array, Array]:
         """The atoms of the base itself; where it has too few, then signals, and where too many, the most used."""

@@ -1,7 +1,9 @@
 """What all estimators share: everything but learning. Samples are rows here, and columns everywhere else."""
 
+import pickle
 import sys
 from abc import ABC, abstractmethod
+from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -10,13 +12,17 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..coding import Coder
-from ..dictionary.common import Learned, as_rows, as_sparsity
+from ..checkpoint import Checkpoint
+from ..dictionary.common import as_sparsity
+from ..dictionary.summary import Task, merged, summarised
 from ..metrics import rmse
 from ..operators import SparseProduct
 from ..results import History, Step
-from ..solvers.palm import Callback
-from ..validation import Array, as_integer
+from ..samples import Samples, as_samples, held, is_dask, is_large, passed_over
+from ..solvers.palm import Callback, Run
+from ..solvers.schedule import Schedule
+from ..validation import Array, as_integer, working_dtype
+from .lazily import BlockCoder, lazily_coded, lazily_decoded
 
 
 class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -27,6 +33,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_nonzero_coefs: int | None
     transform_sparse: bool
     callback: Callback | None
+    checkpoint: Any
     verbose: int
     random_state: Any
 
@@ -37,8 +44,8 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_iter_: int
 
     @abstractmethod
-    def _learn(self, signals: Array, n_components: int, n_nonzero: int) -> Learned:
-        """Learn from signals, one a column."""
+    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+        """Learn from samples, and store what was learned."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn a dictionary.
@@ -46,34 +53,40 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Parameters
         ----------
         X : (n_samples, n_features) array
+            Or what need not fit into memory: a Dask array, a memory-mapped array, or `papilio.datasets.on_disk`.
+            These are passed over part by part, on the workers of the current Dask client where there is one, else
+            on threads.
         y : ignored
 
         Returns
         -------
         self
         """
-        rows = self._validated(X, reset=True)
-        learned = self._learn(rows.T, *self._sizes(rows.shape[1]))
-        self._store(learned.dictionary, learned.history)
-        self._remember(as_rows(rows.T), learned.codes)
+        samples = self._samples(X, reset=True)
+        self._learn(samples, *self._sizes(samples.shape[1]))
         return self
-
-    def _remember(self, rows: Array, codes: sp.csc_array) -> None:
-        """Keep what `partial_fit` needs to go on from a fit, where there is one."""
 
     def transform(self, X: Any) -> Any:
         """Sparse codes of the samples, by `papilio.omp` with ``n_nonzero_coefs`` atoms.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array
+        X : (n_samples, n_features) array, or any that `fit` takes
 
         Returns
         -------
         codes : (n_samples, n_components) array, or csr_array with ``transform_sparse``
+            Of a Dask array a Dask array, with blocks of that kind.
         """
         check_is_fitted(self)
-        codes = self._codes(self._validated(X, reset=False)).T
+        if is_dask(X):
+            return lazily_coded(self._checked_dask(X), self._coding(X), self.transform_sparse)
+        if is_large(X):
+            samples = self._samples(X, reset=False)
+            coder = BlockCoder(*self._coding(samples))
+            codes = sp.hstack([coder.code(rows) for _, rows in samples.blocks()], format="csc").T
+        else:
+            codes = self._codes(self._validated(X, reset=False)).T
         return sp.csr_array(codes) if self.transform_sparse else codes.toarray()
 
     def inverse_transform(self, X: Any) -> Array:
@@ -81,13 +94,17 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : (n_samples, n_components) array or sparse array
+        X : (n_samples, n_components) array, sparse array or Dask array
 
         Returns
         -------
-        signals : (n_samples, n_features) array
+        signals : (n_samples, n_features) array; of a Dask array a Dask array
         """
         check_is_fitted(self)
+        if is_dask(X):
+            if X.ndim != 2 or X.shape[1] != self.operator_.shape[1]:
+                raise ValueError(f"X must have {self.operator_.shape[1]} columns, one a component, got {X.shape}")
+            return lazily_decoded(X, self.operator_)
         codes = check_array(X, accept_sparse=True, dtype=[np.float64, np.float32], input_name="X")
         if codes.shape[1] != self.operator_.shape[1]:
             raise ValueError(
@@ -101,10 +118,16 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : (n_samples, n_features) array
+        X : (n_samples, n_features) array, or any that `fit` takes
         y : ignored
         """
         check_is_fitted(self)
+        if is_large(X):
+            samples = self._samples(X, reset=False)
+            task = Task(*self._coding(samples), 0, 1.0)
+            return -float(
+                np.sqrt(passed_over(samples, summarised, task, merged).residual / np.prod(samples.shape))
+            )
         rows = self._validated(X, reset=False)
         return -rmse(rows.T, self.components_.T, self._codes(rows))
 
@@ -130,10 +153,45 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             as_integer("n_nonzero_coefs", self.n_nonzero_coefs, 1, min(n_features, n_components))
         return n_components, as_sparsity(self.n_nonzero_coefs, n_features, n_components)
 
+    def _samples(self, X: Any, reset: bool) -> Samples:
+        """X after checks, as samples."""
+        if not is_large(X):
+            return held(self._validated(X, reset))
+        samples = as_samples(X)
+        validate_data(self, X=samples, reset=reset, skip_check_array=True)
+        if samples.dtype.kind == "c":
+            raise ValueError(f"X must be real: complex data not supported, got {samples.dtype}")
+        return samples
+
+    def _checked_dask(self, X: Any) -> Any:
+        if X.ndim != 2 or X.shape[1] != self.operator_.shape[0]:
+            raise ValueError(f"X must have {self.operator_.shape[0]} columns, one a feature, got shape {X.shape}")
+        if X.dtype.kind == "c":
+            raise ValueError(f"X must be real: complex data not supported, got {X.dtype}")
+        return X
+
     def _codes(self, rows: Array) -> sp.csc_array:
-        operator = self.operator_.astype(np.result_type(rows.dtype, self.operator_.dtype))
+        return BlockCoder(*self._coding(rows)).code(rows)
+
+    def _coding(self, X: Any) -> tuple[SparseProduct | Array, int]:
+        """The dictionary that codes X, in the dtype for it, and the number of atoms a sample."""
+        operator = self.operator_.astype(np.result_type(working_dtype("X", X.dtype), self.operator_.dtype))
         dictionary = operator.toarray() if len(operator.factors) == 1 else operator
-        return Coder(dictionary).code(rows.T, self._sizes(rows.shape[1])[1])
+        return dictionary, self._sizes(self.operator_.shape[0])[1]
+
+    def _opened_checkpoint(self, **facts: Any) -> Checkpoint:
+        """Of this estimator with its parameters, or one that keeps nothing."""
+        if self.checkpoint is None:
+            return Checkpoint()
+        others = ("callback", "checkpoint", "transform_sparse", "verbose")
+        parameters = {key: value for key, value in self.get_params().items() if key not in others}
+        described = {key: _described(value) for key, value in (parameters | facts).items()}
+        return Checkpoint(self.checkpoint, {"learner": type(self).__name__, **described})
+
+    def _close(self, run: Run, checkpoint: Checkpoint) -> None:
+        """After a fit: a checkpoint is needed no more, unless a callback stopped it."""
+        if not run.stopped:
+            checkpoint.remove()
 
     def _store(self, dictionary: Any, history: History) -> None:
         self.operator_ = dictionary if isinstance(dictionary, SparseProduct) else SparseProduct([dictionary])
@@ -161,3 +219,10 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _described(value: Any) -> str:
+    """A parameter in few words: arrays by their contents."""
+    if isinstance(value, np.ndarray | SparseProduct | Schedule):
+        return blake2b(pickle.dumps(value), digest_size=8).hexdigest()
+    return f"<{type(value).__name__}>" if isinstance(value, np.random.RandomState) else repr(value)

@@ -1,25 +1,25 @@
 """Fast dictionaries as an estimator."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..dictionary.common import Learned, as_rows
-from ..dictionary.fast import FastState, fast_dictionary
+from ..dictionary.fast import FastOptions, learn_fast
+from ..dictionary.refinement import FastState
 from ..results import Step
-from ..solvers.palm import Callback
+from ..samples import Samples
+from ..solvers.palm import Callback, Run
 from ..solvers.schedule import Schedule
-from ..validation import Array
-from .base import DictionaryEstimator
+from ..validation import Array, as_integer, as_random
+from .streams import StreamEstimator
 
 
-class FastDictionaryLearning(DictionaryEstimator):
+class FastDictionaryLearning(StreamEstimator):
     """A dictionary that is a product of sparse factors, and so a fast transform: `papilio.fast_dictionary`.
 
     Parameters
     ----------
-    n_components, n_nonzero_coefs, transform_sparse, random_state, callback, verbose
+    n_components, n_nonzero_coefs, transform_sparse, random_state, callback, checkpoint, verbose
         As for `KSVD`.
     n_factors : int, optional
         The number of sparse factors, at least 2.
@@ -37,6 +37,8 @@ class FastDictionaryLearning(DictionaryEstimator):
         Of PALM's iterations in each split and each global step.
     tol : float
         Stop these when the relative error changes by less.
+    memory : int, optional
+        Mini-batches that count in `partial_fit` and `fit_stream`, for data that drift; no limit by default.
 
     Attributes
     ----------
@@ -68,9 +70,11 @@ class FastDictionaryLearning(DictionaryEstimator):
         refine: bool = True,
         max_iter: int = 500,
         tol: float = 1e-6,
+        memory: int | None = None,
         transform_sparse: bool = False,
         random_state: Any = None,
         callback: Callback | None = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -82,23 +86,25 @@ class FastDictionaryLearning(DictionaryEstimator):
         self.refine = refine
         self.max_iter = max_iter
         self.tol = tol
+        self.memory = memory
         self.transform_sparse = transform_sparse
         self.random_state = random_state
         self.callback = callback
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, signals: Array, n_components: int, n_nonzero: int) -> Learned:
-        return fast_dictionary(
-            signals,
-            self._schedule_for((len(signals), n_components)),
-            n_nonzero,
-            init=self.init if isinstance(self.init, str) else np.transpose(self.init),
-            refine=self.refine,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=self.random_state,
-            callback=self._reporter(),
-        )
+    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+        schedule = self._schedule_for((samples.shape[1], n_components))
+        init = self.init if isinstance(self.init, str) else np.transpose(self.init)
+        options = FastOptions(init, self.refine, self.max_iter, self.tol).checked()
+        memory = None if self.memory is None else as_integer("memory", self.memory, 1)
+        run, checkpoint = Run(self._reporter()), self._opened_checkpoint(schedule=schedule)
+        random = as_random(self.random_state)
+        product, summary, data = learn_fast(samples, schedule, n_nonzero, options, random, run, checkpoint)
+        self._store(product, run.history)
+        self._state = FastState(self.operator_, schedule, n_nonzero, memory)
+        self._state.remember(summary, data.unit)
+        self._close(run, checkpoint)
 
     def _schedule_for(self, shape: tuple[int, int]) -> Schedule:
         if self.schedule is None:
@@ -113,28 +119,10 @@ class FastDictionaryLearning(DictionaryEstimator):
             )
         return self.schedule
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one more mini-batch, from where `fit` ended; without it, the first one is fitted as a whole.
-
-        Later ones add to the moments of the data, from which the factors are brought up to date by PALM.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        if not hasattr(self, "_state"):
-            return self.fit(X)
-        error = self._state.learn(as_rows(self._validated(X, reset=False).T))
+    def _add(self, rows: Array) -> None:
+        error = self._state.learn(rows)
         self.history_.append(Step("partial fit", len(self.history_) + 1, error, self._state.operator.scale, 0.0))
         self._store(self._state.operator, self.history_)
-        return self
 
-    def _remember(self, rows: Array, codes: sp.csc_array) -> None:
-        n_components, n_nonzero = self._sizes(rows.shape[1])
-        self._state = FastState(self.operator_, self._schedule_for((rows.shape[1], n_components)), n_nonzero)
-        self._state.remember(rows, codes)
+    def _begin(self, rows: Array) -> None:
+        self.fit(rows)

@@ -1,22 +1,27 @@
 """K-SVD and Sparse K-SVD as estimators."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.fft import idct
 
-from ..dictionary.common import Learned
-from ..dictionary.ksvd import ksvd
-from ..dictionary.sparse_ksvd import sparse_ksvd
-from ..operators import SparseProduct
-from ..solvers.palm import Callback
+from ..dictionary.data import opened
+from ..dictionary.dense import learn_dense
+from ..dictionary.ksvd import learn_ksvd
+from ..dictionary.sparse_ksvd import Base, learn_sparse_ksvd
+from ..samples import Samples
+from ..solvers.palm import Callback, Run
 from ..transforms import dct
-from ..validation import Array, as_integer
+from ..validation import as_integer, as_random, as_real
 from .base import DictionaryEstimator
 
 
 class KSVD(DictionaryEstimator):
     """A dense dictionary by approximate K-SVD: `papilio.ksvd`.
+
+    Samples of a Dask array or in files are not loaded as a whole: where they are many, K-SVD learns from a sample
+    of them, and passes over all of them improve its atoms.
 
     Parameters
     ----------
@@ -32,6 +37,10 @@ class KSVD(DictionaryEstimator):
     random_state : int, RandomState or None
     callback : callable, optional
         Called with a `papilio.Step` after each iteration; a true result stops learning.
+    checkpoint : path, optional
+        A file in which `fit` keeps what it has after each phase and every half minute. If it is there, of the same
+        data and parameters, `fit` goes on from it, to the same result. It is removed in the end, unless a callback
+        stopped learning.
     verbose : int
         1 writes a line to the standard error for each phase, 2 for each iteration.
 
@@ -65,6 +74,7 @@ class KSVD(DictionaryEstimator):
         transform_sparse: bool = False,
         random_state: Any = None,
         callback: Callback | None = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -74,26 +84,29 @@ class KSVD(DictionaryEstimator):
         self.transform_sparse = transform_sparse
         self.random_state = random_state
         self.callback = callback
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, signals: Array, n_components: int, n_nonzero: int) -> Learned:
-        return ksvd(
-            signals,
-            n_components,
-            n_nonzero,
-            max_iter=as_integer("max_iter", self.max_iter, 1),
-            tol=self.tol,
-            random_state=self.random_state,
-            callback=self._reporter(),
-        )
+    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+        max_iter, tol = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
+        run, checkpoint = Run(self._reporter()), self._opened_checkpoint()
+        random = as_random(self.random_state)
+        start = partial(learn_ksvd, n_atoms=n_components, init=None, max_iter=max_iter, tol=tol)
+        atoms, data = learn_dense(samples, n_components, n_nonzero, start, random, run, checkpoint)
+        if data.latest is not None:
+            run.report("final", data.latest.error, 1.0, [atoms.T])
+        self._store(atoms.T.copy(), run.history)
+        self._close(run, checkpoint)
 
 
 class SparseKSVD(DictionaryEstimator):
     """A dictionary whose atoms are sparse in a fast base: `papilio.sparse_ksvd`.
 
+    It learns from samples in memory: Dask arrays and files are loaded as a whole.
+
     Parameters
     ----------
-    n_components, n_nonzero_coefs, max_iter, tol, transform_sparse, random_state, callback, verbose
+    n_components, n_nonzero_coefs, max_iter, tol, transform_sparse, random_state, callback, checkpoint, verbose
         As for `KSVD`.
     base : SparseProduct or (n_features, n_base) matrix, optional
         The base dictionary, for synthesis: one base atom a column. The DCT by default: as a fast transform if the
@@ -121,6 +134,7 @@ class SparseKSVD(DictionaryEstimator):
         transform_sparse: bool = False,
         random_state: Any = None,
         callback: Callback | None = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -132,23 +146,23 @@ class SparseKSVD(DictionaryEstimator):
         self.transform_sparse = transform_sparse
         self.random_state = random_state
         self.callback = callback
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, signals: Array, n_components: int, n_nonzero: int) -> Learned:
-        base = self.base
-        if base is None:
-            features = len(signals)
-            is_power = features & (features - 1) == 0
-            base = dct(features).T if is_power else SparseProduct([idct(np.eye(features), axis=0, norm="ortho")])
-            base = base.astype(signals.dtype)
-        return sparse_ksvd(
-            signals,
-            base,
-            n_components,
-            n_nonzero,
-            atom_nonzero=self.atom_nonzero,
-            max_iter=as_integer("max_iter", self.max_iter, 1),
-            tol=self.tol,
-            random_state=self.random_state,
-            callback=self._reporter(),
+    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+        max_iter, tol = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
+        base = Base.over(self._base(samples.shape[1], samples.dtype), samples.shape[1], self.atom_nonzero)
+        run, checkpoint = Run(self._reporter()), self._opened_checkpoint()
+        random = as_random(self.random_state)
+        data = opened(samples, n_nonzero, n_components, random, run, checkpoint, can_hold=True)
+        self._store(
+            learn_sparse_ksvd(data.start, base, n_components, max_iter, tol, random, run, checkpoint), run.history
         )
+        self._close(run, checkpoint)
+
+    def _base(self, n_features: int, dtype: Any) -> Any:
+        if self.base is not None:
+            return self.base
+        if n_features & (n_features - 1) == 0:
+            return dct(n_features).T.astype(dtype)
+        return idct(np.eye(n_features), axis=0, norm="ortho").astype(dtype)

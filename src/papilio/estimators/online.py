@@ -1,23 +1,24 @@
 """Online dictionary learning as an estimator."""
 
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
-import scipy.sparse as sp
-
-from ..dictionary.common import Learned, as_rows, first_atoms
-from ..dictionary.online import OnlineState, online_dictionary
+from ..dictionary.common import first_atoms
+from ..dictionary.dense import learn_dense
+from ..dictionary.online import OnlineLimits, OnlineState, learn_online
 from ..results import History, Step
-from ..solvers.palm import Callback
+from ..samples import Samples
+from ..solvers.palm import Callback, Run
 from ..validation import Array, as_integer, as_random
-from .base import DictionaryEstimator
+from .streams import StreamEstimator
 
 
-class OnlineDictionaryLearning(DictionaryEstimator):
+class OnlineDictionaryLearning(StreamEstimator):
     """A dense dictionary from mini-batches: `papilio.online_dictionary`.
 
     Parameters
     ----------
-    n_components, n_nonzero_coefs, transform_sparse, random_state, callback, verbose
+    n_components, n_nonzero_coefs, transform_sparse, random_state, callback, checkpoint, verbose
         As for `KSVD`.
     batch_size : int, optional
         Samples a mini-batch; by default 512, or a quarter of all where these are fewer.
@@ -48,6 +49,7 @@ class OnlineDictionaryLearning(DictionaryEstimator):
         transform_sparse: bool = False,
         random_state: Any = None,
         callback: Callback | None = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -59,48 +61,33 @@ class OnlineDictionaryLearning(DictionaryEstimator):
         self.transform_sparse = transform_sparse
         self.random_state = random_state
         self.callback = callback
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, signals: Array, n_components: int, n_nonzero: int) -> Learned:
-        return online_dictionary(
-            signals,
-            n_components,
-            n_nonzero,
-            batch_size=self.batch_size,
-            memory=self.memory,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=self.random_state,
-            callback=self._reporter(),
-        )
+    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+        limits = OnlineLimits(self.batch_size, self.memory, self.max_iter, self.tol).checked()
+        run, checkpoint = Run(self._reporter()), self._opened_checkpoint()
+        random = as_random(self.random_state)
+        start = partial(learn_online, n_atoms=n_components, init=None, limits=limits)
+        atoms, data = learn_dense(samples, n_components, n_nonzero, start, random, run, checkpoint)
+        summary = data.summary(atoms.T) if data.latest is None else data.latest
+        run.report("final", summary.error, 1.0, [atoms.T])
+        self._store(atoms.T.copy(), run.history)
+        self._state = self._state_from(atoms)
+        self._state.remember(summary, data.unit)
+        self._close(run, checkpoint)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one more mini-batch, from where `fit` ended; without it, the first one gives the first atoms.
+    def _begin(self, rows: Array) -> None:
+        n_components = self._sizes(rows.shape[1])[0]
+        self._state = self._state_from(first_atoms(rows, n_components, None, as_random(self.random_state)))
+        self.history_ = History()
+        self._add(rows)
 
-        Parameters
-        ----------
-        X : (n_samples, n_features) array
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        is_first = not hasattr(self, "_state")
-        rows = as_rows(self._validated(X, reset=is_first).T)
-        if is_first:
-            n_components = self._sizes(rows.shape[1])[0]
-            self._state = self._state_from(first_atoms(rows, n_components, None, as_random(self.random_state)))
-            self.history_ = History()
+    def _add(self, rows: Array) -> None:
         error = self._state.learn(rows.astype(self._state.atoms.dtype, copy=False))
         self.history_.append(Step("partial fit", len(self.history_) + 1, error, 1.0, 0.0))
         self._store(self._state.atoms.T.copy(), self.history_)
-        return self
 
     def _state_from(self, atoms: Array) -> OnlineState:
         memory = None if self.memory is None else as_integer("memory", self.memory, 1)
         return OnlineState(atoms, self._sizes(atoms.shape[1])[1], memory=memory)
-
-    def _remember(self, rows: Array, codes: sp.csc_array) -> None:
-        self._state = self._state_from(self.components_.copy())
-        self._state.remember(rows, codes)

@@ -26,6 +26,9 @@ def get_num_threads() -> int:
 
     A value of the variable that is no positive integer counts as none.
     """
+    own: int | None = getattr(_local, "count", None)
+    if own is not None:
+        return own
     if _count is not None:
         return _count
     wanted = os.environ.get("PAPILIO_NUM_THREADS", "")
@@ -160,14 +163,16 @@ def blas_threads(work: int) -> AbstractContextManager[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for kernels and for BLAS within, for work that runs side by side in several processes."""
-    global _count
-    before, _count = _count, 1
+    """One thread for the kernels that this Python thread calls within, and for BLAS.
+
+    For work that runs side by side in several processes, or on several threads of one.
+    """
+    before, _local.count = getattr(_local, "count", None), 1
     try:
         with one_blas_thread:
             yield
     finally:
-        _count = before
+        _local.count = before
 
 
 def workspace(n_bytes: int) -> Array:

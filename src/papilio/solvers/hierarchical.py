@@ -1,12 +1,12 @@
 """The hierarchical strategy: the paper's Algorithm 3."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from ..moments import Moments
 from ..operators import SparseProduct
 from ..results import Factorization, Status
-from ..validation import as_choice, as_integer, as_matrix, as_real
+from ..validation import Array, as_choice, as_integer, as_matrix, as_real
 from .palm import ORDERS, Callback, Run, default_start
 from .polish import polish as fit_on_supports
 from .schedule import Schedule
@@ -74,27 +74,55 @@ def hierarchical(
     order = order if left_side else ORDERS[1 - ORDERS.index(order)]
     limits = order, as_integer("max_iter", max_iter, 1), as_real("tol", tol, 0.0), bool(inertia)
     run = Run(callback)
-    scale = 1.0
-    moments = Moments(residual)
-    factors = [residual]
-    for k in range(len(schedule.factors)):
+    peeled, moments, status = peel(run, schedule, retarget, limits, Peeled(0, [residual], 1.0))
+    factors, scale = peeled.factors, peeled.scale
+    if polish and status is not Status.STOPPED:
+        factors, scale = fit_on_supports(moments, schedule.together(peeled.levels - 1), factors, scale, order)
+    return run.factorization(moments, factors, scale, status)
+
+
+class Peeled(NamedTuple):
+    """How far the hierarchy is: the splits so far, all factors with the residual, and the scale."""
+
+    levels: int
+    factors: Sequence[Array]
+    scale: float
+
+
+def peel(
+    run: Run,
+    schedule: Schedule,
+    retarget: Callable[[SparseProduct], Moments] | None,
+    limits: tuple[str, int, float, bool],
+    begin: Peeled,
+    after_level: Callable[[Peeled], Any] | None = None,
+) -> tuple[Peeled, Moments, Status]:
+    """The splits and global steps of `hierarchical`, from where ``begin`` is: the target alone, at first.
+
+    ``limits`` are order (of this side), max_iter, tol and inertia of each `palm`.
+    """
+    left_side, order = schedule.side == "left", limits[0]
+    levels, factors, scale = begin
+    moments, status = Moments(factors[0]), Status.MAX_ITER  # of the target, where nothing else is said
+    for k in range(levels, len(schedule.factors)):
+        residual = factors[-1] if left_side else factors[0]
         pair = schedule.split(k)
         start = default_start(pair, order, residual.dtype)
         split, split_scale, _, status = run.descend(f"split {k + 1}", Moments(residual), pair, start, 1.0, *limits)
-        if retarget is not None:
+        if retarget is not None and not run.stopped:
             moments = _checked(retarget(SparseProduct(factors, scale)), schedule.shape)
         factors = [*factors[:-1], *split] if left_side else [*split, *factors[1:]]
         scale *= split_scale
+        levels = k + 1
         if status is Status.STOPPED:
             break
         sets = schedule.together(k)
         factors, scale, _, status = run.descend(f"global {k + 1}", moments, sets, factors, scale, *limits)
-        residual = factors[-1] if left_side else factors[0]
+        if after_level is not None:
+            after_level(Peeled(levels, factors, scale))
         if status is Status.STOPPED:
             break
-    if polish and status is not Status.STOPPED:
-        factors, scale = fit_on_supports(moments, sets, factors, scale, order)
-    return run.factorization(moments, factors, scale, status)
+    return Peeled(levels, factors, scale), moments, status
 
 
 def _checked(moments: Any, shape: tuple[int, int]) -> Moments:

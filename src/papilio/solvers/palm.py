@@ -161,6 +161,22 @@ class Run:
         self._callback = callback
         self._clock = perf_counter()
 
+    def resume(self, history: History) -> None:
+        """Go on from a history that was kept."""
+        self.history = History(history)
+        if history:
+            self._clock = perf_counter() - history[-1].seconds
+
+    def tick(self, phase: str, iteration: int, total: int) -> bool:
+        """Tell the callback that a long step, which is part of no history, goes on; returns whether to stop."""
+        if self._callback is not None and not self.stopped:
+            now = perf_counter()
+            error = self.history[-1].error if self.history else np.nan
+            step = Step(phase, iteration, error, 1.0, now - self._clock, total=total)
+            self.stopped = bool(self._callback(step))
+            self._clock += perf_counter() - now
+        return self.stopped
+
     def report(self, phase: str, error: float, scale: float, factors: Sequence[Array]) -> None:
         now = perf_counter()
         last = self.history[-1] if self.history else None

@@ -1,0 +1,275 @@
+"""Learning from data larger than memory: ``python benchmarks/scale.py`` (about half an hour on two cores).
+
+Four million image patches of 64 float32 (1 GB) in a file, 256 atoms, 5 a signal, complexity 0.4: the same fit
+without a cluster, with one and with two worker processes of one thread; passes over 10⁵, 10⁶ and 4·10⁶ patches; a
+stream of 10 GB. Each measurement has processes of its own, so that their memory is their own. ``run.py scale``
+does it, too.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from common import clock, peak_memory
+
+import papilio as pp
+from papilio.coding import Coder
+from papilio.dictionary.summary import Task, merged, summarised
+from papilio.kernels.threads import one_thread
+from papilio.samples import as_samples, passed_over
+
+ATOMS, NONZERO, COMPLEXITY = 256, 5, 0.4
+SAMPLES = 4_000_000
+STREAM = 40_000_000  # 10 GB
+BATCH = 100_000
+
+
+@dataclass
+class Results:
+    title: str
+    rows: list[str] = field(default_factory=list)
+
+    def add(self, case: str, figure: str, aim: str = "", met: bool | None = None) -> None:
+        said = "" if met is None else "yes" if met else "**no**"
+        self.rows.append(f"| {case} | {figure} | {aim} | {said} |")
+        sys.stdout.write(self.rows[-1] + "\n")
+        sys.stdout.flush()
+
+    def markdown(self) -> str:
+        head = "| case | figure | aim | met |\n|---|---|---|---|"
+        return "\n".join([f"## {self.title}", "", "`python benchmarks/run.py scale`", "", head, *self.rows, ""])
+
+
+# -- data ----------------------------------------------------------------------------------------------
+
+
+def patches(path: str, count: int, seed: int) -> Iterator[np.ndarray]:
+    """So many patches, in batches: those of photographs, each with some of another one laid over it."""
+    base = np.load(f"{path}.base.npy")
+    random = np.random.RandomState(seed)
+    for start in range(0, count, BATCH):
+        size = min(BATCH, count - start)
+        one, other = random.randint(len(base), size=(2, size))
+        weight = 0.3 * random.random_sample((size, 1)).astype(np.float32)
+        yield base[one] + weight * base[other]
+
+
+def write(path: str) -> None:
+    np.save(f"{path}.base.npy", pp.datasets.image_patches(100_000, 8, random_state=0).astype(np.float32))
+    array = np.lib.format.open_memmap(path, "w+", np.float32, (SAMPLES, 64))
+    for i, batch in enumerate(patches(path, SAMPLES, 1)):
+        array[i * BATCH : i * BATCH + len(batch)] = batch
+    array.flush()
+
+
+def learner(**options: Any) -> pp.FastDictionaryLearning:
+    return pp.FastDictionaryLearning(ATOMS, NONZERO, complexity=COMPLEXITY, random_state=0, **options)
+
+
+class Clock:
+    """Sees a fit as it goes on: the seconds of each phase, and of each pass."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def __call__(self, step: pp.Step) -> None:
+        now = perf_counter()
+        self.seconds[step.phase] = self.seconds.get(step.phase, 0.0) + now - self._last
+        self._last = now
+
+
+class Cluster:
+    """Some worker processes of one thread, or none."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+
+    def __enter__(self) -> Any:
+        if not self._workers:
+            return None
+        from distributed import Client, LocalCluster
+
+        self._cluster = LocalCluster(n_workers=self._workers, threads_per_worker=1, dashboard_address=None)
+        self._client = Client(self._cluster)
+        return self._client
+
+    def __exit__(self, *_: object) -> None:
+        if self._workers:
+            self._client.close()
+            self._cluster.close()
+
+
+def sent(dask_worker: Any) -> int:
+    """Bytes of results that a worker has sent so far, to others and to the driver."""
+    return sum(entry["total"] for entry in dask_worker.transfer_outgoing_log)
+
+
+def dictionary(path: str) -> pp.SparseProduct:
+    """One that was learned, in seconds, from some of the samples."""
+    rows = np.array(np.load(path, mmap_mode="r")[:20_000])
+    atoms = pp.OnlineDictionaryLearning(ATOMS, NONZERO, max_iter=5, random_state=0).fit(rows).components_.T
+    schedule = pp.Schedule.with_complexity(atoms.shape, COMPLEXITY)
+    return pp.hierarchical(atoms, schedule, max_iter=100).operator
+
+
+# -- measurements, each in a process of its own --------------------------------------------------------
+
+
+def fit(path: str, workers: int) -> dict[str, Any]:
+    with Cluster(workers) as client:
+        watch = Clock()
+        begin = perf_counter()
+        model = learner(callback=watch).fit(pp.datasets.on_disk(path))
+        seconds = perf_counter() - begin
+        memory = list(client.run(peak_memory).values()) if client else []
+    return {
+        "seconds": seconds,
+        "error": model.history_[-1].error,
+        "complexity": model.relative_complexity_,
+        "phases": watch.seconds,
+        "driver": peak_memory(),
+        "workers": memory,
+    }
+
+
+def passes(path: str, workers: int, count: int) -> dict[str, Any]:
+    """The best of three passes over some samples, and what each worker has sent in one of them."""
+    samples = as_samples(np.load(path, mmap_mode="r")[:count])
+    task = Task(dictionary(path), NONZERO, 0, 1.0)
+    with Cluster(workers) as client:
+        passed_over(as_samples(np.load(path, mmap_mode="r")[:30_000]), summarised, task, merged)  # compiles, loads
+        best, traffic = np.inf, []
+        for _ in range(3):
+            before = client.run(sent) if client else {}
+            begin = perf_counter()
+            passed_over(samples, summarised, task, merged)
+            best = min(best, perf_counter() - begin)
+            after = client.run(sent) if client else {}
+            traffic = [after[key] - before[key] for key in after]
+    return {"seconds": best, "sent": traffic}
+
+
+def coding(path: str, count: int) -> dict[str, Any]:
+    """The seconds that OMP alone takes, on one thread, for the same samples and dictionary as a pass."""
+    rows = np.load(path, mmap_mode="r")[:count]
+    coder = Coder(dictionary(path).astype(np.float32))
+    seconds = 0.0
+    with one_thread():
+        coder.code(rows[:1000].T, NONZERO)
+        for start in range(0, count, 16_384):
+            block = np.array(rows[start : start + 16_384])
+            begin = perf_counter()
+            coder.code(block.T, NONZERO)
+            seconds += perf_counter() - begin
+    return {"seconds": seconds}
+
+
+def stream(path: str) -> dict[str, Any]:
+    """A stream of 10 GB, made on the fly, and the error of what was learned on samples that it did not have."""
+    begin = perf_counter()
+    model = learner().fit_stream(patches(path, STREAM, 2))
+    seconds = perf_counter() - begin
+    memory = peak_memory()
+    test = next(patches(path, BATCH, 3))
+    return {"seconds": seconds, "memory": memory, "error": relative_error(model, test)}
+
+
+def batch(path: str) -> dict[str, Any]:
+    """The batch fit on a tenth of that, tested in the same way."""
+    model = learner().fit(np.load(path, mmap_mode="r"))
+    return {"error": relative_error(model, next(patches(path, BATCH, 3)))}
+
+
+def relative_error(model: Any, rows: np.ndarray) -> float:
+    return float(-model.score(rows) * np.sqrt(rows.size) / np.linalg.norm(rows))
+
+
+# -- all of them ---------------------------------------------------------------------------------------
+
+
+def run(folder: Path) -> list[Results]:
+    results = Results("Data larger than memory")
+    with tempfile.TemporaryDirectory() as temporary:
+        path = str(Path(temporary) / "patches.npy")
+        write(path)
+        _fits(results, path)
+        _growth(results, path)
+        _stream(results, path)
+    return [results]
+
+
+def _fits(results: Results, path: str) -> None:
+    fits = {workers: measure("fit", path, workers) for workers in (0, 1, 2)}
+    for workers, found in fits.items():
+        case = f"{SAMPLES:.0e} patches, " + (f"{workers} worker(s)" if workers else "no cluster")
+        during = {name: seconds for name, seconds in found["phases"].items() if name.startswith("pass")}
+        palm = sum(seconds for name, seconds in found["phases"].items() if name.startswith(("split", "global")))
+        results.add(
+            f"{case}: fit",
+            f"{found['seconds']:.0f} s: {len(during)} passes of {np.mean(list(during.values())):.1f} s, start "
+            f"{found['phases']['ksvd']:.0f} s, hierarchy {palm:.1f} s, refined {found['phases']['refine']:.0f} s",
+        )
+        memory = max(found["driver"], *found["workers"], 0)
+        says = f"driver {found['driver']:.2f} GB" + "".join(f", worker {each:.2f} GB" for each in found["workers"])
+        results.add(f"{case}: peak memory", says, "< 1 GB", memory < 1)
+    errors = [found["error"] for found in fits.values()]
+    spread = max(errors) / min(errors) - 1
+    results.add("errors of the three fits", f"{errors[0]:.6f}, spread {spread:.1e}", "≤ 1e-6", spread <= 1e-6)
+    omp = measure("coding", path, SAMPLES)["seconds"]
+    one, two = (measure("passes", path, workers, SAMPLES)["seconds"] for workers in (1, 2))
+    ratio = one / omp
+    results.add(
+        "a pass, 1 worker, over OMP's time", f"{one:.1f} s / {omp:.1f} s = {ratio:.2f}", "≤ 1.3", ratio <= 1.3
+    )
+    results.add("a pass, 2 workers", f"{two:.1f} s, {one / two:.2f}× faster", "≥ 1.6", one / two >= 1.6)
+
+
+def _growth(results: Results, path: str) -> None:
+    counts = (100_000, 1_000_000, SAMPLES)
+    for workers in (0, 2):
+        found = {count: measure("passes", path, workers, count) for count in counts}
+        rates = [found[count]["seconds"] / count for count in counts]
+        spread = max(rates) / min(rates) - 1
+        figures = ", ".join(f"{count:.0e}: {clock(found[count]['seconds'])}" for count in counts)
+        case = "a pass, " + (f"{workers} workers" if workers else "no cluster")
+        results.add(case, f"{figures}; seconds a sample differ by {spread:.0%}", "≤ 15 %", spread <= 0.15)
+        if workers:
+            sums = 8 * (ATOMS * ATOMS + 64 * ATOMS) / 1e6
+            traffic = ", ".join(f"{count:.0e}: {max(found[count]['sent']) / 1e6:.1f} MB" for count in counts)
+            results.add("sent by a worker in a pass, at most", f"{traffic}; A and B have {sums:.2f} MB")
+
+
+def _stream(results: Results, path: str) -> None:
+    found, other = measure("stream", path), measure("batch", path)
+    results.add(
+        "stream of 10 GB",
+        f"{found['seconds']:.0f} s, {1e3 * found['memory']:.0f} MB",
+        "< 500 MB",
+        found["memory"] < 0.5,
+    )
+    ratio = found["error"] / other["error"]
+    says = f"{found['error']:.4f} / {other['error']:.4f} = {ratio:.3f}"
+    results.add("its error over that of a batch fit on a tenth", says, "≤ 1.03", ratio <= 1.03)
+
+
+def measure(name: str, *arguments: Any) -> Any:
+    """What a measurement returns, from a process of its own."""
+    command = [sys.executable, __file__, name, *map(str, arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parent)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        run(Path(__file__).parent)
+    else:
+        name, path, *numbers = sys.argv[1:]
+        sys.stdout.write(json.dumps(globals()[name](path, *map(int, numbers))) + "\n")

@@ -1,0 +1,75 @@
+"""Codes and signals of Dask arrays: block by block, when they are asked for."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..coding import Coder
+from ..kernels.threads import one_thread
+from ..operators import SparseProduct
+from ..validation import Array, require_finite, working_dtype
+
+
+class BlockCoder:
+    """Codes blocks of samples in a dictionary (d, a), with so many atoms a sample."""
+
+    def __init__(self, dictionary: SparseProduct | Array, n_nonzero: int) -> None:
+        self._coder = Coder(dictionary)
+        self._n_nonzero = n_nonzero
+
+    def code(self, rows: Array) -> sp.csc_array:
+        """Codes of samples, one a row, as columns."""
+        return self._coder.code(rows.T, self._n_nonzero)
+
+
+def lazily_coded(X: Any, coding: tuple[SparseProduct | Array, int], as_sparse: bool) -> Any:
+    """The codes of a Dask array as a Dask array, with one block a chunk along samples."""
+    import dask
+
+    dictionary, n_nonzero = coding
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    dtype, n_atoms = dictionary.dtype, dictionary.shape[1]
+    meta = sp.csr_array((0, n_atoms), dtype=dtype) if as_sparse else np.empty((0, n_atoms), dtype)
+    return X.map_blocks(
+        _coded,
+        dask.delayed(dictionary, traverse=False),
+        n_nonzero,
+        as_sparse,
+        dtype=dtype,
+        chunks=(X.chunks[0], (n_atoms,)),
+        meta=meta,
+    )
+
+
+def _coded(rows: Any, dictionary: Any, n_nonzero: int, as_sparse: bool, block_id: Any = None) -> Any:
+    rows = np.asarray(rows, dtype=working_dtype("X", rows.dtype))
+    require_finite(f"X, chunk {block_id[0] if block_id else 0},", rows)
+    with one_thread():
+        codes = BlockCoder(dictionary, n_nonzero).code(rows).T
+    return sp.csr_array(codes) if as_sparse else codes.toarray()
+
+
+def lazily_decoded(codes: Any, operator: SparseProduct) -> Any:
+    """The signals of a Dask array of codes as a Dask array."""
+    import dask
+
+    if len(codes.chunks[1]) > 1:
+        codes = codes.rechunk({1: -1})
+    dtype = np.result_type(working_dtype("X", codes.dtype), operator.dtype)
+    return codes.map_blocks(
+        _decoded,
+        dask.delayed(operator, traverse=False),
+        dtype=dtype,
+        chunks=(codes.chunks[0], (operator.shape[0],)),
+        meta=np.empty((0, operator.shape[0]), dtype),
+    )
+
+
+def _decoded(codes: Any, operator: Any, block_id: Any = None) -> Array:
+    codes = sp.csc_array(codes.T) if sp.issparse(codes) else np.asarray(codes).T
+    require_finite(f"X, chunk {block_id[0] if block_id else 0},", codes.data if sp.issparse(codes) else codes)
+    with one_thread():
+        signals = operator @ codes
+    return signals.toarray().T if sp.issparse(signals) else signals.T

@@ -1,0 +1,10 @@
+"""Samples that need not fit into memory, and passes over them."""
+
+from .passes import PassStopped as PassStopped
+from .passes import passed_over as passed_over
+from .rows import Samples as Samples
+from .rows import as_samples as as_samples
+from .rows import held as held
+from .rows import is_dask as is_dask
+from .rows import is_large as is_large
+from .rows import on_disk as on_disk

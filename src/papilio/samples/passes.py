@@ -1,0 +1,184 @@
+"""Passes over samples: a task for each part, and its results added up in the order of the parts.
+
+A pass runs on the current Dask client, if there is one and its workers can read the samples, else on threads of
+this process. Kernels have one thread within a task: it is the tasks that run side by side. Sums are taken in a
+fixed order: over neighbouring parts first, where these were worked on, then over at most sixteen groups here.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from math import ceil
+from typing import Any, Protocol, TypeVar
+
+from ..kernels.threads import one_thread, split_work
+from ..validation import Array
+from .rows import DaskSamples, Part, Samples
+
+_GROUPS = 16  # sums that come back from the workers, however many parts and workers there are
+
+Result = TypeVar("Result")
+Task = Callable[[Iterator[tuple[int, Array]], Any], Result]
+Merge = Callable[[Sequence[Result]], Result]
+
+
+class Tick(Protocol):
+    """Told how many parts of how many are done; a true result stops the pass."""
+
+    def __call__(self, done: int, total: int) -> Any: ...
+
+
+class PassStopped(Exception):
+    """A pass was stopped by a callback."""
+
+
+def passed_over(
+    samples: Samples,
+    task: Task[Result],
+    payload: Any,
+    merge: Merge[Result],
+    *,
+    tick: Tick | None = None,
+    kept: MutableMapping[int, Result] | None = None,
+) -> Result:
+    """merge([task(part, payload) for all parts]), with a fixed order of merging.
+
+    Parameters
+    ----------
+    samples : Samples
+    task : callable
+        Takes blocks, (number of the first row, rows), of one part, and the payload. A function of a module, so
+        that other processes find it.
+    payload : object
+        The same for all parts, such as the dictionary.
+    merge : callable
+        One result from a list of them.
+    tick : callable, optional
+        Called now and then with the numbers of parts that are done, and of all.
+    kept : dict, optional
+        Merged results of groups that are known already; it is filled as more are.
+    """
+    parts = samples.parts()
+    size = ceil(len(parts) / _GROUPS)
+    groups = [parts[start : start + size] for start in range(0, len(parts), size)]
+    kept = {} if kept is None else kept
+    watch = _Watch(tick, len(parts), sum(len(groups[i]) for i in kept))
+    missing = {i: group for i, group in enumerate(groups) if i not in kept}
+    client = current_client() if samples.is_shared else None
+    if client is not None:
+        _on_client(client, samples, task, payload, merge, missing, watch, kept)
+    else:
+        for i, group in missing.items():
+            kept[i] = merge(_on_threads(samples, task, payload, group, watch))
+    return merge([kept[i] for i in range(len(groups))])
+
+
+def current_client() -> Any:
+    """Dask's current client, or None; without Dask's scheduler in use, it is not loaded."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        return distributed.Client.current()
+    except ValueError:
+        return None
+
+
+class _Watch:
+    """Counts parts, and stops the pass when it is told to."""
+
+    def __init__(self, tick: Tick | None, total: int, done: int) -> None:
+        self._tick = tick
+        self._total = total
+        self._done = done
+
+    def count(self, more: int = 1) -> None:
+        self._done += more
+        if self._tick is not None and self._tick(self._done, self._total):
+            raise PassStopped
+
+
+def work_on(task: Task[Result], part: Part, payload: Any, *chunks: Any) -> Result:
+    """A task for one part, wherever it runs."""
+    with one_thread():
+        return task(part.blocks(chunks), payload)
+
+
+def _on_threads(
+    samples: Samples, task: Task[Result], payload: Any, group: Sequence[Part], watch: _Watch
+) -> list[Result]:
+    """The results of a group of parts, on threads of this process, or on Dask's where they are its chunks."""
+    if isinstance(samples, DaskSamples):
+        import dask
+
+        delayed = dask.delayed(work_on, pure=False)
+        shared = dask.delayed(payload, traverse=False)
+        results = dask.compute(*(delayed(task, part, shared, *samples.chunks_of(part)) for part in group))
+        watch.count(len(group))
+        return list(results)
+    found: list[Any] = [None] * len(group)
+
+    def run(first: int, last: int) -> None:
+        for i in range(first, last):
+            found[i] = work_on(task, group[i], payload)
+
+    split_work(run, len(group), 1, shares=len(group))
+    watch.count(len(group))
+    return found
+
+
+def _on_client(
+    client: Any,
+    samples: Samples,
+    task: Task[Result],
+    payload: Any,
+    merge: Merge[Result],
+    groups: Mapping[int, Sequence[Part]],
+    watch: _Watch,
+    kept: MutableMapping[int, Result],
+) -> None:
+    """The merged results of groups, on the workers of a cluster; only these come back.
+
+    Neighbouring parts are offered to the same worker, so that most results are merged where they are. The payload
+    is the result of a task: should all workers that hold it die, Dask makes it again.
+    """
+    from distributed import as_completed
+
+    shared = client.submit(_same, payload, pure=False)
+    workers = sorted(client.ncores().items())
+    slots = [address for address, cores in workers for _ in range(cores)]
+    total = sum(map(len, groups.values()))
+    leaves: list[Any] = []
+    sums: dict[Any, int] = {}
+    for i, group in groups.items():
+        own: list[Any] = []
+        for part in group:
+            where: dict[str, Any] = {}
+            if slots:
+                where = {"workers": [slots[(len(leaves) + len(own)) * len(slots) // total]]}
+                where["allow_other_workers"] = True
+            own.append(_submitted(client, samples, task, part, shared, where))
+        sums[client.submit(merge, own, pure=False)] = i
+        leaves += own
+    watched = as_completed([*leaves, *sums])
+    leaves.clear()  # what is merged may be forgotten
+    own.clear()
+    for future in watched:
+        result: Any = future.result() if future in sums or future.status == "error" else None
+        if future in sums:
+            kept[sums.pop(future)] = result
+            watch.count(0)
+        else:
+            watch.count()
+
+
+def _submitted(client: Any, samples: Samples, task: Any, part: Part, shared: Any, where: dict[str, Any]) -> Any:
+    if not isinstance(samples, DaskSamples):
+        return client.submit(work_on, task, part, shared, pure=False, **where)
+    import dask
+
+    # The chunks decide where they are worked on: they may be there already.
+    return client.compute(dask.delayed(work_on, pure=False)(task, part, shared, *samples.chunks_of(part)))
+
+
+def _same(value: Any) -> Any:
+    return value

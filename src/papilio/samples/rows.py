@@ -1,0 +1,356 @@
+"""Rows that are read part by part: from an array, from files, or from the chunks of a Dask array.
+
+Parts have the same borders wherever they are worked on: whoever adds up what comes of them, in their order, gets
+the same bits on any number of threads and processes.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.lib import format as npy
+
+from ..validation import Array, working_dtype
+
+_PART_ROWS = 1 << 15  # a tenth of a second of coding: much more than it costs to hand a part out
+_MOST_PARTS = 512  # so that what comes back of a pass does not grow with the samples
+_BLOCK_BYTES = 1 << 23  # read and worked on at a time
+
+
+class Reader(Protocol):
+    """Where rows are read from."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes can read it, too."""
+        ...
+
+    def read(self, start: int, stop: int) -> Array: ...
+
+    def place(self, row: int) -> str:
+        """Where a row is, for error messages."""
+        ...
+
+
+class _ArrayRows:
+    """An array in memory."""
+
+    is_shared = False
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self.shape: tuple[int, int] = array.shape
+        self.dtype = array.dtype
+
+    def read(self, start: int, stop: int) -> Array:
+        return self._array[start:stop]
+
+    def place(self, row: int) -> str:
+        return f"row {row}"
+
+
+@dataclass(frozen=True)
+class _FileRows:
+    """A matrix in a file.
+
+    It is mapped for each read anew, and copied: a mapping that stays would make all pages that were ever read
+    count as memory of this process.
+    """
+
+    path: str
+    offset: int
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    order: str
+    is_shared: bool = True
+
+    def read(self, start: int, stop: int) -> Array:
+        mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F" if self.order == "F" else "C")
+        return np.array(mapped[start:stop], order="C")
+
+    def place(self, row: int) -> str:
+        return f"row {row} of {os.path.basename(self.path)!r}"
+
+
+class _ShardRows:
+    """Several readers, one after the other."""
+
+    def __init__(self, shards: Sequence[Reader]) -> None:
+        self._shards = shards
+        self._borders = np.cumsum([0, *(shard.shape[0] for shard in shards)])
+        self.shape = (int(self._borders[-1]), shards[0].shape[1])
+        self.dtype = np.result_type(*(shard.dtype for shard in shards))
+        self.is_shared = all(shard.is_shared for shard in shards)
+
+    def read(self, start: int, stop: int) -> Array:
+        pieces = [
+            shard.read(max(start - first, 0), min(stop, last) - first)
+            for shard, (first, last) in zip(self._shards, pairwise(self._borders.tolist()), strict=True)
+            if max(start, first) < min(stop, last)
+        ]
+        return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+
+    def place(self, row: int) -> str:
+        shard = int(np.searchsorted(self._borders, row, side="right")) - 1
+        return self._shards[shard].place(row - int(self._borders[shard]))
+
+
+class Part(NamedTuple):
+    """Consecutive rows. Those of a Dask array come in chunks, and know only which these are."""
+
+    start: int
+    stop: int
+    reader: Reader | None
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...] = ()
+
+    def blocks(self, loaded: Sequence[Any] = ()) -> Iterator[tuple[int, Array]]:
+        """The number of the first row, and some rows: C-contiguous, in the working dtype, finite."""
+        if self.reader is not None:
+            step = _rows_at_once(self.reader.shape[1], self.dtype)
+            for start in range(self.start, self.stop, step):
+                rows = self.reader.read(start, min(start + step, self.stop))
+                yield start, self._checked(rows, start, self.reader.place)
+            return
+        start = self.start
+        for number, chunk in zip(self.chunks, loaded, strict=True):
+            chunk = np.asarray(chunk)
+            step = _rows_at_once(chunk.shape[1], self.dtype)
+            for first in range(0, len(chunk), step):
+                rows = chunk[first : first + step]
+                place = _ChunkPlace(number, start)
+                yield start + first, self._checked(rows, start + first, place)
+            start += len(chunk)
+
+    def _checked(self, rows: Array, start: int, place: Any) -> Array:
+        rows = np.ascontiguousarray(rows, dtype=self.dtype)
+        if not np.isfinite(rows).all():
+            bad = start + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            raise ValueError(f"X must hold finite numbers only, got NaN or infinity in {place(bad)}")
+        return rows
+
+
+class _ChunkPlace(NamedTuple):
+    chunk: int
+    start: int
+
+    def __call__(self, row: int) -> str:
+        return f"chunk {self.chunk}, row {row - self.start} of it (row {row} of all)"
+
+
+def _rows_at_once(n_features: int, dtype: np.dtype[Any]) -> int:
+    return max(_BLOCK_BYTES // (n_features * dtype.itemsize), 1)
+
+
+class Samples:
+    """A matrix with one sample a row, in parts.
+
+    Made by `as_samples`, `held` and `on_disk`.
+    """
+
+    ndim = 2
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader: Reader | None = reader
+        self.shape = reader.shape
+        self.dtype = working_dtype("X", reader.dtype)
+        self.is_shared = reader.is_shared
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all rows are an array in memory."""
+        return isinstance(self.reader, _ArrayRows)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<Samples: {self.shape[0]} rows of {self.shape[1]} features, {self.dtype}>"
+
+    def parts(self) -> list[Part]:
+        """All rows, in parts of nearly the same size."""
+        count = self.shape[0]
+        n_parts = min(ceil(count / _PART_ROWS), _MOST_PARTS)
+        borders = [count * i // n_parts for i in range(n_parts + 1)]
+        return [Part(start, stop, self.reader, self.dtype) for start, stop in pairwise(borders)]
+
+    def load(self) -> Array:
+        """All rows as one array."""
+        if self.is_held and self.reader is not None:
+            return np.ascontiguousarray(self.reader.read(0, len(self)), dtype=self.dtype)
+        rows = np.empty(self.shape, self.dtype)
+        for start, block in self.blocks():
+            rows[start : start + len(block)] = block
+        return rows
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """All rows in order, some at a time, with the number of the first."""
+        for part in self.parts():
+            yield from part.blocks()
+
+
+class DaskSamples(Samples):
+    """The rows of a Dask array; its chunks along samples make the parts."""
+
+    def __init__(self, array: Any) -> None:
+        if array.ndim != 2:
+            raise ValueError(f"X must be a matrix (2 dimensions), got a Dask array of {array.ndim}")
+        if any(np.isnan(side) for side in array.shape):
+            raise ValueError("X must have known chunk sizes; call X.compute_chunk_sizes() first")
+        self.array = array if len(array.chunks[1]) <= 1 else array.rechunk({1: -1})
+        self.reader = None
+        self.shape = (int(array.shape[0]), int(array.shape[1]))
+        self.dtype = working_dtype("X", array.dtype)
+        self.is_shared = True
+
+    def parts(self) -> list[Part]:
+        sizes = self.array.chunks[0]
+        least = max(_PART_ROWS, ceil(len(self) / _MOST_PARTS))
+        parts: list[Part] = []
+        start = stop = 0
+        own: list[int] = []
+        for number, size in enumerate(sizes):
+            if own and stop - start + size > least:
+                parts.append(Part(start, stop, None, self.dtype, tuple(own)))
+                start, own = stop, []
+            own.append(number)
+            stop += size
+        parts.append(Part(start, stop, None, self.dtype, tuple(own)))
+        return parts
+
+    def chunks_of(self, part: Part) -> list[Any]:
+        """The chunks of a part, as Dask's delayed values."""
+        delayed = self.array.to_delayed().reshape(-1)
+        return [delayed[number] for number in part.chunks]
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        import dask
+
+        for part in self.parts():
+            yield from part.blocks(dask.compute(*self.chunks_of(part)))
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array; Dask itself is not loaded for that."""
+    return type(X).__module__.startswith("dask.array") and hasattr(X, "to_delayed")
+
+
+def is_large(X: Any) -> bool:
+    """Whether X is of a kind that need not fit into memory."""
+    return isinstance(X, Samples | np.memmap) or is_dask(X)
+
+
+def held(rows: Array) -> Samples:
+    """Rows in memory, known to be sound."""
+    return Samples(_ArrayRows(rows))
+
+
+def as_samples(X: Any) -> Samples:
+    """A Dask array, a memory-mapped array, or what `on_disk` returns, as samples."""
+    if isinstance(X, Samples):
+        samples = X
+    elif is_dask(X):
+        samples = DaskSamples(X)
+    else:
+        if X.ndim != 2:
+            raise ValueError(f"X must be a matrix (2 dimensions), got an array of {X.ndim}")
+        samples = Samples(_reader_of(X))
+    if 0 in samples.shape:
+        raise ValueError(f"X must not be empty, got shape {samples.shape}")
+    return samples
+
+
+def _reader_of(array: Any) -> Reader:
+    """What reads a memory-mapped array from its file, if it is there as it is in memory."""
+    root = array
+    while isinstance(root.base, np.memmap):
+        root = root.base
+    order = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else ""
+    # Changes to a copy-on-write map are in no file.
+    if not order or not getattr(root, "filename", None) or root.mode == "c":
+        return _ArrayRows(array)
+    if root.flags.writeable:
+        root.flush()
+    where = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+    return _FileRows(os.fspath(root.filename), root.offset + where, array.shape, array.dtype, order)
+
+
+def on_disk(path: str | os.PathLike[str]) -> Samples:
+    """Samples in a .npy file, or in a folder of them, that estimators read part by part.
+
+    The files of a folder are taken in the order of their names, numbers in these by their value, and must agree in
+    the number of columns. Workers of a cluster open them by themselves, and so must see them under the same path.
+
+    Parameters
+    ----------
+    path : path
+        A .npy file with one sample a row, or a folder with such files.
+
+    Returns
+    -------
+    Samples
+        With ``shape`` and ``dtype``; `papilio.FastDictionaryLearning` and the other estimators take it for X.
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> np.save(folder / "a.npy", np.ones((3, 4))), np.save(folder / "b.npy", np.ones((2, 4)))
+    (None, None)
+    >>> pp.datasets.on_disk(folder)
+    <Samples: 5 rows of 4 features, float64>
+    """
+    path = Path(path).absolute()
+    if not path.is_dir():
+        return as_samples(Samples(_npy_reader(path)))
+    paths = sorted(path.glob("*.npy"), key=lambda each: _natural(each.name))
+    if not paths:
+        raise ValueError(f"{os.fspath(path)!r} must hold .npy files, got a folder without one")
+    shards = [_npy_reader(each) for each in paths]
+    for each, shard in zip(paths, shards, strict=True):
+        if shard.shape[1] != shards[0].shape[1]:
+            raise ValueError(
+                f"{each.name!r} must have {shards[0].shape[1]} columns, as {paths[0].name!r} has, "
+                f"got {shard.shape[1]}"
+            )
+    return as_samples(Samples(_ShardRows(shards)))
+
+
+def _npy_reader(path: Path) -> _FileRows:
+    """The matrix in a .npy file, after a look at its header and its length."""
+    try:
+        with open(path, "rb") as file:
+            version = npy.read_magic(file)
+            if version not in ((1, 0), (2, 0)):
+                raise ValueError(f"version {version} of the .npy format is not accepted")
+            read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, is_fortran, dtype = read_header(file)
+            offset = file.tell()
+            size = os.fstat(file.fileno()).st_size
+        if dtype.hasobject:
+            raise ValueError("it holds Python objects, which are never loaded")
+        if len(shape) != 2:
+            raise ValueError(f"it must hold a matrix, one sample a row, got shape {shape}")
+        if shape[0] * shape[1] * dtype.itemsize > size - offset:
+            raise ValueError("it is shorter than its header says")
+        working_dtype("it", dtype)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path.name!r} is not a sound .npy file of samples: {error}") from error
+    return _FileRows(os.fspath(path), offset, shape, dtype, "F" if is_fortran else "C")
+
+
+def _natural(name: str) -> list[tuple[int, int | str]]:
+    """A key that sorts 'part-10' after 'part-9'."""
+    return [(0, int(piece)) if piece.isdigit() else (1, piece) for piece in re.split(r"(\d+)", name) if piece]

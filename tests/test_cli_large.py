@@ -1,0 +1,104 @@
+"""``papilio learn`` from files that need not fit into memory, with checkpoints, and on a Dask cluster."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.cli import learn
+from papilio.cli.errors import BadInput, Stopped
+from papilio.cli.progress import Watch
+from papilio.dictionary import data
+from papilio.samples import rows
+
+OPTIONS = {"atoms": 12, "nonzero": 2, "method": learn.Method.FAST, "random_state": 0, "quiet": True}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Samples in one file and in three, and so little memory that they are passed over."""
+    monkeypatch.setattr(data, "_SAMPLE", 100)
+    monkeypatch.setattr(data, "_SAMPLE_PER_ATOM", 1)
+    monkeypatch.setattr(rows, "_PART_ROWS", 50)
+    monkeypatch.chdir(tmp_path)
+    X = pp.datasets.rand(400, n_features=8, n_nonzero=2, random_state=0).signals.T
+    np.save("X.npy", X)
+    (tmp_path / "shards").mkdir()
+    for i, part in enumerate(np.split(X, [30, 31])):
+        np.save(f"shards/part-{9 + i}.npy", part)  # 10 comes after 9
+    return tmp_path
+
+
+def learned(source, **options):
+    learn.learn(source, Path("d.npz"), **OPTIONS | options)
+    return pp.load("d.npz")
+
+
+def test_a_file_and_a_folder_of_shards_give_what_the_estimator_learns_from_the_array(folder):
+    model = pp.FastDictionaryLearning(12, 2, random_state=0).fit(np.load("X.npy"))
+    assert "all data" in model.history_.phase
+    assert learned("X.npy") == learned("shards") == model.operator_
+
+
+@pytest.mark.parametrize("method", [learn.Method.KSVD, learn.Method.ONLINE])
+def test_dense_dictionaries_are_learned_from_files_too(folder, method, capsys):
+    learn.learn("shards", Path("d.npz"), **OPTIONS | {"method": method, "quiet": False, "json": True})
+    assert pp.load("d.npz").shape == (8, 12)
+    assert 0 < float(capsys.readouterr().out.split('"error": ')[1].split(",")[0]) < 1
+
+
+def test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it(folder, monkeypatch):
+    whole = learned("X.npy")
+    monkeypatch.setattr("papilio.checkpoint._SECONDS", 0.0)
+    report = Watch.report
+
+    def interrupted(self, step):
+        self.stopping = self.stopping or (step.phase, step.iteration) == ("refine", 5)
+        return report(self, step)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Watch, "report", interrupted)
+        with pytest.raises(Stopped, match=r"goes on from run\.ckpt"):
+            learned("X.npy", checkpoint="run.ckpt")
+    assert (folder / "run.ckpt").exists()
+    assert pp.load("d.npz") != whole
+    assert learned("X.npy", checkpoint="run.ckpt") == whole
+    assert not list(folder.glob("run.ckpt*"))
+
+
+def test_a_cluster_that_runs_gives_the_same(folder):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        assert learned("X.npy", scheduler=cluster.scheduler_address) == learned("X.npy")
+
+
+def test_what_is_wrong_with_files_and_clusters_is_one_clear_line(folder):
+    X = np.load("X.npy")
+    X[123, 4] = np.nan
+    np.save("bad.npy", X)
+    with pytest.raises(ValueError, match=r"NaN or infinity in row 123 of 'bad\.npy'"):
+        learned("bad.npy")
+    (folder / "empty").mkdir()
+    for source, said in {
+        "none.npy": "no such file",
+        "empty": "must hold .npy files",
+    }.items():
+        with pytest.raises(BadInput, match=said):
+            learned(source)
+    np.save("shards/wide.npy", np.ones((3, 9)))
+    with pytest.raises(BadInput, match=r"wide\.npy' must have 8 columns"):
+        learned("shards")
+    with pytest.raises(BadInput, match="--scheduler nowhere: no Dask scheduler answers there"):
+        learned("X.npy", scheduler="nowhere")
+
+
+def test_progress_knows_the_passes_and_their_share_grows_with_the_samples():
+    few, many = (learn._phases(learn.Method.FAST, (n, 64), 256, 0.4, None) for n in (10_000, 10_000_000))
+    for phases in (few, many):
+        assert sum(phase.share for phase in phases) == pytest.approx(1)
+    share = [sum(phase.share for phase in phases if phase.name.startswith("pass")) for phases in (few, many)]
+    assert share[0] == 0
+    assert share[1] > 0.5
