@@ -1,9 +1,10 @@
 """``papilio report``, and the option ``--report`` of other commands."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isqrt
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -78,8 +79,6 @@ def write_report(terminal: Terminal, path: Path | None, subjects: Sequence[Subje
     """Measure how fast the subjects are here, and write their page; nothing where no page is wanted."""
     if path is None:
         return
-    from dataclasses import replace
-
     measured = []
     with Watch(terminal, "Measuring") as watch:
         for i, subject in enumerate(subjects):
@@ -88,6 +87,27 @@ def write_report(terminal: Terminal, path: Path | None, subjects: Sequence[Subje
     text = page(title or subjects[0].title, measured, pp.__version__)
     with saving(path), replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+def learned(learner: Any, source: str, n_samples: int, error: float, seconds: float) -> Subject:
+    """What there is to say of a fitted estimator."""
+    op = learner.operator_
+    count = learner.n_nonzero_coefs or max(op.shape[0] // 10, 1)
+    return Subject(
+        f"A dictionary of {source}",
+        op,
+        source,
+        error,
+        f"relative error, {count} atom{'s' * (count > 1)} a sample",
+        history=learner.history_,
+        patches=square_patches(op),
+        facts={
+            "Learner": type(learner).__name__,
+            "Samples": f"{n_samples:,}",
+            "Iterations": f"{learner.n_iter_:,}",
+            "Time": f"{seconds:.1f} s",
+        },
+    )
 
 
 def square_patches(op: pp.SparseProduct) -> tuple[int, int] | None:
