@@ -131,10 +131,8 @@ def _of_samples(
     ]
     points = found[-1:]
     for point in found[-2::-1]:
-        # What needs fewer entries and is better is better here, too.
-        points.append(
-            point if point.error < points[-1].error else points[-1]._replace(complexity=point.complexity)
-        )
+        tighter = points[-1]  # lies in the looser sets, too: where it is better, it takes the place
+        points.append(point if point.error < tighter.error else tighter._replace(complexity=point.complexity))
     name = f"relative error, {n_nonzero} atom{'s' * (n_nonzero > 1)} a sample"
     return points, sweep.dense_error, sweep.stopped, name
 
@@ -146,11 +144,9 @@ def _as_dial(complexities: Any, shape: tuple[int, int], n_factors: int | None) -
     least = least_entries(shape, n_factors or 2) / size
     if n_factors is None:
         least = min(least, 1.0)
-    accepted = f"from {least:.4g}, one entry a line in {n_factors or 2} factors, to 1"
+    lines = f"one entry a line in {n_factors or 2} factors of a {shape[0]}×{shape[1]} matrix"
     if least > 1:
-        raise ValueError(
-            f"target must be larger for {n_factors} factors: {shape[0]}×{shape[1]} has too few entries"
-        )
+        raise ValueError(f"target must be larger: {lines} is more than the matrix has")
     if complexities is None or isinstance(complexities, int | np.integer):
         count = as_integer("complexities", _POINTS if complexities is None else complexities, 1)
         lowest = max(_LOWEST, ceil(1e3 * least) / 1e3)
@@ -164,7 +160,7 @@ def _as_dial(complexities: Any, shape: tuple[int, int], n_factors: int | None) -
     for i, value in enumerate(given):
         if value * size + 1e-9 < least * size:
             raise ValueError(
-                f"complexities[{i}] must be {accepted} for a {shape[0]}×{shape[1]} matrix, got {value:g}"
+                f"complexities[{i}] must be at least {least:.4g}, {lines}, and at most 1, got {value:g}"
             )
     return sorted(set(given))
 

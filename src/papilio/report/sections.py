@@ -31,9 +31,11 @@ def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Seque
         ("Relative complexity", f"{op.relative_complexity:.3g}", _fewer(op)),
     ]
     if speeds:
-        one, *_, block = [speed for speed in speeds if speed.form == speeds[0].form]
-        note = f"for {block.vectors} vectors at once, {one.gain:.1f}× for one"
-        shown.append(("Speed-up on this machine", f"{block.gain:.1f}×", note))
+        largest, *others = sorted(
+            (speed for speed in speeds if speed.form == speeds[0].form), key=lambda speed: -speed.vectors
+        )
+        note = ", ".join([f"for {_vectors(largest)}", *(f"{s.gain:.1f}× for {_vectors(s)}" for s in others)])
+        shown.append(("Speed-up on this machine", f"{largest.gain:.1f}×", note))
     cells = "".join(
         f"<div><dt>{name}</dt><dd>{value}<small>{escape(note)}</small></dd></div>" for name, value, note in shown
     )
@@ -248,6 +250,10 @@ def _fewer(op: SparseProduct) -> str:
     if op.relative_complexity <= 0 or op.relative_complexity >= 1:
         return "no fewer entries than dense" if op.nnz else "nothing but zeros"
     return f"{1 / op.relative_complexity:.3g} times fewer entries"
+
+
+def _vectors(speed: Any) -> str:
+    return "one" if speed.vectors == 1 else f"{speed.vectors:,} vectors at once"
 
 
 def _micro(seconds: float) -> str:
