@@ -63,8 +63,8 @@ def main() -> None:
     gain = apply["dense calibration"] / apply["sparse product"]
     print(f"\nOne application takes {1e6 * apply['sparse product']:.1f} µs, {gain:.1f} times less than dense.")
 
-    figure = matplotlib.figure.Figure(figsize=(10, 5.6), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=[1, 1])
+    figure = matplotlib.figure.Figure(figsize=(10, 5), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=[0.6, 1])
     count = len(op.factors)
     axes = above.subplots(1, count + 1)
     pp.plot.matrix(measured, axes[0], f"calibration\n{measured.size:,} entries")
@@ -75,11 +75,14 @@ def main() -> None:
     left.plot(solved["sparse product"][0], color="#d55e00", linewidth=1.2, label="recovered with the product")
     left.set_xlabel("input")
     left.legend(frameon=False, fontsize="small")
-    errors = [np.abs(solved[name][0] - inputs) for name in solved]
-    right.boxplot(errors, orientation="horizontal", whis=(0, 100), widths=0.5, medianprops={"color": "#d55e00"})
-    right.set_yticks([1, 2], list(solved))
-    right.set_xscale("log")
-    right.set_xlabel("error of the inputs, after lsqr")
+    styles = {"dense calibration": ("0.55", "s"), "sparse product": ("#d55e00", "o")}
+    for name, (colour, marker) in styles.items():
+        missed = np.abs(solved[name][0] - inputs)
+        right.semilogy(missed, marker, color=colour, markersize=3, label=f"{name}, error {solved[name][1]:.1e}")
+    right.set_ylim(bottom=1e-5)
+    right.set_xlabel("input")
+    right.set_ylabel("error after lsqr")
+    right.legend(frameon=False, fontsize="small", loc="lower right")
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
     path = folder / "slow_operator.png"
