@@ -22,8 +22,8 @@ def run(folder: Path) -> list[Table]:
     notes.append(compared(table, "10,000 patches of 8×8, 128 atoms, 5 a patch", sweep, lambda c: learned(X, c)))
     table.note = (
         "`tradeoff` against a separate `factorize(M, complexity=c)` or "
-        "`FastDictionaryLearning(complexity=c).fit(X)` for each point, one after the other in one process. Error of "
-        "the sweep over that of the separate fit, from "
+        "`FastDictionaryLearning(complexity=c).fit(X)` for each point, one after the other in one process. Error "
+        "of the sweep over that of the separate fit, from "
         f"complexity 0.05 to 0.8: {'; '.join(notes)}. No error rises with the complexity."
     )
     return [table]
