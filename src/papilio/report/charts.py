@@ -59,7 +59,9 @@ class Axis(NamedTuple):
         first, last = ceil(log10(self.low) - 1e-9), floor(log10(self.high) + 1e-9)
         if log10(self.high / self.low) < _DECADES:
             ticks = [digit * 10.0**power for power in range(first - 1, last + 1) for digit in (1, 2, 5)]
-            return [(tick, f"{tick:.10g}") for tick in ticks if self.low <= tick <= self.high]
+            ticks = [tick for tick in ticks if self.low <= tick <= self.high]
+            ticks = ticks if len(ticks) > 2 else _nice_ticks(self.low, self.high)
+            return [(tick, f"{tick:.10g}") for tick in ticks]
         powers = range(first, last + 1, max(ceil((last - first + 1) / 7), 1))
         return [(10.0**power, _power(power)) for power in powers]
 

@@ -17,7 +17,8 @@ from .charts import COLOURS, Curve, chart, spans_decades
 _FACTORS = 12  # that are drawn at most; of more, the first ones and the last
 _CELLS = 600_000  # pixels of all pictures of factors together
 _SIDE = 256  # and along each of them, at most
-_FEW_PIXELS, _MANY_PIXELS = 270, 150  # of the longest side on the screen
+_LINE_PIXELS = 830  # on the screen, for a line of pictures
+_LEAST_PIXELS, _MOST_PIXELS = 150, 300  # of the longest side
 _ATOM_CELLS = 400_000
 _CURVE_POINTS = 1500
 
@@ -50,9 +51,11 @@ def factors(op: SparseProduct) -> str:
         chosen = [*range(_FACTORS - 1), None, count - 1]
     side = min(_SIDE, isqrt(_CELLS // (len(chosen) + 1)))
     rows, columns = op.shape
-    # One scale for all, so that rows meet columns of their length; few factors have room to be large.
-    longest = max(max(matrix.shape) for matrix in (op, *op.factors))
-    zoom = (_FEW_PIXELS if count <= 3 else _MANY_PIXELS) / longest
+    # One scale for all, so that rows meet columns of their length; few factors fill one line.
+    shapes = [op.shape, *(factor.shape for factor in op.factors)]
+    fitting = _LINE_PIXELS / sum(shape[1] for shape in shapes) if count <= 3 else 0.0
+    longest = max(map(max, shapes))
+    zoom = min(max(fitting, _LEAST_PIXELS / longest), _MOST_PIXELS / longest)
     alt = f"the product, {rows} by {columns}"
     pictures = [_picture(op, side, zoom, alt, f"{rows} × {columns}<br>the product")]
     for place, i in enumerate(chosen):
@@ -97,6 +100,7 @@ def speed(speeds: Sequence[Any]) -> str:
     """Times of the dense matrix and the product, as measured here."""
     if not speeds:
         return ""
+    small = any(s.gain < 1 for s in speeds)
     lines = []
     for s in speeds:
         slowest = max(s.dense, s.product)
@@ -116,6 +120,7 @@ def speed(speeds: Sequence[Any]) -> str:
         "<caption>Best time of many, taken in turns; the dense matrix with one thread or all, whichever is "
         "faster.</caption><thead><tr><th></th><th>vectors</th><th>dense, µs</th><th>product, µs</th>"
         f"<th>speed-up</th><th class='keys'>{keys}</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        + ('<p class="note">Small products gain little: the call itself takes as long.</p>' if small else "")
     )
 
 
