@@ -104,6 +104,8 @@ def _article(subject: Subject, alone: bool) -> str:
         f"{op.shape[0] * op.shape[1]:,}."
     )
     source = f" Made from <code>{escape(subject.source)}</code>." if subject.source else ""
+    if subject.tradeoff is not None:
+        source += f" It is the recommended one of {len(subject.tradeoff.points)} points."
     parts = {
         "The product and its factors": sections.factors(op),
         "Atoms": sections.atoms(op, subject.patches),
@@ -113,6 +115,8 @@ def _article(subject: Subject, alone: bool) -> str:
         "What was tried": sections.roads(subject.roads),
         "In detail": sections.facts(op, subject.facts),
     }
+    if subject.tradeoff is not None:  # is what the page is about
+        parts = {"Error against complexity": parts.pop("Error against complexity")} | parts
     heading, below = ("h1", "h2") if alone else ("h2", "h3")
     return (
         f'<article><header><{heading}>{escape(subject.title)}</{heading}><p class="lead">{lead}{source}</p>'

@@ -155,7 +155,7 @@ def _sweep(tradeoff: Tradeoff) -> str:
     if tradeoff.dense_error > 0:
         curves.append(Curve("dense dictionary", [np.array([[0.0, tradeoff.dense_error]])], "level", 2))
     lines = "".join(
-        f"<tr{knee_class}><td>{point.complexity:.3g}</td><td>{point.operator.relative_complexity:.3g}</td>"
+        f"<tr{knee_class}><td>{point.complexity:#.3g}</td><td>{point.operator.relative_complexity:#.3g}</td>"
         f"<td>{point.operator.nnz:,}</td><td>{_error(point.error)}</td></tr>"
         for point in tradeoff.points
         for knee_class in (' class="knee"' if point is knee else "",)
@@ -240,7 +240,9 @@ def _picture(matrix: Any, side: int, zoom: float, alt: str, caption: str) -> str
 
 def _error(error: float) -> str:
     """Rounding errors are told as such."""
-    return f"{error:.3g}" if error >= 1e-4 or error == 0 else f"{error:.0e}".replace("e-0", "e-").replace("-", "−")
+    if error == 0:
+        return "0"
+    return f"{error:#.3g}" if error >= 1e-4 else f"{error:.0e}".replace("e-0", "e-").replace("-", "−")
 
 
 def _error_note(error: float | None, name: str) -> str:
