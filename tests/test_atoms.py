@@ -10,8 +10,10 @@ from papilio.dictionary.common import (
     RARE,
     Progress,
     energies_of,
+    energies_of_codes,
     first_atoms,
     growing_share,
+    is_rounding,
     moments_of_rows,
     replace_bad_atoms,
     residuals_of,
@@ -178,12 +180,24 @@ def test_the_objective_on_moments_is_the_error_on_the_data(dtype):
 def test_moments_are_added_of_the_asked_signals_only(dtype):
     rows, _, codes = problem(dtype)
     kind = np.complex128 if np.dtype(dtype).kind == "c" else np.float64
-    gram, cross = np.ones((N_ATOMS, N_ATOMS), kind), np.ones((N_ATOMS, N_FEATURES), kind)
+    gram, cross = np.zeros((N_ATOMS, N_ATOMS), kind), np.ones((N_ATOMS, N_FEATURES), kind)
     kernels.add_moments(rows, codes.indptr, codes.indices, codes.data, gram, cross, 3, 29)
     X, G = rows[3:29].T, codes.toarray()[:, 3:29]
     slack = 100 * np.finfo(dtype).eps
-    np.testing.assert_allclose(gram, 1 + G @ G.conj().T, atol=slack)
+    whole = gram + gram.conj().T - np.diag(gram.diagonal())  # each pair is in one of its places
+    np.testing.assert_allclose(whole, G @ G.conj().T, atol=slack)
     np.testing.assert_allclose(cross, 1 + (X @ G.conj().T).T, atol=slack)
+
+
+def test_energies_are_those_of_the_signals_and_of_their_residuals(dtype):
+    rows, atoms, codes = problem(dtype)
+    energies, errors = energies_of_codes(rows, atoms, codes)
+    slack = 200 * np.finfo(dtype).eps
+    np.testing.assert_allclose(energies, np.linalg.norm(rows, axis=1) ** 2, rtol=slack)
+    residuals = rows - codes.toarray().T @ atoms
+    np.testing.assert_allclose(errors, np.linalg.norm(residuals, axis=1) ** 2, rtol=slack, atol=slack)
+    assert energies.dtype == errors.dtype == np.float64
+    np.testing.assert_array_equal(is_rounding(errors, energies, np.dtype(dtype)), errors < 1e-9 * energies)
 
 
 # -- moments -------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Checkpoints: what a long run has so far, in a file, so that a run that was killed goes on where it was."""
 
-import contextlib
 import json
 import os
 import warnings
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .io import read_arrays, write_arrays
+from .io import read_arrays, replacing
 from .validation import Array
 
 _FORMAT = "papilio.Checkpoint"
@@ -22,7 +21,7 @@ _OWN = ("format", "identity", "stage")
 class Checkpoint:
     """The state of a run in ``path``, and the one before it in ``path`` + ".before".
 
-    A state is a stage and named arrays. It is written whole or not at all: to a file beside it first, which is
+    A state is a stage and named arrays. It is written whole or not at all: to ``path`` + ".fresh" first, which is
     flushed to the disk and then takes its place. A file that is damaged is refused, with a warning if the one
     before it is intact, which then serves.
 
@@ -35,17 +34,24 @@ class Checkpoint:
     """
 
     def __init__(self, path: Any = None, identity: Mapping[str, Any] | None = None) -> None:
-        self._path = None if path is None else Path(os.fspath(path))
+        if not isinstance(path, str | os.PathLike | None):
+            raise TypeError(f"checkpoint must be a path or None, got {path!r}")
+        self._path = None if path is None else Path(path)
         self._identity = {key: str(value) for key, value in (identity or {}).items()}
         self._constant: Callable[[], Mapping[str, Any]] = dict
         self._has_stopped: Callable[[], bool] = bool
-        self._last: tuple[str, Mapping[str, Any]] = ("", {})
+        self._last: Mapping[str, Any] = {}
         self._time = monotonic()
         self._saved: dict[str, Array] = {}
+        self._is_damaged = False
         if self._path is not None:
             if not self._path.parent.is_dir():
                 raise ValueError(f"checkpoint must be in a folder that exists, got {os.fspath(self._path)!r}")
+            if self._path.is_dir():
+                raise ValueError(f"checkpoint must be a file, got the folder {os.fspath(self._path)!r}")
             self._saved = self._read()
+            with replacing(self._path, keep=False) as trial:
+                trial.touch()  # fails now, and not after hours, where nothing can be written
         self.stage = str(self._saved["stage"]) if self._saved else ""
 
     @property
@@ -73,8 +79,9 @@ class Checkpoint:
 
     def save(self, stage: str, state: Mapping[str, Any]) -> None:
         """Keep a state: a phase has ended."""
-        self._last = stage, state
-        self._write({})
+        if self._path is not None:
+            self._last = {"stage": np.array(stage), **self._constant(), **state}
+            self._write({})
 
     def offer(self, stage: str, state: Callable[[], Mapping[str, Any]]) -> None:
         """Keep a state if the last one is old."""
@@ -89,32 +96,30 @@ class Checkpoint:
     def remove(self) -> None:
         """The run has ended: nothing is to be gone on with."""
         for path in self._paths():
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+            path.unlink(missing_ok=True)
 
     def _paths(self) -> list[Path]:
-        return [] if self._path is None else [self._path, self._path.with_name(f"{self._path.name}.before")]
+        """The state, the one before it, and one that is being written."""
+        return [] if self._path is None else [Path(f"{self._path}{end}") for end in ("", ".before", ".fresh")]
 
     def _write(self, more: Mapping[str, Any]) -> None:
-        if self._path is None or self._has_stopped():
+        if self._has_stopped():
             return
-        stage, state = self._last
-        own = {
-            "format": np.array(_FORMAT),
-            "identity": np.array(json.dumps(self._identity)),
-            "stage": np.array(stage),
-        }
-        path, before = self._paths()
-        fresh = path.with_name(f"{path.name}.fresh")
-        write_arrays(fresh, {**own, **self._constant(), **state, **more})
-        if path.exists():
+        path, before, fresh = self._paths()
+        own: dict[str, Any] = {"format": np.array(_FORMAT), "identity": np.array(json.dumps(self._identity))}
+        with open(fresh, "wb") as file:
+            np.savez(file, **own, **self._last, **more)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists() and not self._is_damaged:  # else the one before it is the better one
             os.replace(path, before)
         os.replace(fresh, path)
+        self._is_damaged = False
         self._time = monotonic()
 
     def _read(self) -> dict[str, Array]:
         problems = []
-        for path in self._paths():
+        for path in self._paths()[:2]:
             try:
                 arrays = read_arrays(path)
                 if any(name not in arrays for name in _OWN) or str(arrays["format"]) != _FORMAT:
@@ -127,6 +132,7 @@ class Checkpoint:
             except ValueError as error:
                 problems.append(str(error))
                 continue
+            self._is_damaged = bool(problems)
             if problems:
                 warnings.warn(
                     f"checkpoint is damaged: {problems[0]}; going on from the one before it", stacklevel=5

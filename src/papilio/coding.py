@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .kernels.pursuit import pack, pursue
-from .kernels.threads import one_blas_thread, split_work
+from .kernels.threads import one_blas_thread, scratch, split_work
 from .linalg import column_norms, wide
 from .operators import SparseProduct
 from .validation import Array, as_integer, as_matrix, as_numbers, as_real
@@ -132,18 +132,25 @@ class Coder:
         """Counts, atoms and values of the codes of ``signals``, here one a row."""
         sizes = column_norms(signals.T)
         inverse = _inverse(sizes, self._dtype)
-        block = np.multiply(signals, inverse[:, None], dtype=self._dtype, casting="same_kind", order="C")
-        correlations = self._correlate(block)
-
-        count, eps, kind = len(block), float(np.finfo(self._dtype).eps), wide(self._dtype)
+        count, eps, kind = len(signals), float(np.finfo(self._dtype).eps), wide(self._dtype)
+        block, correlations, chosen, triangles, changes, codes = scratch(
+            "omp",
+            (signals.shape, self._dtype),
+            ((count, self.shape[1]), self._dtype),
+            ((count, limit), np.int64),
+            ((count, limit, limit), kind),
+            ((count, limit), kind),
+            ((count, limit), kind),
+        )
+        np.multiply(signals, inverse[:, None], out=block, casting="same_kind")
+        correlations = self._correlate(block, correlations)
+        for array in (chosen, changes, codes):
+            array.fill(0)
         remaining = (inverse > 0).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # far above any residual; none, for a zero signal
             tolerances = tol * inverse * inverse
         tolerances[tolerances < 8 * eps] = -np.inf  # residuals are not known so well: the floor decides
         counts, done = np.zeros(count, np.int64), inverse == 0
-        chosen = np.zeros((count, limit), np.int64)
-        triangles = np.empty((count, limit, limit), kind)
-        changes, codes = np.zeros((2, count, limit), kind)
         gram.begin(count * limit)
         steps = 1 if gram.is_whole else limit  # calls of the kernel
         for step in range(steps):
@@ -177,12 +184,12 @@ class Coder:
         pack(counts, chosen, codes, sizes, self._inverse_norms, indices, values)
         return counts, indices, values
 
-    def _correlate(self, block: Array) -> Array:
-        """Dᴴx of each signal in ``block``, one a row, as a row."""
+    def _correlate(self, block: Array, out: Array | None = None) -> Array:
+        """Dᴴx of each signal in ``block``, one a row, as a row; in ``out``, where that saves memory."""
         if self._product is not None:
             return np.ascontiguousarray((self._product.H @ block.T).T)
         assert self._dense is not None
-        return block @ (self._dense.conj() if self._dtype.kind == "c" else self._dense)
+        return np.matmul(block, self._dense.conj() if self._dtype.kind == "c" else self._dense, out=out)
 
     def _atoms(self, indices: Array) -> Array:
         """Some unit-norm atoms, one a row."""

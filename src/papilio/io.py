@@ -67,6 +67,10 @@ def _read_archive(content: bytes) -> dict[str, Array]:
         members = archive.infolist()
         if sum(member.file_size for member in members) > len(content):
             raise ValueError("its members are larger than the file")
+        # A damaged directory may hide members; its end tells how many there are, and zipfile does not compare.
+        end = len(content) - len(archive.comment)
+        if int.from_bytes(content[end - 12 : end - 10], "little") != min(len(members), 0xFFFF):
+            raise ValueError("some of its members are missing")
         for member in members:
             name = member.filename.removesuffix(".npy")
             if name in arrays or name == member.filename:
@@ -94,4 +98,4 @@ def _parse_npy(name: str, content: bytes) -> Array:
     if len(shape) > 2 or count * dtype.itemsize != len(values):
         raise ValueError(f"member {name!r} holds {len(values)} bytes for shape {shape} of {dtype}")
     fortran_order = header[2] == b"True"
-    return np.frombuffer(values, dtype=dtype).reshape(shape, order="F" if fortran_order else "C").copy()
+    return np.frombuffer(values, dtype=dtype).reshape(shape, order="F" if fortran_order else "C").copy("K")

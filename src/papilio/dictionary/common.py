@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..coding import as_signals
-from ..kernels.atoms import add_moments, subtract_codes
-from ..kernels.threads import get_num_threads, split_work
+from ..kernels.atoms import add_energies, add_moments, subtract_codes
+from ..kernels.threads import scratch, split_work
 from ..linalg import column_norms, frobenius, wide
 from ..results import History
 from ..validation import Array, as_integer, as_matrix
@@ -17,6 +17,8 @@ from ..validation import Array, as_integer, as_matrix
 RARE = 0.25  # atoms used less often than this share of the mean are replaced
 COHERENT = 0.9  # and of two atoms that match beyond this, one
 _FIRST_SHARE = 0.1  # of the signals, in the first iterations
+_MOST_SHARES, _SHARE_BYTES = 8, 1 << 27  # of signals whose moments are summed up side by side
+_LEAST_SHARE = 8192  # signals for which sums of their own pay
 _PATIENCE = 10  # iterations without progress after which a learner stops
 
 
@@ -118,15 +120,19 @@ def residuals_of(rows: Array, atoms: Array, codes: sp.csc_array) -> Array:
 def moments_of_rows(rows: Array, codes: sp.csc_array) -> tuple[Array, Array]:
     """ΓΓᴴ, and XΓᴴ with one atom a row, in double precision.
 
-    Each thread sums up its share of the signals, and the shares are added in order: the same number of threads
-    gives the same bits.
+    Shares of the signals are summed up, by one thread or by several, and then added in order: any number of
+    threads gives the same bits.
     """
     kind, count = wide(rows.dtype), len(rows)
-    threads = get_num_threads()
-    share = max(-(-count // threads), 256)
+    room = _SHARE_BYTES // (kind.itemsize * codes.shape[0] * (codes.shape[0] + rows.shape[1]))
+    share = max(-(-count // min(max(room, 1), _MOST_SHARES)), _LEAST_SHARE)
     starts = range(0, count, share)
-    grams = np.zeros((len(starts), codes.shape[0], codes.shape[0]), kind)
-    crosses = np.zeros((len(starts), codes.shape[0], rows.shape[1]), kind)
+    n_atoms, n_features = codes.shape[0], rows.shape[1]
+    grams, crosses = scratch(
+        "moments", ((len(starts), n_atoms, n_atoms), kind), ((len(starts), n_atoms, n_features), kind)
+    )
+    grams.fill(0)
+    crosses.fill(0)
 
     def run(first: int, last: int) -> None:
         for i in range(first, last):
@@ -141,15 +147,33 @@ def moments_of_rows(rows: Array, codes: sp.csc_array) -> tuple[Array, Array]:
                 min(starts[i] + share, count),
             )
 
-    split_work(run, len(starts), 1)
-    return grams.sum(axis=0), crosses.sum(axis=0)
+    split_work(run, len(starts), 1, shares=len(starts))
+    half = grams.sum(axis=0)
+    gram = half + half.conj().T
+    np.fill_diagonal(gram, half.diagonal())
+    return gram, crosses.sum(axis=0)
 
 
 def energies_of(rows: Array, residuals: Array) -> Array:
     """‖r‖² of each residual; what is off by rounding alone is represented well, and has 0."""
     energies = _squares(residuals)
-    energies[energies <= (100 * np.finfo(rows.dtype).eps) ** 2 * _squares(rows)] = 0
+    energies[is_rounding(energies, _squares(rows), rows.dtype)] = 0
     return energies
+
+
+def is_rounding(errors: Array, energies: Array, dtype: np.dtype[Any]) -> Array:
+    """Which squared errors are no more than rounding of signals with such energies."""
+    return errors <= (100 * np.finfo(dtype).eps) ** 2 * energies
+
+
+def energies_of_codes(rows: Array, atoms: Array, codes: sp.csc_array) -> tuple[Array, Array]:
+    """‖x‖² and ‖x − Dγ‖² of each signal."""
+    energies, errors = np.empty((2, len(rows)))
+    where = codes.indptr, codes.indices, codes.data
+    split_work(
+        lambda start, stop: add_energies(rows, atoms, *where, energies, errors, start, stop), len(rows), 256
+    )
+    return energies, errors
 
 
 def _squares(rows: Array) -> Array:

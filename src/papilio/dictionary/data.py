@@ -6,8 +6,8 @@ A learner sees them in two ways: ``start``, all signals or a random sample of th
 
 from collections.abc import Sequence
 from copy import copy
-from math import hypot
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,7 +89,7 @@ class Streamed:
         drawn = _drawn(len(samples), enough(n_atoms), self.seed)
         scan = passed_over(samples, _scanned, drawn, _scans_merged, tick=self._scan_tick)
         self.unit = unit_for(scan.largest)
-        self.size = scan.size
+        self.contents = scan.contents
         self.start = Held(scaled(scan.rows, self.unit), n_nonzero)
 
     def summary(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Summary:
@@ -135,11 +135,11 @@ def opened(
     data: Data
     if len(samples) <= enough(n_atoms) or can_hold:
         data = Held(samples.load(), n_nonzero)
-        size = frobenius(data.rows)
+        start, contents = "all samples", crc32(data.rows.data) if checkpoint.is_kept else 0
     else:
         data = Streamed(samples, n_nonzero, n_atoms, random, run, checkpoint)
-        size = data.size
-    checkpoint.require(samples=samples.shape, dtype=samples.dtype, size=size)
+        start, contents = "some samples", data.contents
+    checkpoint.require(samples=samples.shape, dtype=samples.dtype, start=start, contents=f"{contents:08x}")
     if saved := checkpoint.saved():
         random_from_arrays(random, saved)
         run.resume(History.from_arrays(saved))
@@ -156,27 +156,28 @@ def _drawn(count: int, wanted: int, seed: int) -> Array:
 
 
 class _Scan(NamedTuple):
-    """A first look at samples: the largest magnitude, ‖X‖, and those that were drawn."""
+    """A first look at samples: the largest magnitude, a checksum, and those that were drawn."""
 
     largest: float
-    size: float
+    contents: int
     rows: Array
 
 
 def _scanned(blocks: Any, drawn: Array) -> _Scan:
-    largest, size, rows = 0.0, 0.0, []
+    largest, contents, rows = 0.0, 0, []
     for start, block in blocks:
         largest = max(largest, float(np.abs(block).max(initial=0)))
-        size = hypot(size, frobenius(block))
+        contents = crc32(block, contents)
         first, last = np.searchsorted(drawn, [start, start + len(block)])
         rows.append(block[drawn[first:last] - start])
-    return _Scan(largest, size, np.concatenate(rows) if rows else np.zeros((0, 0)))
+    return _Scan(largest, contents, np.concatenate(rows) if rows else np.zeros((0, 0)))
 
 
 def _scans_merged(scans: Sequence[_Scan]) -> _Scan:
-    largest, size = max(scan.largest for scan in scans), hypot(*(scan.size for scan in scans))
+    largest = max(scan.largest for scan in scans)
+    contents = crc32(np.array([scan.contents for scan in scans]).data)
     pieces = [scan.rows for scan in scans if len(scan.rows)]
-    return _Scan(largest, size, np.concatenate(pieces) if pieces else scans[0].rows)
+    return _Scan(largest, contents, np.concatenate(pieces) if pieces else scans[0].rows)
 
 
 def _groups_to(kept: dict[int, Summary]) -> dict[str, Any]:

@@ -7,11 +7,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..coding import Coder
-from ..linalg import frobenius, wide
+from ..linalg import wide
 from ..moments import Moments
 from ..operators import SparseProduct
 from ..validation import Array
-from .common import energies_of, moments_of_rows, residuals_of, scaled
+from .common import energies_of_codes, is_rounding, moments_of_rows, scaled
 
 
 class Summary(NamedTuple):
@@ -40,14 +40,15 @@ class Summary(NamedTuple):
 def summary_of(rows: Array, atoms: Array, codes: sp.csc_array, n_worst: int = 0) -> Summary:
     """Of signals, one a row, with their codes in ``atoms``, one a row."""
     gram, cross = moments_of_rows(rows, codes)
-    residuals = residuals_of(rows, atoms, codes)
-    badness = energies_of(rows, residuals) if n_worst else np.zeros(0)
-    order = np.argsort(-badness, kind="stable")[:n_worst]
+    energies, badness = energies_of_codes(rows, atoms, codes)
+    energy, residual = float(energies.sum()), float(badness.sum())
+    badness[is_rounding(badness, energies, rows.dtype)] = 0
+    order = np.argsort(-badness, kind="stable")[:n_worst] if n_worst else np.zeros(0, np.int64)
     return Summary(
         gram,
         cross,
-        frobenius(rows) ** 2,
-        frobenius(residuals) ** 2,
+        energy,
+        residual,
         np.bincount(codes.indices, minlength=len(atoms)).astype(float),
         rows[order],
         badness[order],

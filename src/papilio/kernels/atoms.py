@@ -26,6 +26,36 @@ def subtract_codes(
 
 
 @compiled
+def add_energies(
+    signals: Array,
+    atoms: Array,
+    pointers: Array,
+    indices: Array,
+    values: Array,
+    energies: Array,
+    errors: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """‖x‖² and ‖x − Dγ‖² of the signals from ``start`` to ``stop``, in double precision."""
+    row = np.empty(signals.shape[1], signals.dtype)
+    for s in range(start, stop):
+        energy, error = 0.0, 0.0
+        for k in range(row.size):
+            row[k] = signals[s, k]
+            real, imag = np.float64(row[k].real), np.float64(row[k].imag)
+            energy += real * real + imag * imag
+        for e in range(pointers[s], pointers[s + 1]):
+            atom, value = atoms[indices[e]], values[e]
+            for k in range(row.size):
+                row[k] -= value * atom[k]
+        for k in range(row.size):
+            real, imag = np.float64(row[k].real), np.float64(row[k].imag)
+            error += real * real + imag * imag
+        energies[s], errors[s] = energy, error
+
+
+@compiled
 def group_by_atom(pointers: Array, indices: Array, starts: Array, entries: Array, owners: Array) -> None:
     """Where each atom is used: ``entries`` of the codes and the signals that own them, atom after atom."""
     starts[:] = 0
@@ -136,7 +166,10 @@ def add_moments(
     start: int,
     stop: int,
 ) -> None:
-    """Add signals, from ``start`` to ``stop``, to A = ΓΓᴴ and to the rows of ``cross``, the columns of B = XΓᴴ."""
+    """Add signals, from ``start`` to ``stop``, to A = ΓΓᴴ and to the rows of ``cross``, the columns of B = XΓᴴ.
+
+    Of A, each pair of different atoms is added in one of its two places only.
+    """
     for s in range(start, stop):
         row = signals[s]
         for e in range(pointers[s], pointers[s + 1]):
@@ -145,5 +178,5 @@ def add_moments(
             target = cross[i]
             for k in range(row.size):
                 target[k] += row[k] * weight
-            for f in range(pointers[s], pointers[s + 1]):
+            for f in range(pointers[s], e + 1):
                 gram[indices[f], i] += values[f] * weight

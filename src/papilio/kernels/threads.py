@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from math import prod
 from queue import SimpleQueue
 from typing import Any
 
@@ -175,15 +176,27 @@ def one_thread() -> Iterator[None]:
         _local.count = before
 
 
-def workspace(n_bytes: int) -> Array:
-    """``n_bytes`` of scratch memory of this thread, the same at each call.
+def workspace(n_bytes: int, name: str = "apply") -> Array:
+    """``n_bytes`` of scratch memory of this thread, the same at each call with the same name.
 
     Fresh memory would cost a page fault every 4 kB, which is as slow as the kernels themselves.
     """
-    room: Array | None = getattr(_local, "room", None)
+    rooms: dict[str, Array] = _local.__dict__.setdefault("rooms", {})
+    room = rooms.get(name)
     if room is None or room.size < n_bytes:
-        room = _local.room = np.empty(n_bytes, dtype=np.uint8)
+        room = rooms[name] = np.empty(n_bytes, dtype=np.uint8)
     return room[:n_bytes]
+
+
+def scratch(name: str, *wanted: tuple[tuple[int, ...], Any]) -> list[Array]:
+    """Arrays of given shapes and dtypes in one piece of scratch memory of this thread; they hold anything."""
+    sizes = [-(-prod(shape) * np.dtype(dtype).itemsize // 64) * 64 for shape, dtype in wanted]
+    room, start, arrays = workspace(sum(sizes), name), 0, []
+    for (shape, dtype), size in zip(wanted, sizes, strict=True):
+        piece = room[start : start + prod(shape) * np.dtype(dtype).itemsize]
+        arrays.append(piece.view(dtype).reshape(shape))
+        start += size
+    return arrays
 
 
 _helpers = _Helpers()

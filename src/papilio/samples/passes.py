@@ -7,10 +7,11 @@ fixed order: over neighbouring parts first, where these were worked on, then ove
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from math import ceil
 from typing import Any, Protocol, TypeVar
 
-from ..kernels.threads import one_thread, split_work
+from ..kernels.threads import get_num_threads, one_thread, split_work
 from ..validation import Array
 from .rows import DaskSamples, Part, Samples
 
@@ -46,8 +47,8 @@ def passed_over(
     ----------
     samples : Samples
     task : callable
-        Takes blocks, (number of the first row, rows), of one part, and the payload. A function of a module, so
-        that other processes find it.
+        Takes blocks, (number of the first row, rows), of one part, one after the other, and the payload. A
+        function of a module, so that other processes find it.
     payload : object
         The same for all parts, such as the dictionary.
     merge : callable
@@ -67,20 +68,30 @@ def passed_over(
     if client is not None:
         _on_client(client, samples, task, payload, merge, missing, watch, kept)
     else:
-        for i, group in missing.items():
-            kept[i] = merge(_on_threads(samples, task, payload, group, watch))
+        at_once = ceil(get_num_threads() / size)  # groups, so that every thread has a part
+        for start in range(0, len(missing), at_once):
+            some = list(missing)[start : start + at_once]
+            results = iter(_on_threads(samples, task, payload, [part for i in some for part in missing[i]]))
+            for i in some:
+                kept[i] = merge([next(results) for _ in missing[i]])
+            watch.count(sum(len(missing[i]) for i in some))
     return merge([kept[i] for i in range(len(groups))])
 
 
 def current_client() -> Any:
-    """Dask's current client, or None; without Dask's scheduler in use, it is not loaded."""
+    """Dask's current client, or None; without Dask's scheduler in use, it is not loaded.
+
+    Within a task of a cluster it is None, too: waiting there for other tasks could wait for itself.
+    """
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None
-    try:
-        return distributed.Client.current()
-    except ValueError:
+    with suppress(ValueError):
+        distributed.get_worker()
         return None
+    with suppress(ValueError):
+        return distributed.Client.current()
+    return None
 
 
 class _Watch:
@@ -100,29 +111,24 @@ class _Watch:
 def work_on(task: Task[Result], part: Part, payload: Any, *chunks: Any) -> Result:
     """A task for one part, wherever it runs."""
     with one_thread():
-        return task(part.blocks(chunks), payload)
+        return task(part.blocks(chunks, reuse=True), payload)
 
 
-def _on_threads(
-    samples: Samples, task: Task[Result], payload: Any, group: Sequence[Part], watch: _Watch
-) -> list[Result]:
-    """The results of a group of parts, on threads of this process, or on Dask's where they are its chunks."""
+def _on_threads(samples: Samples, task: Task[Result], payload: Any, parts: Sequence[Part]) -> list[Result]:
+    """The results of some parts, on threads of this process, or on Dask's where they are its chunks."""
     if isinstance(samples, DaskSamples):
         import dask
 
         delayed = dask.delayed(work_on, pure=False)
         shared = dask.delayed(payload, traverse=False)
-        results = dask.compute(*(delayed(task, part, shared, *samples.chunks_of(part)) for part in group))
-        watch.count(len(group))
-        return list(results)
-    found: list[Any] = [None] * len(group)
+        return list(dask.compute(*(delayed(task, part, shared, *samples.chunks_of(part)) for part in parts)))
+    found: list[Any] = [None] * len(parts)
 
     def run(first: int, last: int) -> None:
         for i in range(first, last):
-            found[i] = work_on(task, group[i], payload)
+            found[i] = work_on(task, parts[i], payload)
 
-    split_work(run, len(group), 1, shares=len(group))
-    watch.count(len(group))
+    split_work(run, len(parts), 1, shares=len(parts))
     return found
 
 
@@ -160,8 +166,7 @@ def _on_client(
         sums[client.submit(merge, own, pure=False)] = i
         leaves += own
     watched = as_completed([*leaves, *sums])
-    leaves.clear()  # what is merged may be forgotten
-    own.clear()
+    own = leaves = []  # what is merged may be forgotten
     for future in watched:
         result: Any = future.result() if future in sums or future.status == "error" else None
         if future in sums:

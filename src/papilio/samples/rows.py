@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.lib import format as npy
 
+from ..kernels.threads import scratch
 from ..validation import Array, working_dtype
 
-_PART_ROWS = 1 << 15  # a tenth of a second of coding: much more than it costs to hand a part out
+_PART_ROWS = 1 << 16  # some tenths of a second of coding: much more than it costs to hand a part out
 _MOST_PARTS = 512  # so that what comes back of a pass does not grow with the samples
 _BLOCK_BYTES = 1 << 23  # read and worked on at a time
 
@@ -37,7 +39,9 @@ class Reader(Protocol):
         """Whether other processes can read it, too."""
         ...
 
-    def read(self, start: int, stop: int) -> Array: ...
+    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
+        """Some rows; with ``reuse`` maybe in memory that the next such read of this thread takes, too."""
+        ...
 
     def place(self, row: int) -> str:
         """Where a row is, for error messages."""
@@ -45,16 +49,17 @@ class Reader(Protocol):
 
 
 class _ArrayRows:
-    """An array in memory."""
+    """An array in memory, known to be sound or not; or a view into a file that only this process has."""
 
     is_shared = False
 
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: Array, is_sound: bool) -> None:
         self._array = array
+        self.is_sound = is_sound
         self.shape: tuple[int, int] = array.shape
         self.dtype = array.dtype
 
-    def read(self, start: int, stop: int) -> Array:
+    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
         return self._array[start:stop]
 
     def place(self, row: int) -> str:
@@ -63,10 +68,9 @@ class _ArrayRows:
 
 @dataclass(frozen=True)
 class _FileRows:
-    """A matrix in a file.
+    """A matrix in a file, which is read anew each time.
 
-    It is mapped for each read anew, and copied: a mapping that stays would make all pages that were ever read
-    count as memory of this process.
+    A mapping that stays would make all pages that were ever read count as memory of this process.
     """
 
     path: str
@@ -76,31 +80,52 @@ class _FileRows:
     order: str
     is_shared: bool = True
 
-    def read(self, start: int, stop: int) -> Array:
-        mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F" if self.order == "F" else "C")
-        return np.array(mapped[start:stop], order="C")
+    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
+        if self.order == "F":
+            mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F")
+            return np.array(mapped[start:stop], order="C")
+        shape = stop - start, self.shape[1]
+        rows = scratch("rows", (shape, self.dtype))[0] if reuse else np.empty(shape, self.dtype)
+        view, done = rows.view(np.uint8).reshape(-1), 0
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(self.offset + start * rows.itemsize * self.shape[1])
+            while done < view.size:
+                count = file.readinto(view[done:].data)
+                if not count:
+                    raise ValueError(f"{self.path!r} must not become shorter while it is read, but it did")
+                done += count
+        return rows
 
     def place(self, row: int) -> str:
         return f"row {row} of {os.path.basename(self.path)!r}"
 
 
 class _ShardRows:
-    """Several readers, one after the other."""
+    """Several readers, one after the other; ``borders`` are the numbers of their first rows, and the end."""
 
-    def __init__(self, shards: Sequence[Reader]) -> None:
+    def __init__(self, shards: Sequence[Reader], borders: Array | None = None) -> None:
         self._shards = shards
-        self._borders = np.cumsum([0, *(shard.shape[0] for shard in shards)])
+        self._borders = np.cumsum([0, *(shard.shape[0] for shard in shards)]) if borders is None else borders
         self.shape = (int(self._borders[-1]), shards[0].shape[1])
         self.dtype = np.result_type(*(shard.dtype for shard in shards))
         self.is_shared = all(shard.is_shared for shard in shards)
 
-    def read(self, start: int, stop: int) -> Array:
-        pieces = [
-            shard.read(max(start - first, 0), min(stop, last) - first)
+    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
+        ranges = [
+            (shard, max(start - first, 0), min(stop, last) - first)
             for shard, (first, last) in zip(self._shards, pairwise(self._borders.tolist()), strict=True)
             if max(start, first) < min(stop, last)
         ]
-        return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+        if len(ranges) == 1:
+            shard, first, last = ranges[0]
+            return shard.read(first, last, reuse)
+        return np.concatenate([shard.read(first, last) for shard, first, last in ranges])
+
+    def within(self, start: int, stop: int) -> "_ShardRows":
+        """Only the shards with these rows: a task should not carry thousands of others."""
+        first = int(np.searchsorted(self._borders, start, side="right")) - 1
+        last = int(np.searchsorted(self._borders, stop, side="left"))
+        return _ShardRows(self._shards[first:last], self._borders[first : last + 1])
 
     def place(self, row: int) -> str:
         shard = int(np.searchsorted(self._borders, row, side="right")) - 1
@@ -116,12 +141,15 @@ class Part(NamedTuple):
     dtype: np.dtype[Any]
     chunks: tuple[int, ...] = ()
 
-    def blocks(self, loaded: Sequence[Any] = ()) -> Iterator[tuple[int, Array]]:
-        """The number of the first row, and some rows: C-contiguous, in the working dtype, finite."""
+    def blocks(self, loaded: Sequence[Any] = (), reuse: bool = False) -> Iterator[tuple[int, Array]]:
+        """The number of the first row, and some rows: C-contiguous, in the working dtype, finite.
+
+        With ``reuse``, the next rows may take the memory of these.
+        """
         if self.reader is not None:
             step = _rows_at_once(self.reader.shape[1], self.dtype)
             for start in range(self.start, self.stop, step):
-                rows = self.reader.read(start, min(start + step, self.stop))
+                rows = self.reader.read(start, min(start + step, self.stop), reuse)
                 yield start, self._checked(rows, start, self.reader.place)
             return
         start = self.start
@@ -170,8 +198,8 @@ class Samples:
 
     @property
     def is_held(self) -> bool:
-        """Whether all rows are an array in memory."""
-        return isinstance(self.reader, _ArrayRows)
+        """Whether all rows are a sound array in memory."""
+        return isinstance(self.reader, _ArrayRows) and self.reader.is_sound
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -184,7 +212,10 @@ class Samples:
         count = self.shape[0]
         n_parts = min(ceil(count / _PART_ROWS), _MOST_PARTS)
         borders = [count * i // n_parts for i in range(n_parts + 1)]
-        return [Part(start, stop, self.reader, self.dtype) for start, stop in pairwise(borders)]
+        return [Part(start, stop, self._reader_of(start, stop), self.dtype) for start, stop in pairwise(borders)]
+
+    def _reader_of(self, start: int, stop: int) -> Reader | None:
+        return self.reader.within(start, stop) if isinstance(self.reader, _ShardRows) else self.reader
 
     def load(self) -> Array:
         """All rows as one array."""
@@ -232,8 +263,11 @@ class DaskSamples(Samples):
 
     def chunks_of(self, part: Part) -> list[Any]:
         """The chunks of a part, as Dask's delayed values."""
-        delayed = self.array.to_delayed().reshape(-1)
-        return [delayed[number] for number in part.chunks]
+        return [self._delayed[number] for number in part.chunks]
+
+    @cached_property
+    def _delayed(self) -> Any:
+        return self.array.to_delayed().reshape(-1)
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         import dask
@@ -254,7 +288,7 @@ def is_large(X: Any) -> bool:
 
 def held(rows: Array) -> Samples:
     """Rows in memory, known to be sound."""
-    return Samples(_ArrayRows(rows))
+    return Samples(_ArrayRows(rows, is_sound=True))
 
 
 def as_samples(X: Any) -> Samples:
@@ -280,7 +314,7 @@ def _reader_of(array: Any) -> Reader:
     order = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else ""
     # Changes to a copy-on-write map are in no file.
     if not order or not getattr(root, "filename", None) or root.mode == "c":
-        return _ArrayRows(array)
+        return _ArrayRows(array, is_sound=False)
     if root.flags.writeable:
         root.flush()
     where = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
@@ -315,7 +349,7 @@ def on_disk(path: str | os.PathLike[str]) -> Samples:
     path = Path(path).absolute()
     if not path.is_dir():
         return as_samples(Samples(_npy_reader(path)))
-    paths = sorted(path.glob("*.npy"), key=lambda each: _natural(each.name))
+    paths = sorted(path.glob("*.npy"), key=lambda each: (_natural(each.name), each.name))
     if not paths:
         raise ValueError(f"{os.fspath(path)!r} must hold .npy files, got a folder without one")
     shards = [_npy_reader(each) for each in paths]
@@ -341,7 +375,7 @@ def _npy_reader(path: Path) -> _FileRows:
             size = os.fstat(file.fileno()).st_size
         if dtype.hasobject:
             raise ValueError("it holds Python objects, which are never loaded")
-        if len(shape) != 2:
+        if len(shape) != 2 or min(shape) < 0:
             raise ValueError(f"it must hold a matrix, one sample a row, got shape {shape}")
         if shape[0] * shape[1] * dtype.itemsize > size - offset:
             raise ValueError("it is shorter than its header says")
@@ -353,4 +387,4 @@ def _npy_reader(path: Path) -> _FileRows:
 
 def _natural(name: str) -> list[tuple[int, int | str]]:
     """A key that sorts 'part-10' after 'part-9'."""
-    return [(0, int(piece)) if piece.isdigit() else (1, piece) for piece in re.split(r"(\d+)", name) if piece]
+    return [(0, int(piece)) if piece.isdecimal() else (1, piece) for piece in re.split(r"(\d+)", name) if piece]

@@ -1,0 +1,52 @@
+"""Small data that learners are made to take for large: in many parts, and with a start from a sample."""
+
+import numpy as np
+
+import papilio as pp
+
+from .learners import N_ATOMS, N_NONZERO, signals
+
+X = signals(n_signals=400).T.copy()
+LEARNERS = {
+    "fast": pp.FastDictionaryLearning,
+    "online": pp.OnlineDictionaryLearning,
+    "ksvd": pp.KSVD,
+}
+
+
+def pretend_large(monkeypatch):
+    """From here on 120 samples are enough to start from, and a part has 16; learning is short."""
+    monkeypatch.setattr("papilio.dictionary.data._SAMPLE", 100)
+    monkeypatch.setattr("papilio.dictionary.data._SAMPLE_PER_ATOM", 10)
+    monkeypatch.setattr("papilio.samples.rows._PART_ROWS", 16)
+    monkeypatch.setattr("papilio.dictionary.data.Streamed.n_passes", 2)
+    monkeypatch.setattr("papilio.dictionary.refinement._ROUNDS", 10)
+
+
+def make(name, **options):
+    return LEARNERS[name](N_ATOMS, N_NONZERO, **{"max_iter": 5, "random_state": 0} | options)
+
+
+def on_disk(folder, rows=X, sizes=None):
+    """``rows`` in one .npy file, or in shards of these sizes."""
+    if sizes is None:
+        np.save(folder / "x.npy", rows)
+        return pp.datasets.on_disk(folder / "x.npy")
+    for i, shard in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
+        np.save(folder / f"part-{i}.npy", shard)
+    return pp.datasets.on_disk(folder)
+
+
+def part_sizes(rows=X):
+    """How many rows are in each part: the chunks of a Dask array that is added up in the same order."""
+    from papilio.samples import held
+
+    return tuple(part.stop - part.start for part in held(rows).parts())
+
+
+def assert_same(model, expected):
+    """Bit for bit, and on the same way."""
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    assert model.operator_ == expected.operator_
+    assert model.history_.phase == expected.history_.phase
+    np.testing.assert_array_equal(model.history_.error, expected.history_.error)

@@ -1,0 +1,428 @@
+"""Checkpoints: a run that is killed, wherever it is, goes on to the same bits."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.checkpoint import Checkpoint
+from papilio.io import read_arrays
+
+from .large import LEARNERS, X, assert_same, make, on_disk, pretend_large
+from .learners import N_ATOMS, N_NONZERO
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def large(monkeypatch):
+    """Every state is written. Waiting for the disk would only take time."""
+    pretend_large(monkeypatch)
+    monkeypatch.setattr("papilio.checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("papilio.checkpoint.os.fsync", lambda number: None)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """In a folder of its own, so that it is seen what else is left there."""
+    (tmp_path / "kept").mkdir()
+    return tmp_path / "kept" / "run"
+
+
+class Killed(BaseException):
+    """Nothing in the library may catch it, as nothing catches a kill."""
+
+
+def killing(number):
+    """A callback that ends the run at its so-manieth call."""
+    calls = 0
+
+    def callback(step):
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise Killed
+
+    return callback
+
+
+def kill(model, data, number):
+    with pytest.raises(Killed):
+        model.set_params(callback=killing(number)).fit(data)
+
+
+def calls_of(model, data):
+    """The fitted model, and the phases of all calls of its callback."""
+    seen = []
+    model.set_params(callback=lambda step: seen.append(step.phase)).fit(data)
+    return model, seen
+
+
+def first_middle_and_last(seen):
+    """Numbers of calls of every phase."""
+    numbers = set()
+    for phase in dict.fromkeys(seen):
+        own = [i for i, each in enumerate(seen, 1) if each == phase]
+        numbers |= {own[0], own[len(own) // 2], own[-1]}
+    return sorted(numbers)
+
+
+def sparse_ksvd(**options):
+    return pp.SparseKSVD(N_ATOMS, N_NONZERO, **{"max_iter": 5, "random_state": 0} | options)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits(learner, tmp_path, path):
+    data = on_disk(tmp_path)
+    expected, seen = calls_of(make(learner), data)
+    wanted = {"fast": {"ksvd", "split 1", "global 1", "refine"}, "online": {"online"}, "ksvd": {"ksvd"}}[learner]
+    assert wanted | {"scan", "pass 1", "all data", "final"} <= set(seen)
+    for number in first_middle_and_last(seen):
+        kill(make(learner, checkpoint=path), data, number)
+        assert path.exists() or seen[number - 1] == "scan"
+        resumed, again = calls_of(make(learner, checkpoint=path), data)
+        assert_same(resumed, expected)
+        assert len(again) <= len(seen)
+        assert not any(path.parent.iterdir())
+
+
+def test_a_run_that_is_killed_again_and_again_comes_to_an_end(tmp_path, path):
+    data = on_disk(tmp_path)
+    expected, seen = calls_of(make("fast"), data)
+    enough_for_a_step = seen.count("scan") + 12
+    deaths = 0
+    while deaths < len(seen):
+        try:
+            model = make("fast", checkpoint=path, callback=killing(enough_for_a_step)).fit(data)
+            break
+        except Killed:
+            deaths += 1
+    assert deaths > 5
+    assert_same(model, expected)
+
+
+@pytest.mark.parametrize("init", ["online", "array"])
+def test_every_start_of_a_fast_dictionary_goes_on(init, tmp_path, path):
+    start = "online" if init == "online" else np.random.default_rng(0).standard_normal((N_ATOMS, 8))
+    data = on_disk(tmp_path)
+    expected, seen = calls_of(make("fast", init=start), data)
+    for number in (seen.index("online" if init == "online" else "split 1") + 3, seen.index("refine") + 2):
+        kill(make("fast", init=start, checkpoint=path), data, number)
+        assert_same(make("fast", init=start, checkpoint=path).fit(data), expected)
+
+
+BUILDERS = {name: partial(make, name) for name in LEARNERS} | {"sparse ksvd": sparse_ksvd}
+
+
+@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
+def test_runs_on_arrays_in_memory_go_on_too(build, path):
+    few = X[:100]
+    expected, seen = calls_of(build(), few)
+    for number in (2, len(seen) // 2, len(seen)):
+        kill(build(checkpoint=path), few, number)
+        assert_same(build(checkpoint=path).fit(few), expected)
+        assert not any(path.parent.iterdir())
+
+
+@pytest.mark.parametrize("learner", ["fast", "online"])
+def test_streams_go_on_alike_after_a_run_that_was_killed(learner, tmp_path, path):
+    data = on_disk(tmp_path)
+    expected, seen = calls_of(make(learner), data)
+    kill(make(learner, checkpoint=path), data, seen.index("pass 1") + 4)
+    resumed = make(learner, checkpoint=path).fit(data)
+    for model in (expected, resumed):
+        model.set_params(callback=None).partial_fit(X[:50])
+    np.testing.assert_array_equal(resumed.components_, expected.components_)
+
+
+def test_a_pass_does_not_begin_anew(tmp_path, path):
+    data = on_disk(tmp_path)
+    _, seen = calls_of(make("ksvd"), data)
+    last = max(i for i, phase in enumerate(seen, 1) if phase == "pass 1")
+    kill(make("ksvd", checkpoint=path), data, last)
+    _, again = calls_of(make("ksvd", checkpoint=path), data)
+    assert again.count("pass 1") < seen.count("pass 1") / 2
+
+
+@pytest.mark.parametrize("place", range(1, 7))
+def test_a_kill_while_a_state_is_written_loses_nothing(place, tmp_path, path, monkeypatch):
+    data = on_disk(tmp_path)
+    expected = make("ksvd").fit(data)
+    replace, calls = os.replace, 0
+
+    def dying(*paths):
+        nonlocal calls
+        calls += 1
+        if calls == place:
+            raise Killed
+        replace(*paths)
+
+    monkeypatch.setattr("papilio.checkpoint.os.replace", dying)
+    with pytest.raises(Killed):
+        make("ksvd", checkpoint=path).fit(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(make("ksvd", checkpoint=path).fit(data), expected)
+    assert not any(path.parent.iterdir())
+
+
+def test_a_run_that_a_callback_stopped_keeps_its_checkpoint_and_goes_on(tmp_path, path):
+    data = on_disk(tmp_path)
+    expected, seen = calls_of(make("fast"), data)
+    for phase in ("ksvd", "split 1", "pass 1", "global 1", "refine", "pass 2", "all data"):
+        number, calls = seen.index(phase) + 2, 0
+
+        def stop(step, number=number):
+            nonlocal calls
+            calls += 1
+            return calls == number
+
+        model = make("fast", checkpoint=path, callback=stop).fit(data)
+        assert np.isfinite(model.transform(X)).all()
+        assert path.exists()
+        assert_same(make("fast", checkpoint=path).fit(data), expected)
+        assert not any(path.parent.iterdir())
+
+
+# -- damaged files --------------------------------------------------------------------------------------
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
+
+
+DAMAGES = {
+    "cut": cut,
+    "flipped": flipped,
+    "empty": lambda content: b"",
+    "noise": lambda content: np.random.default_rng(0).bytes(len(content)),
+    "foreign": lambda content: (ROOT / "pyproject.toml").read_bytes(),
+}
+
+
+@pytest.fixture
+def killed(tmp_path, path):
+    """Data, what comes of them, and a run that was killed in the middle."""
+    data = on_disk(tmp_path)
+    expected, seen = calls_of(make("ksvd"), data)
+    kill(make("ksvd", checkpoint=path), data, seen.index("pass 2") + 3)
+    return data, expected
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_damaged_file_is_refused_and_the_one_before_serves(damage, killed, path):
+    data, expected = killed
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.warns(UserWarning, match=f"checkpoint is damaged: .*{path.name}' is not"):
+        assert_same(make("ksvd", checkpoint=path).fit(data), expected)
+    assert not any(path.parent.iterdir())
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_without_an_intact_file_a_run_does_not_begin(damage, killed, path):
+    data, _ = killed
+    for each in (path, Path(f"{path}.before")):
+        each.write_bytes(damage(each.read_bytes()))
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="checkpoint is damaged, and none before it is intact"):
+        make("ksvd", checkpoint=path).fit(data)
+    assert path.read_bytes() == before
+
+
+def test_the_one_before_is_kept_until_a_new_state_is_there(killed, path, monkeypatch):
+    """The damaged file must not take its place first."""
+    data, expected = killed
+    path.write_bytes(b"")
+
+    def dying(*paths):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("papilio.checkpoint.os.replace", dying)
+        with pytest.warns(UserWarning, match="damaged"), pytest.raises(Killed):
+            make("ksvd", checkpoint=path).fit(data)
+    with pytest.warns(UserWarning, match="damaged"):
+        assert_same(make("ksvd", checkpoint=path).fit(data), expected)
+
+
+def test_a_flipped_bit_is_seen_wherever_it_would_matter(tmp_path):
+    path = tmp_path / "state"
+    checkpoint = Checkpoint(path, {"learner": "none"})
+    checkpoint.save("phase", {"values": np.arange(12.0).reshape(3, 4).T})
+    content, sound = path.read_bytes(), read_arrays(path)
+    assert sound["values"].flags.f_contiguous  # sums in another order would have other bits
+    seen = 0
+    for place in range(0, len(content), 3):
+        path.write_bytes(content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :])
+        try:
+            found = read_arrays(path)
+        except ValueError:
+            seen += 1
+            continue
+        assert found.keys() == sound.keys()  # a date, say
+        assert all(np.array_equal(found[name], sound[name]) for name in sound)
+    assert seen > len(content) // 6
+
+
+# -- other runs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 10}, "n_components was 12, and is 10"),
+        ({"n_nonzero_coefs": 3}, "n_nonzero_coefs was 2, and is 3"),
+        ({"tol": 1e-3}, "tol was 0.0001, and is 0.001"),
+        ({"random_state": 1}, "random_state was 0, and is 1"),
+        ({"max_iter": 6}, "max_iter was 5, and is 6"),
+    ],
+)
+def test_a_checkpoint_of_other_parameters_is_refused(options, message, killed, path):
+    data, expected = killed
+    with pytest.raises(ValueError, match=f"is of another run: {message}"):
+        make("ksvd", checkpoint=path).set_params(**options).fit(data)
+    assert_same(make("ksvd", checkpoint=path).fit(data), expected)  # nothing was lost
+
+
+def test_parameters_that_change_no_result_may_change(killed, path):
+    data, expected = killed
+    assert_same(
+        make("ksvd", checkpoint=path, transform_sparse=True, callback=lambda step: None).fit(data), expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[:-1], r"samples was \(400, 8\), and is \(399, 8\)"),
+        (lambda rows: rows.astype(np.float32), "dtype was float64, and is float32"),
+        (lambda rows: -rows, "contents was"),
+        (lambda rows: rows[::-1], "contents was"),
+        (lambda rows: np.where(np.arange(400)[:, None] == 7, rows + 1e-9, rows), "contents was"),
+    ],
+)
+def test_a_checkpoint_of_other_data_is_refused(change, message, killed, path, tmp_path):
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ValueError, match=f"is of another run: {message}"):
+        make("ksvd", checkpoint=path).fit(on_disk(tmp_path / "other", change(X)))
+
+
+def test_a_checkpoint_of_another_learner_is_refused(killed, path):
+    with pytest.raises(ValueError, match="learner was KSVD, and is FastDictionaryLearning"):
+        make("fast", checkpoint=path).fit(killed[0])
+
+
+def test_a_start_from_a_sample_does_not_go_on_from_all_data_in_memory(killed, path, tmp_path):
+    data, _ = killed
+    with pytest.raises(ValueError, match="start was some samples, and is all samples"):
+        make("ksvd", checkpoint=path).fit(X)
+    other = path.with_name("other")
+    kill(make("ksvd", checkpoint=other), X, 3)
+    with pytest.raises(ValueError, match="start was all samples, and is some samples"):
+        make("ksvd", checkpoint=other).fit(data)
+
+
+@pytest.mark.parametrize("kind", ["list", "array", "sparse"])
+def test_a_start_is_compared_by_its_contents(kind, tmp_path, path):
+    import scipy.sparse as sp
+
+    start = np.random.default_rng(0).standard_normal((N_ATOMS, 8))
+    give = {"list": np.ndarray.tolist, "array": np.copy, "sparse": sp.csr_array}[kind]
+    if kind == "sparse":
+        build = lambda start: sparse_ksvd(base=give(start.T), checkpoint=path)  # noqa: E731
+    else:
+        build = lambda start: make("fast", init=give(start), checkpoint=path)  # noqa: E731
+    kill(build(start), X[:100], 5)
+    with pytest.raises(ValueError, match=r"(init|base) was \w+, and is \w+"):
+        build(start + 1e-9).fit(X[:100])
+    build(start).fit(X[:100])
+
+
+def test_a_base_that_was_used_in_the_meantime_is_still_the_same(path):
+    base = pp.transforms.dct(8).T
+    kill(sparse_ksvd(base=base, checkpoint=path), X[:100], 3)
+    _ = base @ np.ones(8), base.toarray()
+    sparse_ksvd(base=base, checkpoint=path).fit(X[:100])
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize(
+    ("place", "kind", "message"),
+    [
+        ("missing/run", ValueError, "checkpoint must be in a folder that exists"),
+        ("", ValueError, "checkpoint must be a file"),
+        (3, TypeError, "checkpoint must be a path or None"),
+    ],
+)
+def test_an_impossible_path_is_refused_before_any_work(learner, place, kind, message, tmp_path):
+    calls = []
+    checkpoint = place if isinstance(place, int) else tmp_path / place
+    with pytest.raises(kind, match=message):
+        make(learner, checkpoint=checkpoint, callback=calls.append).fit(X)
+    assert calls == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError("not allowed")
+
+    calls = []
+    monkeypatch.setattr(Path, "touch", refuse)
+    with pytest.raises(PermissionError):
+        make("ksvd", checkpoint=path, callback=calls.append).fit(X)
+    assert calls == []
+
+
+# -- for real -------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+import numpy as np
+import papilio as pp
+import papilio.checkpoint
+
+papilio.checkpoint._SECONDS = 0.0
+
+def told(step):
+    sys.stdout.write(step.phase + "\\n")
+    sys.stdout.flush()
+
+model = pp.FastDictionaryLearning(12, 2, random_state=0, max_iter=50, checkpoint=sys.argv[2], callback=told)
+model.fit(pp.datasets.on_disk(sys.argv[1]))
+np.save(sys.argv[3], model.components_)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["ksvd", "refine", "pass 2"])
+def test_a_process_that_is_killed_goes_on_to_the_same_bits(phase, tmp_path, path, monkeypatch):
+    monkeypatch.undo()  # a process of its own has sizes of its own: more than the 50,000 that are held
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((120_000, 8)).astype(np.float32))
+    result = tmp_path / "result.npy"
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "x.npy"), str(path), str(result)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.strip() == phase:
+                time.sleep(0.05)
+                process.send_signal(signal.SIGKILL)
+                break
+    assert process.wait() == -signal.SIGKILL
+    assert not result.exists()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    resumed = np.load(result)
+    assert not any(path.parent.iterdir())
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    np.testing.assert_array_equal(resumed, np.load(result))

@@ -1,0 +1,228 @@
+"""Passes on a Dask cluster: the same bits as without one, whatever becomes of the workers."""
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.samples import as_samples, passed_over
+from papilio.samples.passes import current_client
+
+from .large import LEARNERS, X, assert_same, make, on_disk, part_sizes, pretend_large
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+
+@contextmanager
+def cluster_of(processes):
+    with (
+        distributed.LocalCluster(
+            n_workers=2, processes=processes, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Workers that are threads of this process: quick to start, and one client for all tests."""
+    with cluster_of(processes=False) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def large(monkeypatch):
+    pretend_large(monkeypatch)
+
+
+def without_a_cluster(name, data, **options):
+    """What is learned on threads, though there is a client."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("papilio.samples.passes.current_client", lambda: None)
+        return make(name, **options).fit(data)
+
+
+def threads_of_kernels(blocks, payload):
+    return [(os.getpid(), threading.get_ident(), pp.get_num_threads())]
+
+
+def rows_of(blocks, payload):
+    return [(start, len(rows)) for start, rows in blocks]
+
+
+def joined(results):
+    return [each for result in results for each in result]
+
+
+# -- workers in this process ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_files_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
+    data = on_disk(tmp_path)
+    expected = without_a_cluster(learner, data)
+    assert_same(make(learner).fit(data), expected)
+    assert_same(make(learner).fit(np.load(tmp_path / "x.npy", mmap_mode="r")), expected)
+    assert make(learner).fit(data).score(data) == pytest.approx(expected.score(X), rel=1e-12)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_dask_arrays_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
+    lazy = da.from_array(X, chunks=(part_sizes(), 8))
+    expected = without_a_cluster(learner, on_disk(tmp_path))
+    assert_same(make(learner).fit(lazy), expected)
+    assert_same(make(learner).fit(client.persist(lazy)), expected)
+
+
+def test_the_work_is_done_by_workers_that_have_one_thread_for_kernels(client, tmp_path):
+    for samples in (on_disk(tmp_path), as_samples(da.from_array(X, chunks=(50, 8)))):
+        _, threads, counts = zip(*passed_over(samples, threads_of_kernels, None, joined), strict=True)
+        assert threading.get_ident() not in threads
+        assert set(counts) == {1}
+
+
+def test_arrays_in_memory_stay_here(client):
+    from papilio.samples import held
+
+    tasks = passed_over(held(X), threads_of_kernels, None, joined)
+    assert threading.get_ident() in {thread for _, thread, _ in tasks}
+
+
+def test_a_pass_whose_groups_are_all_known_does_not_run_again(client, tmp_path):
+    kept = {}
+    data = on_disk(tmp_path)
+    whole = passed_over(data, rows_of, None, joined, kept=kept)
+    assert passed_over(data, threads_of_kernels, None, joined, kept=kept) == whole
+
+
+def test_a_pass_that_was_stopped_goes_on(client, tmp_path):
+    data, kept = on_disk(tmp_path), {}
+    with pytest.raises(ZeroDivisionError):
+        passed_over(data, rows_of, None, joined, kept=kept, tick=lambda *_: 1 // (len(kept) < 3))
+    assert 0 < len(kept) < 16
+    assert passed_over(data, rows_of, None, joined, kept=kept) == passed_over(data, rows_of, None, joined)
+
+
+def test_nan_is_refused_with_its_place(client, tmp_path):
+    rows = X.copy()
+    rows[250, 3] = np.nan
+    with pytest.raises(ValueError, match=r"row 250 of 'x.npy'"):
+        make("fast").fit(on_disk(tmp_path, rows))
+    with pytest.raises(ValueError, match=r"chunk 2, row 50 of it"):
+        make("fast").fit(da.from_array(rows, chunks=(100, 8)))
+    with pytest.raises(ValueError, match="chunk 2"):
+        make("ksvd").fit(X).transform(da.from_array(rows, chunks=(100, 8))).compute()
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_codes_are_computed_on_the_cluster(client, as_sparse):
+    model = make("fast", transform_sparse=as_sparse).fit(X)
+    codes = model.transform(da.from_array(X, chunks=((1, 0, 99, 300), 8)))
+    signals = model.inverse_transform(codes).compute()
+    np.testing.assert_allclose(signals, model.inverse_transform(model.transform(X)), atol=1e-12)
+
+
+def fitted_within(path):
+    assert current_client() is None
+    return make("ksvd").fit(pp.datasets.on_disk(path)).components_
+
+
+def test_a_fit_within_a_task_does_not_wait_for_itself(client, tmp_path):
+    data = on_disk(tmp_path)
+    futures = client.map(fitted_within, [tmp_path / "x.npy"] * 3, pure=False)
+    for found in client.gather(futures):
+        np.testing.assert_array_equal(found, without_a_cluster("ksvd", data).components_)
+
+
+def test_fits_on_several_threads_share_a_cluster(client, tmp_path):
+    data = on_disk(tmp_path)
+    found = {}
+    threads = [
+        threading.Thread(target=lambda seed=seed: found.update({seed: make("ksvd", random_state=seed).fit(data)}))
+        for seed in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in range(3):
+        assert_same(found[seed], without_a_cluster("ksvd", data, random_state=seed))
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_checkpoint_goes_on_with_a_cluster_and_without_one(client, tmp_path, monkeypatch):
+    monkeypatch.setattr("papilio.checkpoint._SECONDS", 0.0)
+    data, seen = on_disk(tmp_path), []
+    expected = without_a_cluster("ksvd", data, callback=lambda step: seen.append(step.phase))
+
+    def dying(step):
+        if step.phase == "pass 2" and step.iteration > step.total // 2:
+            raise Killed
+
+    path = tmp_path / "run"
+    with pytest.raises(Killed):
+        make("ksvd", checkpoint=path, callback=dying).fit(data)
+    content = path.read_bytes()
+    assert_same(make("ksvd", checkpoint=path).fit(data), expected)
+    path.write_bytes(content)
+    assert_same(without_a_cluster("ksvd", data, checkpoint=path), expected)
+
+
+# -- workers that are processes -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with cluster_of(processes=True) as client:
+        yield client
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_processes_give_the_same_bits(processes, learner, tmp_path):
+    data = on_disk(tmp_path)
+    expected = without_a_cluster(learner, data)
+    with processes.as_current():
+        assert_same(make(learner).fit(data), expected)
+        assert_same(make(learner).fit(da.from_array(X, chunks=(part_sizes(), 8))), expected)
+
+
+@pytest.mark.slow
+def test_both_processes_work_and_neither_uses_more_than_its_thread(processes, tmp_path):
+    with processes.as_current():
+        pids, _, counts = zip(*passed_over(on_disk(tmp_path), threads_of_kernels, None, joined), strict=True)
+    assert os.getpid() not in pids
+    assert len(set(pids)) == 2
+    assert set(counts) == {1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["files", "dask"])
+def test_a_worker_that_is_killed_in_a_pass_changes_nothing(kind, tmp_path):
+    data = on_disk(tmp_path)
+    expected = without_a_cluster("ksvd", data)
+    if kind == "dask":
+        data = da.from_array(X, chunks=(part_sizes(), 8))
+    with cluster_of(processes=True) as client, client.as_current():
+        victims = list(client.run(os.getpid).values())
+        killed = []
+
+        def kill(step):
+            if step.phase.startswith("pass") and step.iteration >= step.total // 3 and not killed:
+                killed.append(victims[0])
+                os.kill(victims[0], signal.SIGKILL)
+
+        model = make("ksvd", callback=kill).fit(data)
+        assert killed
+        assert_same(model, expected)
+        client.wait_for_workers(2, timeout=30)
+        assert victims[0] not in client.run(os.getpid).values()

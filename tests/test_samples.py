@@ -1,0 +1,507 @@
+"""Learning from data that need not fit into memory: Dask arrays, memory maps, files."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import papilio as pp
+from papilio.dictionary.common import moments_of_rows
+from papilio.dictionary.data import enough
+from papilio.samples import PassStopped, as_samples, held, passed_over
+from papilio.samples.passes import current_client
+
+from .large import LEARNERS, X, assert_same, make, on_disk, part_sizes, pretend_large
+
+da = pytest.importorskip("dask.array")
+
+
+@pytest.fixture(autouse=True)
+def large(monkeypatch):
+    pretend_large(monkeypatch)
+
+
+@pytest.fixture(params=LEARNERS)
+def learner(request):
+    return request.param
+
+
+def mapped(path, rows=X, mode="r"):
+    np.save(path / "x.npy", rows)
+    return np.load(path / "x.npy", mmap_mode=mode)
+
+
+# -- the same as in memory -----------------------------------------------------------------------------
+
+
+def test_a_fast_dictionary_has_the_same_bits_from_memory_maps_files_and_arrays(tmp_path):
+    expected = make("fast").fit(X)
+    assert "all data" in expected.history_.phase  # it did start from a sample
+    (tmp_path / "shards").mkdir()
+    for data in (mapped(tmp_path), on_disk(tmp_path), on_disk(tmp_path / "shards", sizes=(150, 0, 1, 249))):
+        assert_same(make("fast").fit(data), expected)
+
+
+@pytest.mark.parametrize("name", ["online", "ksvd"])
+def test_dense_dictionaries_have_the_same_bits_from_memory_maps_and_files(tmp_path, name):
+    expected = make(name).fit(mapped(tmp_path))
+    assert "all data" in expected.history_.phase
+    (tmp_path / "shards").mkdir()
+    assert_same(make(name).fit(on_disk(tmp_path)), expected)
+    assert_same(make(name).fit(on_disk(tmp_path / "shards", sizes=(7, 393))), expected)
+
+
+def test_few_samples_are_learned_from_as_if_they_were_in_memory(tmp_path, learner):
+    few = X[: enough(12)]
+    expected = make(learner).fit(few)
+    assert "all data" not in expected.history_.phase
+    assert_same(make(learner).fit(mapped(tmp_path, few)), expected)
+    assert_same(make(learner).fit(da.from_array(few, chunks=(13, 3))), expected)
+
+
+def test_a_dask_array_with_the_same_borders_gives_the_same_bits(tmp_path, learner):
+    expected = make(learner).fit(on_disk(tmp_path))
+    assert_same(make(learner).fit(da.from_array(X, chunks=(part_sizes(), 8))), expected)
+
+
+@pytest.mark.parametrize("chunks", [(400,), (1, 0, 99, 300), (37,) * 10 + (30,)], ids=["one", "odd", "many"])
+def test_other_chunks_of_a_dask_array_learn_as_well(learner, tmp_path, chunks):
+    model = make(learner).fit(da.from_array(X, chunks=(chunks, 5)))
+    expected = make(learner).fit(on_disk(tmp_path))
+    assert model.score(X) == pytest.approx(expected.score(X), rel=0.05)
+
+
+def test_what_is_learned_from_all_data_is_better_than_from_the_sample_alone(tmp_path, learner):
+    scores = []
+    for n_passes in (0, 2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("papilio.dictionary.data.Streamed.n_passes", n_passes)
+            scores.append(make(learner).fit(on_disk(tmp_path)).score(X))
+    assert scores[1] > scores[0]
+
+
+def test_the_final_error_is_that_of_all_samples(tmp_path, learner):
+    model = make(learner).fit(on_disk(tmp_path))
+    last = model.history_[-1]
+    assert last.phase == "final"
+    assert last.error == pytest.approx(-model.score(X) * np.sqrt(X.size) / np.linalg.norm(X))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_number_of_threads_changes_no_bit(tmp_path, learner, threads):
+    rows = np.concatenate([X, 2 * X, -X])  # samples of more than one share of the moments
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("papilio.dictionary.data._SAMPLE", 700)
+        expected = make(learner).fit(on_disk(tmp_path, rows))
+        try:
+            pp.set_num_threads(threads)
+            assert_same(make(learner).fit(on_disk(tmp_path, rows)), expected)
+        finally:
+            pp.set_num_threads(None)
+
+
+def test_moments_have_the_same_bits_on_any_number_of_threads():
+    rows = np.random.default_rng(0).standard_normal((3000, 8))
+    codes = pp.omp(X[:12].T, rows.T, 2)
+    expected = moments_of_rows(rows, codes)
+    try:
+        for threads in (1, 2, 3, 5):
+            pp.set_num_threads(threads)
+            for ours, theirs in zip(moments_of_rows(rows, codes), expected, strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+    finally:
+        pp.set_num_threads(None)
+    np.testing.assert_allclose(expected[0], (codes @ codes.T).toarray(), atol=1e-9)
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(tmp_path, learner):
+    data = on_disk(tmp_path)
+    expected = make(learner).fit(data)
+    assert_same(make(learner).fit(data), expected)
+    assert (make(learner, random_state=1).fit(data).components_ != expected.components_).any()
+
+
+# -- transform, inverse_transform, score ----------------------------------------------------------------
+
+
+def test_codes_and_scores_of_large_data_are_those_of_arrays(tmp_path, learner):
+    model = make(learner).fit(X)
+    for data in (mapped(tmp_path), on_disk(tmp_path)):
+        np.testing.assert_allclose(model.transform(data), model.transform(X), rtol=1e-10, atol=1e-12)
+        assert model.score(data) == pytest.approx(model.score(X), rel=1e-12)
+    lazy = da.from_array(X, chunks=((1, 0, 99, 300), 3))
+    codes = model.transform(lazy)
+    assert isinstance(codes, da.Array)
+    assert codes.chunks == ((1, 0, 99, 300), (12,))
+    np.testing.assert_allclose(codes.compute(), model.transform(X), rtol=1e-10, atol=1e-12)
+    assert model.score(lazy) == pytest.approx(model.score(X), rel=1e-12)
+    signals = model.inverse_transform(codes)
+    assert isinstance(signals, da.Array)
+    assert signals.shape == X.shape
+    np.testing.assert_allclose(signals.compute(), model.inverse_transform(codes.compute()), atol=1e-12)
+
+
+def test_sparse_codes_of_a_dask_array_come_in_csr_blocks(tmp_path):
+    model = make("fast", transform_sparse=True).fit(X)
+    lazy = da.from_array(X, chunks=((100, 0, 300), 8))
+    codes = model.transform(lazy)
+    assert all(isinstance(block.compute(), sp.csr_array) for block in codes.blocks)
+    whole = codes.compute()
+    assert sp.issparse(whole)
+    np.testing.assert_allclose(whole.toarray(), model.transform(X).toarray(), atol=1e-12)
+    np.testing.assert_allclose(
+        model.inverse_transform(codes).compute(), model.inverse_transform(model.transform(X)), atol=1e-12
+    )
+    assert isinstance(model.transform(on_disk(tmp_path)), sp.csr_array)
+
+
+def test_codes_of_a_dask_array_wait_until_they_are_asked_for():
+    calls = []
+
+    def load(block, block_id=None):
+        calls.append(block_id)
+        return block
+
+    model = make("ksvd").fit(X[:100])
+    lazy = da.from_array(X, chunks=(100, 8)).map_blocks(load, dtype=X.dtype, meta=X[:0])
+    codes = model.inverse_transform(model.transform(lazy))
+    assert calls == []
+    codes[:100].compute()
+    assert len(calls) == 1
+
+
+def test_single_precision_stays(tmp_path, learner):
+    model = make(learner).fit(mapped(tmp_path, X.astype(np.float32)))
+    lazy = da.from_array(X.astype(np.float32), chunks=(100, 8))
+    assert model.components_.dtype == np.float32
+    assert model.transform(lazy).dtype == model.transform(lazy).compute().dtype == np.float32
+    decoded = model.inverse_transform(model.transform(lazy))
+    assert decoded.dtype == decoded.compute().dtype == np.float32
+
+
+def test_many_threads_of_dask_may_code_at_once():
+    model = make("fast").fit(X)
+    lazy = da.from_array(np.tile(X, (5, 1)), chunks=(40, 8))
+    many = model.transform(lazy).compute(scheduler="threads", num_workers=8)
+    np.testing.assert_array_equal(many, model.transform(lazy).compute(scheduler="synchronous"))
+
+
+# -- kinds of arrays and files --------------------------------------------------------------------------
+
+
+def test_rows_are_read_as_they_are_from_every_kind_of_map_and_file(tmp_path):
+    whole = mapped(tmp_path)
+    np.save(tmp_path / "fortran.npy", np.asfortranarray(X))
+    np.save(tmp_path / "swapped.npy", X.astype(">f8"))
+    own = mapped(tmp_path, mode="c")
+    own[3] = 7.0
+    changed = X.copy()
+    changed[3] = 7.0
+    wide = np.memmap(tmp_path / "wide", np.float64, "w+", 24, (400, 10))
+    wide[:, 1:9] = X
+    cases = [
+        (whole[50:], X[50:]),
+        (whole[50:][20:90], X[70:140]),
+        (whole[::3], X[::3]),
+        (whole[:, 2:5], X[:, 2:5]),
+        (whole[::-1], X[::-1]),
+        (whole[:8].T, X[:8].T),
+        (np.load(tmp_path / "fortran.npy", mmap_mode="r"), X),
+        (np.load(tmp_path / "fortran.npy", mmap_mode="r")[:, 1:4], X[:, 1:4]),
+        (pp.datasets.on_disk(tmp_path / "fortran.npy"), X),
+        (pp.datasets.on_disk(tmp_path / "swapped.npy"), X),
+        (own, changed),
+        (own[2:9], changed[2:9]),
+        (wide[5:, 1:9], X[5:]),
+        (np.load(tmp_path / "x.npy", mmap_mode="r") * 2, 2 * X),
+    ]
+    for data, expected in cases:
+        samples = as_samples(data)
+        assert samples.shape == expected.shape
+        np.testing.assert_array_equal(samples.load(), expected)
+        np.testing.assert_array_equal(np.concatenate([rows for _, rows in samples.blocks()]), expected)
+
+
+def test_what_was_written_to_a_map_is_learned_from(tmp_path):
+    data = np.memmap(tmp_path / "x", np.float64, "w+", 0, X.shape)
+    data[:] = X
+    assert_same(make("fast").fit(data), make("fast").fit(X))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.bool_, np.float16])
+def test_integers_and_half_precision_are_learned_from_as_double_precision(tmp_path, dtype):
+    rows = (100 * np.abs(X) / np.abs(X).max()).astype(dtype)
+    assert_same(make("fast").fit(mapped(tmp_path, rows)), make("fast").fit(rows))
+
+
+def test_shards_are_taken_in_the_order_of_their_numbers(tmp_path):
+    for number in (10, 9, 1, 100):
+        np.save(tmp_path / f"part-{number}.npy", np.full((2, 3), float(number)))
+    np.save(tmp_path / "part-09.npy", np.full((2, 3), 8.5))
+    np.save(tmp_path / "1²3.npy", np.zeros((1, 3)))  # no digit, though Python takes it for one
+    rows = pp.datasets.on_disk(tmp_path).load()
+    np.testing.assert_array_equal(rows[:, 0], [0, 1, 1, 8.5, 8.5, 9, 9, 10, 10, 100, 100])
+
+
+def test_a_part_of_many_shards_carries_its_own_only(tmp_path):
+    sizes = [3, 0, 1, 0, 0, 21] * 16
+    parts = on_disk(tmp_path, X, sizes).parts()
+    assert max(len(pickle.dumps(part)) for part in parts) < 1500
+    rows = [rows for part in parts for _, rows in pickle.loads(pickle.dumps(part)).blocks()]
+    np.testing.assert_array_equal(np.concatenate(rows), X)
+
+
+def test_inputs_are_never_changed(tmp_path, learner):
+    data = mapped(tmp_path, mode="r+")
+    make(learner).fit(data).transform(data)
+    lazy = da.from_array(data, chunks=(50, 8))
+    make(learner).fit(lazy).transform(lazy).compute()
+    np.testing.assert_array_equal(data, X)
+    rows = X.copy()
+    make(learner).fit(rows)
+    np.testing.assert_array_equal(rows, X)
+
+
+def test_scikit_learns_conventions_hold_for_large_data(tmp_path, learner):
+    data = on_disk(tmp_path)
+    model = make(learner)
+    before = model.get_params()
+    model.fit(data)
+    assert model.get_params() == before
+    assert model.n_features_in_ == 8
+    assert_same(clone(model).fit(data), model)
+    kept = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(kept.transform(data), model.transform(data))
+    with pytest.raises(ValueError, match="expecting 8 features"):
+        model.transform(as_samples(da.ones((4, 3))))
+
+
+# -- errors ---------------------------------------------------------------------------------------------
+
+
+def with_nan(row):
+    rows = X.copy()
+    rows[row, 3] = np.nan
+    return rows
+
+
+def test_nan_is_refused_with_its_place(tmp_path, learner):
+    rows = with_nan(250)
+    with pytest.raises(ValueError, match=r"row 250 of 'x.npy'"):
+        make(learner).fit(on_disk(tmp_path, rows))
+    (tmp_path / "shards").mkdir()
+    with pytest.raises(ValueError, match=r"row 50 of 'part-2.npy'"):
+        make(learner).fit(on_disk(tmp_path / "shards", rows, (100, 100, 200)))
+    lazy = da.from_array(rows, chunks=(100, 8))
+    with pytest.raises(ValueError, match=r"chunk 2, row 50 of it \(row 250 of all\)"):
+        make(learner).fit(lazy)
+    with pytest.raises(ValueError, match="chunk 2"):
+        make(learner).fit(X).transform(lazy).compute()
+    with pytest.raises(ValueError, match="chunk 2"):
+        make(learner).fit(X).score(lazy)
+
+
+@pytest.mark.parametrize("view", [lambda data: data, lambda data: data[::2], lambda data: data[:, 1:]])
+@pytest.mark.parametrize("count", [60, 400])
+def test_nan_is_seen_in_maps_that_are_no_plain_file(tmp_path, learner, view, count):
+    data = mapped(tmp_path, with_nan(20)[:count], mode="c")
+    with pytest.raises(ValueError, match="NaN or infinity in row"):
+        make(learner).fit(view(data))
+
+
+def test_a_view_into_a_file_is_not_loaded_as_a_whole(tmp_path):
+    samples = as_samples(mapped(tmp_path)[:, 1:])
+    assert not samples.is_held
+    assert held(X).is_held
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (da.ones((4, 3, 2)), "2 dimensions"),
+        (da.ones(4), "2 dimensions"),
+        (da.ones((0, 3)), "must not be empty"),
+        (da.ones((3, 0)), "must not be empty"),
+        (da.ones((20, 3), dtype=complex), "X must be real"),
+        (da.ones((20, 3), chunks=5)[da.ones(20, chunks=5) > 0], "known chunk sizes"),
+        (np.memmap(__file__, np.uint8, "r", 0, (40,)), "2 dimensions"),
+        (np.memmap(__file__, np.complex64, "r", 0, (4, 3)), "X must be real"),
+    ],
+)
+def test_impossible_arrays_are_refused(learner, data, message):
+    with pytest.raises(ValueError, match=message):
+        make(learner).fit(data)
+
+
+def test_words_are_no_samples(learner):
+    with pytest.raises(TypeError, match="X must hold real or complex numbers"):
+        make(learner).fit(da.from_array(np.full((9, 3), "a"), chunks=3))
+
+
+def test_dask_arrays_that_do_not_fit_a_model_are_refused_at_once():
+    model = make("fast").fit(X)
+    for data, message in [
+        (da.ones((4, 3)), "8 columns"),
+        (da.ones(8), "8 columns"),
+        (da.ones((4, 8), dtype=complex), "real"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.transform(data)
+        with pytest.raises(ValueError, match=message.replace("8", "12")):
+            model.inverse_transform(da.ones((4, 12), dtype=complex) if message == "real" else data)
+    unknown = da.from_array(X, chunks=(50, 8))[da.ones(400, chunks=50) > 0]
+    np.testing.assert_allclose(model.transform(unknown).compute(), model.transform(X), atol=1e-12)
+
+
+def damaged_files(path):
+    np.save(path / "sound.npy", X)
+    content = (path / "sound.npy").read_bytes()
+    np.save(path / "objects.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    np.save(path / "vector.npy", X[0])
+    np.save(path / "words.npy", np.full((2, 2), "word"))
+    np.save(path / "records.npy", np.zeros((2, 2), dtype=[("a", float)]))
+    np.save(path / "empty.npy", X[:0])
+    (path / "short.npy").write_bytes(content[:-1])
+    (path / "nothing.npy").write_bytes(b"")
+    (path / "text.npy").write_text("1,2,3\n4,5,6\n" * 20)
+    (path / "header.npy").write_bytes(content[:40])
+    (path / "negative.npy").write_bytes(content.replace(b"(400, 8)", b"(-40,-8)"))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("objects", "'objects.npy' is not a sound .npy file of samples: it holds Python objects"),
+        ("vector", "'vector.npy' is not a sound .* it must hold a matrix"),
+        ("words", "'words.npy' is not a sound .* real or complex"),
+        ("records", "'records.npy' is not a sound .* real or complex"),
+        ("empty", "X must not be empty"),
+        ("short", "'short.npy' is not a sound .* shorter than its header says"),
+        ("nothing", "'nothing.npy' is not a sound"),
+        ("text", "'text.npy' is not a sound"),
+        ("header", "'header.npy' is not a sound"),
+        ("negative", "'negative.npy' is not a sound .* it must hold a matrix"),
+    ],
+)
+def test_damaged_files_are_refused_by_name(tmp_path, name, message):
+    damaged_files(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        pp.datasets.on_disk(tmp_path / f"{name}.npy")
+
+
+def test_folders_must_hold_files_that_agree(tmp_path):
+    with pytest.raises(ValueError, match=r"must hold \.npy files"):
+        pp.datasets.on_disk(tmp_path)
+    np.save(tmp_path / "a.npy", X)
+    np.save(tmp_path / "b.npy", X[:, :7])
+    with pytest.raises(ValueError, match=r"'b.npy' must have 8 columns, as 'a.npy' has, got 7"):
+        pp.datasets.on_disk(tmp_path)
+    with pytest.raises(FileNotFoundError, match="missing"):
+        pp.datasets.on_disk(tmp_path / "missing.npy")
+
+
+def test_a_file_that_became_shorter_meanwhile_is_an_error(tmp_path):
+    data = on_disk(tmp_path)
+    (tmp_path / "x.npy").write_bytes(b"short")
+    with pytest.raises(ValueError, match="must not become shorter"):
+        make("fast").fit(data)
+
+
+# -- passes ---------------------------------------------------------------------------------------------
+
+
+def rows_of(blocks, payload):
+    return [(start, len(rows)) for start, rows in blocks]
+
+
+def joined(results):
+    return [each for result in results for each in result]
+
+
+def threads_seen(blocks, payload):
+    return [pp.get_num_threads()]
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 255, 256, 257, 400])
+def test_a_pass_sees_each_row_once_and_in_order(count):
+    rows = np.resize(X, (count, 8))
+    for samples in (held(rows), as_samples(da.from_array(rows, chunks=(7, 8)))):
+        seen = passed_over(samples, rows_of, None, joined)
+        starts, lengths = zip(*seen, strict=True)
+        assert list(starts) == np.cumsum([0, *lengths[:-1]]).tolist()
+        assert sum(lengths) == count
+
+
+def test_kernels_have_one_thread_within_a_pass_and_their_own_number_after_it():
+    try:
+        pp.set_num_threads(3)
+        for samples in (held(X), as_samples(da.from_array(X, chunks=(50, 8)))):
+            assert set(passed_over(samples, threads_seen, None, joined)) == {1}
+            assert pp.get_num_threads() == 3
+    finally:
+        pp.set_num_threads(None)
+
+
+def test_all_threads_have_work_where_there_are_few_parts(monkeypatch):
+    import threading
+
+    both = threading.Barrier(2, timeout=20)
+
+    def meet(blocks, payload):
+        both.wait()
+        return []
+
+    monkeypatch.setattr("papilio.samples.rows._PART_ROWS", 200)
+    try:
+        pp.set_num_threads(2)
+        passed_over(held(X), meet, None, joined)  # breaks the barrier, if the two parts are not side by side
+    finally:
+        pp.set_num_threads(None)
+
+
+def test_a_pass_goes_on_from_the_groups_that_are_known():
+    ticks, kept = [], {}
+    with pytest.raises(PassStopped):
+        passed_over(held(X), rows_of, None, joined, kept=kept, tick=lambda done, total: done > total // 2)
+    assert 0 < len(kept) < 16
+    known = dict(kept)
+    whole = passed_over(held(X), rows_of, None, joined, kept=kept, tick=lambda *now: ticks.append(now))
+    assert whole == passed_over(held(X), rows_of, None, joined)
+    assert {i: kept[i] for i in known} == known
+    assert ticks[-1][0] == ticks[-1][1] == len(held(X).parts())
+
+
+def test_an_error_in_a_pass_comes_through():
+    def fail(blocks, payload):
+        raise ZeroDivisionError
+
+    for samples in (held(X), as_samples(da.from_array(X, chunks=(50, 8)))):
+        with pytest.raises(ZeroDivisionError):
+            passed_over(samples, fail, None, joined)
+
+
+def test_parts_never_become_too_many(monkeypatch):
+    monkeypatch.setattr("papilio.samples.rows._MOST_PARTS", 8)
+    assert len(held(X).parts()) == 8
+    assert len(as_samples(da.from_array(X, chunks=(3, 8))).parts()) <= 16
+
+
+def test_without_a_cluster_there_is_no_client():
+    assert current_client() is None
+
+
+def test_a_callback_sees_the_passes_and_can_stop_within_one(tmp_path, learner):
+    seen = []
+
+    def stop(step):
+        seen.append(step)
+        return step.phase == "pass 1" and step.iteration > 5
+
+    model = make(learner, callback=stop).fit(on_disk(tmp_path))
+    assert {"scan", "pass 1"} <= {step.phase for step in seen}
+    assert seen[0].total == len(held(X).parts())
+    assert not any(step.phase.startswith(("scan", "pass")) for step in model.history_)
+    assert np.isfinite(model.transform(X)).all()
+    assert "pass 2" not in {step.phase for step in seen}
