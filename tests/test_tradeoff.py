@@ -12,6 +12,7 @@ import papilio as pp
 from papilio.cli import app, progress
 from papilio.cli import tradeoff as command
 from papilio.cli.errors import Stopped
+from papilio.dictionary import sweep
 from papilio.solvers import roads
 
 matplotlib.use("Agg")
@@ -69,6 +70,16 @@ def test_samples_are_coded_better_the_more_entries_the_dictionary_may_have(sampl
     assert dial.error_name == "relative error, 2 atoms a sample"
     dense = pp.KSVD(12, 2, random_state=0).fit(samples)
     assert dial.dense_error == pytest.approx(dense.history_[-1].error, rel=0.02)
+
+
+def test_of_many_samples_a_part_is_learned_from_and_all_are_measured(samples, monkeypatch):
+    monkeypatch.setattr(sweep, "enough", lambda n_atoms: 60)
+    (point,) = pp.tradeoff(samples, [0.6], n_nonzero_coefs=2, random_state=0).points
+    missed = samples.T - point.operator @ pp.omp(point.operator, samples.T, 2)
+    assert point.error == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(samples), rel=1e-6)
+    monkeypatch.undo()
+    (whole,) = pp.tradeoff(samples, [0.6], n_nonzero_coefs=2, random_state=0).points
+    assert whole.error < point.error
 
 
 def test_by_default_twelve_complexities_in_equal_ratios():
