@@ -12,16 +12,17 @@ from .roads import START_STEPS, Candidate, candidates, rounds_for, started
 from .schedule import Schedule
 
 # Parts of the rounds of annealing that a fit from nothing takes, for a candidate to be tried and for the best one.
-_TRIAL, _LONGER = 8, 3
+_TRIAL, _LONGER = 8, 2
+_PROBE_EVERY = 3  # points: there all candidates are tried, and from nothing, too
 
 
 def swept(search: Search, budgets: Sequence[int]) -> Iterator[Factorization]:
     """The best fit within each of the budgets, which grow: the error never rises from one to the next.
 
     Structure (known transforms, butterflies, exact low rank) is looked for once. Then each point goes on from the
-    factors of the one before, which nearly lie in its looser sets, by PALM and annealing: a third of the rounds
-    give, on average, no higher an error than a fit from nothing. From which side factors are best split off is
-    decided at the first point.
+    factors of the one before, which nearly lie in its looser sets, by PALM and annealing, with half of the rounds
+    that a fit from nothing takes. At the first point, and at every third one after it, each number of factors is
+    also tried from nothing and from either side: what is best for few entries need not be for many.
 
     Once the watch of ``search`` says stop, no more points follow; there is always one.
     """
@@ -35,7 +36,7 @@ def swept(search: Search, budgets: Sequence[int]) -> Iterator[Factorization]:
             fits = [best] if i else []
             fits += sorted((fit for fit in structured if fit.operator.nnz <= budget), key=_entries)
             if all(fit.error > EXACT for fit in fits):
-                fits += trail.fits(budget, f"point {i + 1} of {len(budgets)}")
+                fits += trail.fits(budget, f"point {i + 1} of {len(budgets)}", i % _PROBE_EVERY == 0)
             if search.watch.stopped and i:
                 return
             best = min(fits, key=_error, default=best)
@@ -61,16 +62,16 @@ class _Trail:
         self._search = search
         self._kept: dict[tuple[str, int], tuple[Candidate, Factorization]] = {}
 
-    def fits(self, budget: int, point: str) -> list[Factorization]:
+    def fits(self, budget: int, point: str, probe: bool) -> list[Factorization]:
         """Low rank, and the candidates, of which the best is annealed for longer."""
         watch = self._search.watch
         dense = self._search.low_rank(budget // sum(self._search.matrix.shape))
         tried: list[tuple[Candidate, Factorization, Factorization]] = []
         for option in _options(self._search, budget):
-            before = self._kept.get(_family(option))
-            if before is None or before[0].schedule.side == option.schedule.side:
+            kept = self._kept.get(_family(option))
+            if kept is None or probe or kept[0].schedule.side == option.schedule.side:
                 report = watch.on(f"{point}, {option.title}")
-                start = self._started(option, report)
+                start = self._started(option, probe, report)
                 tried.append((option, start, self._annealed(option, start, _TRIAL, report)))
             if watch.stopped:
                 break
@@ -84,12 +85,16 @@ class _Trail:
         fits = [fit for _, _, fit in tried]
         return fits if dense is None else [dense, *fits]
 
-    def _started(self, option: Candidate, report: Callback) -> Factorization:
-        before = self._kept.get(_family(option))
+    def _started(self, option: Candidate, probe: bool, report: Callback) -> Factorization:
+        """From the factors before, or from nothing: the better one."""
+        matrix, kept = self._search.matrix, self._kept.get(_family(option))
+        starts = []
         # Of thin products the inner size grows: these start from singular vectors each time.
-        if before is None or option.method != "hierarchical":
-            return started(self._search.matrix, option, self._search.decomposed(), report)
-        return _continued(self._search.matrix, option.schedule, before[1], report)
+        if kept is not None and kept[0].schedule.side == option.schedule.side and option.method == "hierarchical":
+            starts.append(_continued(matrix, option.schedule, kept[1], report))
+        if not starts or (probe and not self._search.watch.stopped):
+            starts.append(started(matrix, option, self._search.decomposed(), report))
+        return min(starts, key=_error)
 
     def _annealed(self, option: Candidate, start: Factorization, part: int, report: Callback) -> Factorization:
         fit = start
