@@ -52,7 +52,7 @@ def passed_over(
     payload : object
         The same for all parts, such as the dictionary.
     merge : callable
-        One result from a list of them.
+        One result from a list of several.
     tick : callable, optional
         Called now and then with the numbers of parts that are done, and of all.
     kept : dict, optional
@@ -68,14 +68,14 @@ def passed_over(
     if client is not None:
         _on_client(client, samples, task, payload, merge, missing, watch, kept)
     else:
-        at_once = ceil(get_num_threads() / size)  # groups, so that every thread has a part
+        at_once = ceil(8 * get_num_threads() / size)  # groups, so that threads seldom wait for each other
         for start in range(0, len(missing), at_once):
             some = list(missing)[start : start + at_once]
             results = iter(_on_threads(samples, task, payload, [part for i in some for part in missing[i]]))
             for i in some:
-                kept[i] = merge([next(results) for _ in missing[i]])
+                kept[i] = _merged(merge, [next(results) for _ in missing[i]])
             watch.count(sum(len(missing[i]) for i in some))
-    return merge([kept[i] for i in range(len(groups))])
+    return _merged(merge, [kept[i] for i in range(len(groups))])
 
 
 def current_client() -> Any:
@@ -92,6 +92,10 @@ def current_client() -> Any:
     with suppress(ValueError):
         return distributed.Client.current()
     return None
+
+
+def _merged(merge: Merge[Result], results: Sequence[Result]) -> Result:
+    return merge(results) if len(results) > 1 else results[0]
 
 
 class _Watch:
@@ -150,39 +154,36 @@ def _on_client(
     from distributed import as_completed
 
     shared = client.submit(_same, payload, pure=False)
-    workers = sorted(client.ncores().items())
-    slots = [address for address, cores in workers for _ in range(cores)]
-    total = sum(map(len, groups.values()))
-    leaves: list[Any] = []
+    parts = [part for group in groups.values() for part in group]
+    leaves = _submitted(client, samples, task, parts, shared)
     sums: dict[Any, int] = {}
+    first = 0
     for i, group in groups.items():
-        own: list[Any] = []
-        for part in group:
-            where: dict[str, Any] = {}
-            if slots:
-                where = {"workers": [slots[(len(leaves) + len(own)) * len(slots) // total]]}
-                where["allow_other_workers"] = True
-            own.append(_submitted(client, samples, task, part, shared, where))
-        sums[client.submit(merge, own, pure=False)] = i
-        leaves += own
-    watched = as_completed([*leaves, *sums])
-    own = leaves = []  # what is merged may be forgotten
+        own = leaves[first : first + len(group)]
+        sums[client.submit(merge, own, pure=False) if len(own) > 1 else own[0]] = i
+        first += len(group)
+    watched, keys = as_completed({*leaves, *sums}), {leaf.key for leaf in leaves}
+    leaves = own = []  # what is merged may be forgotten
     for future in watched:
         result: Any = future.result() if future in sums or future.status == "error" else None
         if future in sums:
             kept[sums.pop(future)] = result
-            watch.count(0)
-        else:
-            watch.count()
+        watch.count(future.key in keys)
 
 
-def _submitted(client: Any, samples: Samples, task: Any, part: Part, shared: Any, where: dict[str, Any]) -> Any:
-    if not isinstance(samples, DaskSamples):
-        return client.submit(work_on, task, part, shared, pure=False, **where)
-    import dask
+def _submitted(client: Any, samples: Samples, task: Any, parts: Sequence[Part], shared: Any) -> list[Any]:
+    """The futures of parts. Those of files are offered to workers; chunks of Dask may be on some already."""
+    if isinstance(samples, DaskSamples):
+        import dask
 
-    # The chunks decide where they are worked on: they may be there already.
-    return client.compute(dask.delayed(work_on, pure=False)(task, part, shared, *samples.chunks_of(part)))
+        delayed = dask.delayed(work_on, pure=False)
+        return client.compute([delayed(task, part, shared, *samples.chunks_of(part)) for part in parts])
+    slots = [address for address, cores in sorted(client.ncores().items()) for _ in range(cores)]
+    where = [[slots[i * len(slots) // len(parts)]] if slots else None for i in range(len(parts))]
+    return [
+        client.submit(work_on, task, part, shared, pure=False, workers=workers, allow_other_workers=bool(workers))
+        for part, workers in zip(parts, where, strict=True)
+    ]
 
 
 def _same(value: Any) -> Any:
