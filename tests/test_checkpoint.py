@@ -79,7 +79,9 @@ def sparse_ksvd(**options):
     return pp.SparseKSVD(N_ATOMS, N_NONZERO, **{"max_iter": 5, "random_state": 0} | options)
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize(
+    "learner", [pytest.param(name, marks=[pytest.mark.slow] * (name == "fast")) for name in LEARNERS]
+)
 def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits(learner, tmp_path, path):
     data = on_disk(tmp_path)
     expected, seen = calls_of(make(learner), data)
@@ -407,7 +409,7 @@ np.save(sys.argv[3], model.components_)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phase", ["ksvd", "refine", "pass 2"])
+@pytest.mark.parametrize("phase", ["refine", "pass 2"])
 def test_a_process_that_is_killed_goes_on_to_the_same_bits(phase, tmp_path, path, monkeypatch):
     monkeypatch.undo()  # a process of its own has sizes of its own: more than the 50,000 that are held
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((120_000, 8)).astype(np.float32))
