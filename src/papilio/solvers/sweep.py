@@ -13,7 +13,7 @@ from .schedule import Schedule
 
 # Parts of the rounds of annealing that a fit from nothing takes, for a candidate to be tried and for the best one.
 _TRIAL, _LONGER = 8, 2
-_PROBE_EVERY = 3  # points: there all candidates are tried, and from nothing, too
+_PROBE_EVERY = 4  # points: there all candidates are tried, and from nothing, too
 
 
 def swept(search: Search, budgets: Sequence[int]) -> Iterator[Factorization]:
@@ -21,7 +21,7 @@ def swept(search: Search, budgets: Sequence[int]) -> Iterator[Factorization]:
 
     Structure (known transforms, butterflies, exact low rank) is looked for once. Then each point goes on from the
     factors of the one before, which nearly lie in its looser sets, by PALM and annealing, with half of the rounds
-    that a fit from nothing takes. At the first point, and at every third one after it, each number of factors is
+    that a fit from nothing takes. At the first point, and at every fourth one after it, each number of factors is
     also tried from nothing and from either side: what is best for few entries need not be for many.
 
     Once the watch of ``search`` says stop, no more points follow; there is always one.
