@@ -1,4 +1,4 @@
-"""Examples do what they say: those of the README, and those of each command's help."""
+"""Examples do what they say: those of the README, those of each command's help, and the scripts."""
 
 import doctest
 import re
@@ -14,8 +14,23 @@ from papilio.cli import app
 
 from .processes import environment
 
-README = (Path(pp.__file__).parents[2] / "README.md").read_text()
-COMMANDS = ("demo", "factorize", "learn", "encode", "apply", "denoise", "info", "plot", "bench", "reproduce")
+ROOT = Path(pp.__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+COMMANDS = (
+    "demo",
+    "factorize",
+    "learn",
+    "tradeoff",
+    "encode",
+    "apply",
+    "denoise",
+    "info",
+    "plot",
+    "bench",
+    "report",
+    "reproduce",
+)
 
 
 def blocks(language):
@@ -86,3 +101,22 @@ def test_the_example_of_the_demo_works_as_pasted(papilio):
 def test_every_command_has_its_example(papilio):
     listed = papilio("papilio --help").split("Commands:\n")[1]
     assert tuple(re.findall(r"^  (\S+)", listed, re.MULTILINE)) == COMMANDS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_a_script_tells_its_story_and_ends_with_its_figure(script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, script, "figures"], capture_output=True, text=True, cwd=tmp_path, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == f"Figure: figures/{script.stem}.png"
+    assert (tmp_path / "figures" / f"{script.stem}.png").stat().st_size > 10_000
+    assert [path.name for path in tmp_path.iterdir()] == ["figures"]
+
+
+def test_every_script_is_listed():
+    listed = (ROOT / "examples" / "README.md").read_text()
+    assert SCRIPTS
+    assert re.findall(r"python examples/(\w+\.py)", listed) == [script.name for script in SCRIPTS]

@@ -30,7 +30,8 @@ ROOMS = {
     "indexing": {"validation"},
     "operators": {"validation", "linalg", "csr", "indexing"},
     "thumbnails": {"validation", "operators"},
-    "notebook": {"validation", "operators", "thumbnails"},
+    "pictures": {"validation", "thumbnails"},
+    "notebook": {"validation", "operators", "pictures"},
     "storage": {"validation", "io", "csr", "operators"},
     "moments": {"validation", "linalg", "kernels"},
     "results": {"validation", "operators"},
@@ -64,6 +65,7 @@ ROOMS = {
         "solvers",
         "dictionary",
     },
+    "dial": {"validation", "results", "solvers", "dictionary"},
     "datasets": {"validation", "linalg", "operators", "samples"},
     "metrics": {"validation", "linalg", "csr", "operators"},
     "images": {"validation", "operators", "results", "coding", "solvers", "dictionary"},
@@ -84,6 +86,7 @@ ROOMS = {
         "images",
         "plot",
     },
+    "report": {"validation", "operators", "results", "thumbnails", "pictures"},
 }
 # What functions may import besides, when they are first called: conveniences that lead to later rooms.
 WHEN_CALLED = {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import plot as plot
     from . import transforms as transforms
     from .coding import omp as omp
+    from .dial import tradeoff as tradeoff
     from .dictionary.fast import fast_dictionary as fast_dictionary
     from .dictionary.ksvd import ksvd as ksvd
     from .dictionary.online import online_dictionary as online_dictionary
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     from .operators import SparseProduct as SparseProduct
     from .results import Factorization as Factorization
     from .results import History as History
+    from .results import Point as Point
     from .results import Road as Road
     from .results import Status as Status
     from .results import Step as Step
+    from .results import Tradeoff as Tradeoff
     from .solvers.butterfly import butterfly as butterfly
     from .solvers.factorize import factorize as factorize
     from .solvers.hierarchical import hierarchical as hierarchical
@@ -48,12 +51,14 @@ _HOME = {
     "KSVD": "estimators",
     "Moments": "moments",
     "OnlineDictionaryLearning": "estimators",
+    "Point": "results",
     "Schedule": "solvers.schedule",
     "SparseKSVD": "estimators",
     "SparseProduct": "operators",
     "Road": "results",
     "Status": "results",
     "Step": "results",
+    "Tradeoff": "results",
     "butterfly": "solvers.butterfly",
     "factorize": "solvers.factorize",
     "fast_dictionary": "dictionary.fast",
@@ -66,6 +71,7 @@ _HOME = {
     "palm": "solvers.palm",
     "set_num_threads": "kernels.threads",
     "sparse_ksvd": "dictionary.sparse_ksvd",
+    "tradeoff": "dial",
 }
 __all__ = ["__version__", *_MODULES, *_HOME]
 

@@ -1,5 +1,6 @@
 """Matrices made small enough to look at: no entry vanishes between the pixels."""
 
+from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,19 @@ def thumbnail(matrix: Any, side: int) -> Array:
         n_nonzero += int(np.count_nonzero(values))
     is_sparse = 2 * n_nonzero < matrix.shape[0] * matrix.shape[1]
     return np.concatenate(largest if is_sparse else middle, axis=1)
+
+
+def mosaic(columns: Array, height: int, width: int) -> Array:
+    """Columns as patches side by side, each divided by its largest magnitude; between them is NaN."""
+    count = columns.shape[1]
+    across = ceil(sqrt(count))
+    down = ceil(count / across)
+    made = np.full((down * (height + 1) - 1, across * (width + 1) - 1), np.nan)
+    for i, column in enumerate(columns.T):
+        top, left = (i // across) * (height + 1), (i % across) * (width + 1)
+        limit = float(np.abs(column).max()) or 1.0
+        made[top : top + height, left : left + width] = column.reshape(height, width) / limit
+    return made
 
 
 def _edges(length: int, cells: int) -> Array:

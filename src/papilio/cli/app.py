@@ -10,7 +10,7 @@ import typer
 
 import papilio
 
-from . import bench, denoise, factorize, learn, reproduce, show, use
+from . import bench, denoise, factorize, learn, report, reproduce, show, tradeoff, use
 from .errors import BadInput, Failed, Stopped
 from .terminal import Terminal, examples
 
@@ -42,21 +42,24 @@ def options(
 @app.command(epilog=examples("papilio demo --output figures"))
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figures.")] = Path("demo-output"),
+    report: report.Report = None,
 ) -> None:
     """Do the main job on built-in data: what is gained, and figures in OUTPUT."""
     from . import demo as demo_command
 
-    demo_command.run(Terminal(), output)
+    demo_command.run(Terminal(), output, report)
 
 
 app.command(epilog=factorize.HELP_END)(factorize.factorize)
 app.command(epilog=learn.HELP_END)(learn.learn)
+app.command(epilog=tradeoff.HELP_END)(tradeoff.tradeoff)
 app.command(epilog=use.ENCODE_HELP_END)(use.encode)
 app.command(epilog=use.APPLY_HELP_END)(use.apply)
 app.command(epilog=denoise.HELP_END)(denoise.denoise)
 app.command(epilog=show.INFO_HELP_END)(show.info)
 app.command(epilog=show.PLOT_HELP_END)(show.plot)
 app.command(epilog=bench.HELP_END)(bench.bench)
+app.command(epilog=report.HELP_END)(report.report)
 app.command(epilog=reproduce.HELP_END)(reproduce.reproduce)
 
 

@@ -11,9 +11,11 @@ from rich.table import Table
 
 import papilio as pp
 
-from .errors import BadInput
+from ..report import Subject
 from .measure import compare
+from .outputs import check_folder
 from .progress import Watch
+from .report import check_report, write_report
 from .terminal import Terminal, table
 
 SIZES = (32, 64, 256, 1024)
@@ -21,23 +23,28 @@ N_PATCHES, N_ATOMS, N_NONZERO = 10_000, 128, 5
 BLOCK = 256  # vectors
 
 
-def run(terminal: Terminal, output: Path) -> None:
-    """Factorize Hadamard matrices, learn from image patches, print tables and write figures to ``output``."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{output}: cannot be a folder for figures: {error.strerror}") from error
-    figures = {**_hadamard(terminal), **_patches(terminal)}
+def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
+    """Factorize Hadamard matrices, learn from image patches, print tables and write figures to ``output``.
+
+    With ``report``, also a page about the largest Hadamard matrix and one of the dictionaries.
+    """
+    check_folder(output)
+    check_report(report)
+    hadamard, transform = _hadamard(terminal)
+    patches, dictionary = _patches(terminal)
+    figures = hadamard | patches
     for name, figure in figures.items():
         figure.savefig(output / name, dpi=120)
     terminal.say(
         f"Speed-up: for one vector, and for a block of {BLOCK}, against the dense matrix on this machine.\n"
         "Small matrices gain nothing for one vector: the call itself takes as long."
     )
+    write_report(terminal, report, [transform, dictionary], "What papilio does")
     terminal.say(f"Figures are in {output}: {', '.join(figures)}")
 
 
-def _hadamard(terminal: Terminal) -> dict[str, Any]:
+def _hadamard(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
+    """Hadamard matrices: a table, figures, and the largest one for the page."""
     listing = table(
         "Hadamard matrices from their entries alone",
         *("method", "size", "entries", "of dense", "error", "time", "speed-up", "block"),
@@ -58,10 +65,18 @@ def _hadamard(terminal: Terminal) -> dict[str, Any]:
     pp.plot.factors(smallest.operator, list(factors.subplots(1, count)))
     convergence = matplotlib.figure.Figure(figsize=(7, 3.2), layout="constrained")
     pp.plot.convergence(smallest, convergence.add_subplot())
-    return {"hadamard-factors.png": factors, "hadamard-convergence.png": convergence}
+    n, largest = SIZES[-1], results[SIZES[-1]]
+    subject = Subject(
+        f"The Hadamard matrix of size {n}, from its entries alone",
+        largest.operator,
+        f"hadamard:{n}",
+        largest.error,
+        history=largest.history,
+    )
+    return {"hadamard-factors.png": factors, "hadamard-convergence.png": convergence}, subject
 
 
-def _patches(terminal: Terminal) -> dict[str, Any]:
+def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
     """Dictionaries of image patches: an analytic one, a dense one, and fast ones in between."""
     X = pp.datasets.image_patches(N_PATCHES, 8, random_state=0)
     learners: dict[str, Any] = {"dense": pp.OnlineDictionaryLearning(N_ATOMS, N_NONZERO, random_state=0)} | {
@@ -98,8 +113,21 @@ def _patches(terminal: Terminal) -> dict[str, Any]:
     factors = matplotlib.figure.Figure(figsize=(9, 2.4), layout="constrained")
     pp.plot.factors(fast, list(factors.subplots(1, 3, width_ratios=[2, 1, 2])))
     tradeoff = matplotlib.figure.Figure(figsize=(6, 3.6), layout="constrained")
-    pp.plot.tradeoff(points, tradeoff.add_subplot(), error=f"relative error, {N_NONZERO} atoms a patch")
-    return {"patches-atoms.png": atoms, "patches-factors.png": factors, "patches-tradeoff.png": tradeoff}
+    name = f"relative error, {N_NONZERO} atoms a patch"
+    pp.plot.tradeoff(points, tradeoff.add_subplot(), error=name)
+    learner = learners["fast 0.5"]
+    subject = Subject(
+        "A dictionary of image patches",
+        fast,
+        f"{N_PATCHES:,} patches of 8×8",
+        learner.history_[-1].error,
+        name,
+        history=learner.history_,
+        series=points,
+        patches=(8, 8),
+    )
+    figures = {"patches-atoms.png": atoms, "patches-factors.png": factors, "patches-tradeoff.png": tradeoff}
+    return figures, subject
 
 
 def _all_at_once(matrix: Any) -> pp.Factorization:

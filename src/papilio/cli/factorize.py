@@ -10,11 +10,13 @@ from rich.table import Table
 
 import papilio as pp
 
+from ..report import Subject
 from .describe import facts, sentence
 from .errors import Stopped
 from .files import read_matrix
 from .outputs import check_output, saving
 from .progress import Watch
+from .report import Report, check_report, write_report
 from .terminal import Json, Quiet, Seed, Terminal, examples, table
 
 HELP_END = examples(
@@ -39,6 +41,7 @@ def factorize(
     time_budget: Annotated[
         float | None, typer.Option(help="Seconds after which the best result so far is taken.")
     ] = None,
+    report: Report = None,
     random_state: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -49,6 +52,7 @@ def factorize(
     """
     terminal = Terminal(quiet, json)
     check_output(output, (".npz",))
+    check_report(report)
     values = read_matrix(matrix)
     begin = perf_counter()
     with Watch(terminal, "Factorizing", can_stop=True) as watch:
@@ -65,6 +69,7 @@ def factorize(
     seconds = perf_counter() - begin
     with saving(output):
         fit.operator.save(output)
+    write_report(terminal, report, [_subject(fit, matrix, seconds)])
     terminal.result(
         {"output": str(output)}
         | facts(fit.operator)
@@ -78,6 +83,18 @@ def factorize(
     terminal.say(f"relative error {fit.error:.4g}, {fit.status} in {seconds:.1f} s; written to {output}")
     if max_error is not None and fit.operator.relative_complexity >= 1:
         terminal.note(f"no product with fewer entries reached a relative error of {max_error:g}")
+
+
+def _subject(fit: pp.Factorization, source: str, seconds: float) -> Subject:
+    return Subject(
+        f"{source} as a fast transform",
+        fit.operator,
+        source,
+        fit.error,
+        history=fit.history,
+        roads=fit.roads,
+        facts={"Method": fit.method.replace("_", " "), "Ended": str(fit.status), "Time": f"{seconds:.1f} s"},
+    )
 
 
 def _as_facts(road: pp.Road) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from .errors import BadInput, Stopped
 from .files import is_image, open_samples, patches, read_matrix
 from .outputs import check_output, saving
 from .progress import Phase, Watch
+from .report import Report, check_report, learned, write_report
 from .terminal import Json, Quiet, Seed, Terminal, examples
 
 HELP_END = examples("papilio learn patches:8 -o dict.npz --atoms 96 --nonzero 4 --method ksvd")
@@ -60,6 +61,7 @@ def learn(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Code samples on this Dask cluster, as tcp://host:8786.")
     ] = None,
+    report: Report = None,
     random_state: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -71,6 +73,7 @@ def learn(
     """
     terminal = Terminal(quiet, json)
     check_output(output, (".npz",))
+    check_report(report)
     if method is not Method.FAST and (complexity is not None or n_factors is not None):
         raise BadInput(f"--complexity and --n-factors are for --method fast, got --method {method}")
     if patch_size is None and is_image(samples):
@@ -90,6 +93,7 @@ def learn(
     op = learner.operator_
     with saving(output):
         op.save(output)
+    write_report(terminal, report, [learned(learner, samples, len(X), error, seconds)])
     status = pp.Status.STOPPED if watch.stopping else pp.Status.CONVERGED
     terminal.result(
         {"output": str(output), "samples": len(X)}

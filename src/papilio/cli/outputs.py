@@ -33,6 +33,16 @@ def check_output(path: Path, suffixes: Sequence[str]) -> None:
         raise BadInput(f"{path}: cannot be written: {error.strerror}") from error
 
 
+def check_folder(path: Path) -> None:
+    """Make a folder for results, or refuse one that cannot be, before anything is computed for it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with replacing(path / "trial", keep=False) as partial:
+            partial.touch()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be a folder for results: {error.strerror}") from error
+
+
 def write(path: Path, value: Any) -> None:
     """Write a dense or sparse array in the format that the name says; see `DENSE` and `SPARSE`."""
     from scipy.io import mmwrite, savemat

@@ -31,6 +31,7 @@ def refined(
     run: Run,
     random: np.random.RandomState,
     checkpoint: Checkpoint,
+    n_rounds: int = _ROUNDS,
 ) -> SparseProduct:
     """Rounds of new codes and of PALM for all factors with these, on growing shares of the signals: the best."""
     progress, first = Progress(_TOL), 0
@@ -44,9 +45,9 @@ def refined(
         products = {**to_arrays("now", product), **to_arrays("best", progress.best)}
         return {"round": np.array(i), **products, **progress.to_arrays()}
 
-    for i in range(first, _ROUNDS):
+    for i in range(first, n_rounds):
         checkpoint.offer(STAGE, state)
-        some = growing_share(data.rows, schedule.shape[1], data.n_nonzero, i, _ROUNDS - 1, random)
+        some = growing_share(data.rows, schedule.shape[1], data.n_nonzero, i, n_rounds - 1, random)
         part = data.part(some)
         product = descended(part.summary(product).moments(product), schedule, product)
         error = part.error(product)

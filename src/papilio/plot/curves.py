@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..results import Factorization
+from ..results import Factorization, Tradeoff
 from ..validation import Array, as_matrix
 from .common import SERIES, new_axes
 
@@ -45,10 +45,10 @@ def convergence(result: Factorization, ax: Any = None) -> Any:
 
 
 def tradeoff(
-    series: Mapping[str, Sequence[Any]] | Sequence[Factorization],
+    series: Tradeoff | Mapping[str, Sequence[Any]] | Sequence[Factorization],
     ax: Any = None,
     *,
-    error: str = "relative error",
+    error: str | None = None,
 ) -> Any:
     """Draw errors against relative complexities, with the Pareto front of all points.
 
@@ -56,16 +56,19 @@ def tradeoff(
 
     Parameters
     ----------
-    series : mapping from names to sequences of points, or sequence of Factorization
-        A point is a pair (relative complexity, error) or a `Factorization`.
+    series : Tradeoff, mapping from names to sequences of points, or sequence of Factorization
+        A point is a pair (relative complexity, error) or a `Factorization`. Of a `Tradeoff`, the knee is marked,
+        and the error of the dense dictionary is a line.
     ax : matplotlib axes, optional
-    error : str
-        What is measured: the label of the axis.
+    error : str, optional
+        What is measured: the label of the axis. By default what the `Tradeoff` says, or "relative error".
 
     Returns
     -------
     matplotlib axes
     """
+    if isinstance(series, Tradeoff):
+        return _dial(series, ax, error)
     named = series if isinstance(series, Mapping) else {"": series}
     points = {name: _points(name, members) for name, members in named.items()}
     if not points:
@@ -90,9 +93,23 @@ def tradeoff(
         ax.set_ylim(0, 1.1 * every[:, 1].max() or 1)
     ax.set_xlim(left=0)
     ax.set_xlabel("relative complexity (entries of the factors / entries of the matrix)")
-    ax.set_ylabel(error)
+    ax.set_ylabel(error or "relative error")
     if ax.get_legend_handles_labels()[1]:
         ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _dial(dial: Tradeoff, ax: Any, error: str | None) -> Any:
+    pairs = [(point.operator.relative_complexity, point.error) for point in dial.points]
+    ax = tradeoff({"points": pairs}, ax, error=error or dial.error_name)
+    knee = dial.knee
+    where = knee.operator.relative_complexity, knee.error
+    ax.plot(
+        *where, "D", color="#d55e00", markersize=10, zorder=4, label=f"knee: {where[0]:.2g}, error {where[1]:.3g}"
+    )
+    if dial.dense_error > 0:
+        ax.axhline(dial.dense_error, color="0.35", linestyle=":", label=f"dense: error {dial.dense_error:.3g}")
+    ax.legend(frameon=False, fontsize="small")
     return ax
 
 

@@ -1,10 +1,9 @@
 """Atoms as a mosaic of patches."""
 
-from math import ceil, isqrt, sqrt
+from math import isqrt
 from typing import Any
 
-import numpy as np
-
+from ..thumbnails import mosaic
 from ..validation import as_matrix, as_shape
 from .common import new_axes, without_ticks
 
@@ -25,17 +24,11 @@ def atoms(dictionary: Any, shape: tuple[int, int] | None = None, ax: Any = None)
     matplotlib axes
     """
     columns = as_matrix("dictionary", dictionary).real
-    features, count = columns.shape
+    features = len(columns)
     height, width = (isqrt(features), isqrt(features)) if shape is None else as_shape("shape", shape)
     if height * width != features:
         raise ValueError(f"shape must hold {features} pixels, as the atoms do, got {height}×{width}")
     ax = new_axes() if ax is None else ax
-    across = ceil(sqrt(count))
-    down = ceil(count / across)
-    mosaic = np.full((down * (height + 1) - 1, across * (width + 1) - 1), np.nan)
-    for i, atom in enumerate(columns.T):
-        top, left = (i // across) * (height + 1), (i % across) * (width + 1)
-        limit = float(np.abs(atom).max()) or 1.0
-        mosaic[top : top + height, left : left + width] = atom.reshape(height, width) / limit
-    ax.imshow(mosaic, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+    patches = mosaic(columns, height, width)
+    ax.imshow(patches, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
     return without_ticks(ax)

@@ -51,7 +51,7 @@ def annealed(
         looser = [constraint.relaxed(share) for constraint in sets]
         for phase, members in ((f"loosen {r + 1}", looser), (f"tighten {r + 1}", sets)):
             factors = [constraint.project(factor) for constraint, factor in zip(members, factors, strict=True)]
-            scale = _best_scale(target, factors)
+            scale = best_scale(target, factors)
             factors, scale, error, _ = run.descend(
                 phase, moments, members, factors, scale, order, STEPS, 0.0, True
             )
@@ -82,7 +82,7 @@ def _disturbed(factor: Array, level: float, random: np.random.RandomState) -> Ar
     return (factor + level * size * noise).astype(factor.dtype)
 
 
-def _best_scale(target: Array, factors: list[Array]) -> float:
+def best_scale(target: Array, factors: list[Array]) -> float:
     """Re⟨X, X̂⟩/‖X̂‖²."""
     product = SparseProduct(factors).toarray()
     energy = frobenius(product) ** 2

@@ -20,7 +20,7 @@ from .roads import Watch, candidates, decomposed, even_schedule, least_entries, 
 METHODS = ("auto", "transform", "butterfly", "low_rank", "hierarchical")
 _LADDER = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities among which the knee is looked for
 _QUICK_STEPS = 50
-_EXACT = 1e-6  # an error below which no other road is tried
+EXACT = 1e-6  # an error below which no other road is tried
 _SVD_SIDE = 2048  # the short side up to which singular values are computed
 _HALVINGS = 6  # of the interval in which the fewest entries lie
 
@@ -78,11 +78,7 @@ def factorize(
     >>> pp.factorize(pp.transforms.hadamard(16).toarray()).operator
     <SparseProduct 16×16 float64: 4 factors (16×16×16×16×16), 128 entries, relative complexity 0.5>
     """
-    given = as_matrix("M", M)
-    # The solvers start at scale 1: in units of the root mean square, the result does not depend on M's own unit.
-    rms = frobenius(given) / np.sqrt(given.size)
-    unit = 2.0 ** round(np.log2(rms)) if rms > 0 else 1.0
-    matrix = given / given.real.dtype.type(unit)
+    matrix, unit = in_units(as_matrix("M", M))
     as_choice("method", method, METHODS)
     if n_factors is not None:
         n_factors = as_integer("n_factors", n_factors, 2)
@@ -98,7 +94,7 @@ def factorize(
         time_budget = as_real("time_budget", time_budget, 0.0)
     watch = Watch(callback, time_budget)
     random = as_random(0 if random_state is None else random_state)
-    search = _Search(matrix, n_factors, METHODS[1:] if method == "auto" else (method,), random, watch)
+    search = Search(matrix, n_factors, METHODS[1:] if method == "auto" else (method,), random, watch)
     if max_error is not None:
         result = search.reaching(max_error)
     elif complexity is not None:
@@ -109,7 +105,17 @@ def factorize(
     return replace(result, operator=result.operator * unit, status=status, roads=tuple(watch.roads))
 
 
-class _Search:
+def in_units(given: Array) -> tuple[Array, float]:
+    """``given`` in a unit near its root mean square, and that unit, a power of two.
+
+    The solvers start at scale 1: with this, their results do not depend on the matrix's own unit.
+    """
+    rms = frobenius(given) / np.sqrt(given.size)
+    unit = 2.0 ** round(np.log2(rms)) if rms > 0 else 1.0
+    return given / given.real.dtype.type(unit), unit
+
+
+class Search:
     """The roads to one matrix."""
 
     def __init__(
@@ -128,17 +134,17 @@ class _Search:
 
     def within(self, budget: int) -> Factorization:
         """The lowest error with at most ``budget`` entries."""
-        structured = [fit for fit in self._structured(budget) if fit.operator.nnz <= budget]
-        exact = [fit for fit in structured if fit.error <= _EXACT]
+        structured = [fit for fit in self.structured(budget) if fit.operator.nnz <= budget]
+        exact = [fit for fit in structured if fit.error <= EXACT]
         if exact:
             return min(exact, key=_entries)
         self.watch.planned = planned_steps(self.matrix)
-        return min([*structured, *self._approximations(budget)], key=_error, default=self._nothing())
+        return min([*structured, *self._approximations(budget)], key=_error, default=self.nothing())
 
     def reaching(self, limit: float) -> Factorization:
         """The fewest entries with an error of at most ``limit``."""
-        options = [self._itself(), *(fit for fit in self._structured(0) if fit.error <= limit)]
-        low_rank = self._low_rank(int(np.count_nonzero(self._missed() > limit)) + 1)
+        options = [self._itself(), *(fit for fit in self.structured(0) if fit.error <= limit)]
+        low_rank = self.low_rank(int(np.count_nonzero(self._missed() > limit)) + 1)
         if low_rank is not None and low_rank.error <= limit:
             options.append(low_rank)
         fewest = min(options, key=_entries)
@@ -158,8 +164,8 @@ class _Search:
 
     def knee(self) -> Factorization:
         """The lowest sum of error and relative complexity."""
-        structured = self._structured(self.size)
-        exact = [fit for fit in structured if fit.error <= _EXACT and fit.operator.nnz <= self.size]
+        structured = self.structured(self.size)
+        exact = [fit for fit in structured if fit.error <= EXACT and fit.operator.nnz <= self.size]
         if exact:
             return min(exact, key=_entries)
         options = [fit for fit in structured if fit.operator.nnz < self.size]
@@ -167,7 +173,7 @@ class _Search:
         budget = self._budget_at_knee()
         if budget is None:
             return min(options, key=_worth, default=self._itself())
-        return min([*options, *self._approximations(budget)], key=_worth, default=self._nothing())
+        return min([*options, *self._approximations(budget)], key=_worth, default=self.nothing())
 
     def _budget_at_knee(self) -> int | None:
         """Entries with the lowest sum of error and complexity, by quick fits; None where no product saves any."""
@@ -199,10 +205,10 @@ class _Search:
 
     def _is_open(self, method: str) -> bool:
         if method == "low_rank":
-            return method in self.methods and self.n_factors in (None, 2) and self._decomposed() is not None
+            return method in self.methods and self.n_factors in (None, 2) and self.decomposed() is not None
         return method in self.methods
 
-    def _structured(self, enough: int) -> list[Factorization]:
+    def structured(self, enough: int) -> list[Factorization]:
         """What is found without a budget: a sparse matrix, low rank, known transforms, and butterflies.
 
         Butterflies, which take longest, are not looked for where something else is exact with at most ``enough``
@@ -214,7 +220,7 @@ class _Search:
             found.append(self.watch.note("itself", "sparse as it is", self._itself(), perf_counter()))
         missed = self._missed()
         if missed.size:
-            exact = self._low_rank(int(np.count_nonzero(missed > missed.size * np.finfo(missed.dtype).eps)) + 1)
+            exact = self.low_rank(int(np.count_nonzero(missed > missed.size * np.finfo(missed.dtype).eps)) + 1)
             found += [] if exact is None else [exact]
         if "transform" in self.methods:
             begin = perf_counter()
@@ -223,7 +229,7 @@ class _Search:
                 self.watch.roads.append(Road("transform", "no known transform", inf, 0, perf_counter() - begin))
             elif self.n_factors in (None, len(known[1].operator.factors)):
                 found.append(self.watch.note("transform", known[0], known[1], begin))
-        fewest = min([fit.operator.nnz for fit in found if fit.error <= _EXACT], default=self.size + 1)
+        fewest = min([fit.operator.nnz for fit in found if fit.error <= EXACT], default=self.size + 1)
         expected = butterfly_entries(self.matrix.shape)
         if "butterfly" in self.methods and fewest > enough and expected < min(fewest, nonzero):
             begin = perf_counter()
@@ -237,23 +243,23 @@ class _Search:
 
     def _approximations(self, budget: int) -> list[Factorization]:
         """Low rank, and what annealing finds, with at most ``budget`` entries."""
-        fits = [self._low_rank(budget // sum(self.matrix.shape)), self._annealed(budget)]
+        fits = [self.low_rank(budget // sum(self.matrix.shape)), self._annealed(budget)]
         return [fit for fit in fits if fit is not None]
 
-    def _low_rank(self, rank: int) -> Factorization | None:
+    def low_rank(self, rank: int) -> Factorization | None:
         if not self._is_open("low_rank") or not 0 < rank * sum(self.matrix.shape) < self.size:
             return None
         begin = perf_counter()
-        return self.watch.note("low_rank", f"rank {rank}", low_rank(self.matrix, self._decomposed(), rank), begin)
+        return self.watch.note("low_rank", f"rank {rank}", low_rank(self.matrix, self.decomposed(), rank), begin)
 
     def _annealed(self, budget: int, effort: float = 1.0) -> Factorization | None:
         if not self.matrix.any():
             return None
         methods = [method for method in self.methods if self._is_open(method)]
         options = candidates(self.matrix.shape, budget, self.n_factors, methods)
-        return searched(self.matrix, options, self._decomposed(), self.random, self.watch, effort)
+        return searched(self.matrix, options, self.decomposed(), self.random, self.watch, effort)
 
-    def _decomposed(self) -> Any:
+    def decomposed(self) -> Any:
         if self._svd is None and min(self.matrix.shape) <= _SVD_SIDE and self.matrix.any():
             self._svd = decomposed(self.matrix)
         return self._svd
@@ -262,13 +268,13 @@ class _Search:
         """Relative errors of the best approximations of rank 1, 2, …; none where low rank is no road."""
         if not self.matrix.any() or not self._is_open("low_rank"):
             return np.zeros(0)
-        squares = self._decomposed()[1] ** 2
+        squares = self.decomposed()[1] ** 2
         return np.sqrt(np.append(np.cumsum(squares[::-1])[::-1][1:], 0) / squares.sum())
 
     def _itself(self) -> Factorization:
         return Factorization(SparseProduct([self.matrix]), 0.0, 0, Status.CONVERGED, History(), "itself")
 
-    def _nothing(self) -> Factorization:
+    def nothing(self) -> Factorization:
         """The matrix where no road that is open led anywhere."""
         return replace(self._itself(), status=Status.NO_STRUCTURE)
 

@@ -20,8 +20,8 @@ from .schedule import Schedule
 _ROUNDS = 60  # of annealing at most
 _WORK = 1e10  # multiplications that the annealing of one candidate may take: all rounds for 80×80 and less
 _MANY_ROUNDS = 15  # with fewer, annealing takes long enough without trying both sides
-_TRIAL = 4  # a candidate is tried with this part of the rounds
-_START_STEPS = 100
+TRIAL = 4  # a candidate is tried with this part of the rounds
+START_STEPS = 100
 _BEHIND = 2  # a candidate that starts with so many times the lowest error is not annealed
 _INNER = 2  # how many times more columns than the dense factors of low rank the sparse ones have
 
@@ -128,10 +128,10 @@ def searched(
     fits: list[Factorization] = []
     for option in options:
         begin = perf_counter()
-        fit = _started(matrix, option, svd, watch.on(option.title))
+        fit = started(matrix, option, svd, watch.on(option.title))
         starts.append(fit)
         if len(options) > 1 and not watch.stopped and fit.error <= _BEHIND * min(start.error for start in starts):
-            rounds = int(effort * _rounds_for(option.schedule)) // _TRIAL
+            rounds = int(effort * rounds_for(option.schedule)) // TRIAL
             fit = annealed(matrix, option.schedule, fit, rounds, random, watch.on(option.title))
         fits.append(watch.note(option.method, option.detail, fit, begin))
         if watch.stopped:
@@ -143,17 +143,17 @@ def searched(
         return fits[best]
     begin = perf_counter()
     option = options[best]
-    rounds = int(effort * _rounds_for(option.schedule))
+    rounds = int(effort * rounds_for(option.schedule))
     fit = annealed(matrix, option.schedule, starts[best], rounds, random, watch.on(option.title))
     longer = watch.note(option.method, f"{option.detail}, annealed for longer", fit, begin)
     return min(longer, fits[best], key=lambda fit: fit.error)
 
 
-def _started(matrix: Array, option: Candidate, svd: Svd | None, callback: Callback) -> Factorization:
+def started(matrix: Array, option: Candidate, svd: Svd | None, callback: Callback) -> Factorization:
     """A fit in the candidate's sets to start from: of low rank, or by the hierarchical strategy."""
     if option.method == "hierarchical":
         schedule = option.schedule
-        fit = hierarchical(matrix, schedule, inertia=True, max_iter=_START_STEPS, callback=callback)
+        fit = hierarchical(matrix, schedule, inertia=True, max_iter=START_STEPS, callback=callback)
         if len(fit.operator.factors) == len(schedule.factors) + 1:
             return fit
         # Stopped before the last split: the residual is denser than the last factor may be.
@@ -168,7 +168,7 @@ def _started(matrix: Array, option: Candidate, svd: Svd | None, callback: Callba
         sets,
         init=[constraint.project(factor) for constraint, factor in zip(sets, dense, strict=True)],
         scale=float(np.linalg.norm(svd[1])),
-        max_iter=_START_STEPS,
+        max_iter=START_STEPS,
         inertia=True,
         callback=callback,
     )
@@ -177,10 +177,10 @@ def _started(matrix: Array, option: Candidate, svd: Svd | None, callback: Callba
 def planned_steps(matrix: Array, effort: float = 1.0) -> int:
     """Iterations of PALM that `candidates` and `searched` take, by estimate: four starts, and their annealing."""
     rounds = _rounds_within(2 * matrix.size * min(matrix.shape))
-    return 4 * 2 * _START_STEPS + int(2 * effort * rounds * 2 * STEPS)
+    return 4 * 2 * START_STEPS + int(2 * effort * rounds * 2 * STEPS)
 
 
-def _rounds_for(schedule: Schedule) -> int:
+def rounds_for(schedule: Schedule) -> int:
     sets = schedule.together(len(schedule.factors) - 1)
     inner = max(constraint.shape[1] for constraint in sets[:-1])
     return _rounds_within(len(sets) * schedule.shape[0] * schedule.shape[1] * inner)

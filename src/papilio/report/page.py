@@ -1,0 +1,126 @@
+"""The page: what a result is, how good, how fast, and how it came about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from html import escape
+from typing import NamedTuple
+
+from ..operators import SparseProduct
+from ..results import History, Road, Tradeoff
+from . import sections
+from .style import STYLE
+
+# Nothing may be loaded: what the page shows is in it.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+
+class Measured(NamedTuple):
+    """Seconds for a block of vectors, by the dense matrix and by the product."""
+
+    form: str
+    vectors: int
+    dense: float
+    product: float
+
+    @property
+    def gain(self) -> float:
+        return self.dense / self.product
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An operator and what is known of it; what is not known is left out of the page.
+
+    Attributes
+    ----------
+    title : str
+    operator : SparseProduct
+    source : str
+        What it was made from.
+    error : float, optional
+        Relative, with ``error_name`` for what it is.
+    speeds : sequence of Measured
+    history : History, optional
+        The errors of each iteration.
+    roads : sequence of Road
+        What `papilio.factorize` tried.
+    tradeoff : Tradeoff, optional
+        Of which ``operator`` is one point.
+    series : mapping from names to sequences of (relative complexity, error)
+        Points to compare with, where there is no ``tradeoff``.
+    patches : (int, int), optional
+        Rows and columns of the patches that the operator's columns are.
+    facts : mapping from names to values
+        Whatever else is worth a line.
+    """
+
+    title: str
+    operator: SparseProduct
+    source: str = ""
+    error: float | None = None
+    error_name: str = "relative error"
+    speeds: Sequence[Measured] = ()
+    history: History | None = None
+    roads: Sequence[Road] = ()
+    tradeoff: Tradeoff | None = None
+    series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    patches: tuple[int, int] | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def page(title: str, subjects: Sequence[Subject], version: str) -> str:
+    """A whole HTML page about one or several results.
+
+    Parameters
+    ----------
+    title : str
+    subjects : sequence of Subject
+    version : str
+        Of papilio, for the last line.
+    """
+    alone = len(subjects) == 1
+    articles = "".join(_article(subject, alone) for subject in subjects)
+    heading = "" if alone else f"<header><h1>{escape(title)}</h1></header>"
+    written = datetime.now().astimezone()
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"{heading}<main>{articles}</main>\n"
+        f'<footer>Written by papilio {escape(version)} on <time datetime="{written.isoformat("T", "seconds")}">'
+        f"{written:%d %B %Y, %H:%M}</time>.</footer>\n</body>\n</html>\n"
+    )
+
+
+def _article(subject: Subject, alone: bool) -> str:
+    op = subject.operator
+    count = len(op.factors)
+    product = f"the product of {count} sparse factors" if count > 1 else "one factor"
+    lead = (
+        f"A {op.shape[0]} × {op.shape[1]} matrix ({op.dtype}) as {product}: {op.nnz:,} entries instead of "
+        f"{op.shape[0] * op.shape[1]:,}."
+    )
+    source = f" Made from <code>{escape(subject.source)}</code>." if subject.source else ""
+    if subject.tradeoff is not None:
+        source += f" It is the recommended one of {len(subject.tradeoff.points)} points."
+    parts = {
+        "The product and its factors": sections.factors(op),
+        "Atoms": sections.atoms(op, subject.patches),
+        "Speed on this machine": sections.speed(subject.speeds),
+        "Error against complexity": sections.dial(subject.error_name, subject.tradeoff, subject.series),
+        "How the error fell": sections.convergence(subject.history, subject.error),
+        "What was tried": sections.roads(subject.roads),
+        "In detail": sections.facts(op, subject.facts),
+    }
+    if subject.tradeoff is not None:  # is what the page is about
+        parts = {"Error against complexity": parts.pop("Error against complexity")} | parts
+    heading, below = ("h1", "h2") if alone else ("h2", "h3")
+    return (
+        f'<article><header><{heading}>{escape(subject.title)}</{heading}><p class="lead">{lead}{source}</p>'
+        f"{sections.cards(op, subject.error, subject.error_name, subject.speeds)}</header>"
+        + "".join(f"<section><{below}>{name}</{below}>{body}</section>" for name, body in parts.items() if body)
+        + "</article>"
+    )

@@ -1,0 +1,267 @@
+"""The parts of the page: what stands below each heading, or nothing where nothing is known."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from math import isfinite, isqrt
+from typing import Any
+
+import numpy as np
+
+from ..operators import SparseProduct
+from ..pictures import grey_picture, signed_picture
+from ..results import History, Road, Tradeoff
+from ..thumbnails import mosaic
+from ..validation import Array
+from .charts import COLOURS, Curve, chart, spans_decades
+
+_FACTORS = 12  # that are drawn at most; of more, the first ones and the last
+_CELLS = 600_000  # pixels of all pictures of factors together
+_SIDE = 256  # and along each of them, at most
+_LINE_PIXELS = 830  # on the screen, for a line of pictures
+_LEAST_PIXELS, _MOST_PIXELS = 150, 300  # of the longest side
+_ATOM_CELLS = 400_000
+_CURVE_POINTS = 1500
+
+
+def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Sequence[Any]) -> str:
+    """The numbers that matter, large."""
+    size = op.shape[0] * op.shape[1]
+    shown = [
+        ("Relative error", "not known" if error is None else _error(error), _error_note(error, error_name)),
+        ("Entries", f"{op.nnz:,}", f"of {size:,} in the dense matrix"),
+        ("Relative complexity", f"{op.relative_complexity:.3g}", _fewer(op)),
+    ]
+    if speeds:
+        largest, *others = sorted(
+            (speed for speed in speeds if speed.form == speeds[0].form), key=lambda speed: -speed.vectors
+        )
+        note = ", ".join([f"for {_vectors(largest)}", *(f"{s.gain:.1f}× for {_vectors(s)}" for s in others)])
+        shown.append(("Speed-up on this machine", f"{largest.gain:.1f}×", note))
+    cells = "".join(
+        f"<div><dt>{name}</dt><dd>{value}<small>{escape(note)}</small></dd></div>" for name, value, note in shown
+    )
+    return f'<dl class="cards">{cells}</dl>'
+
+
+def factors(op: SparseProduct) -> str:
+    """The product and its factors, as images."""
+    count = len(op.factors)
+    chosen: list[int | None] = list(range(count))
+    if count > _FACTORS:
+        chosen = [*range(_FACTORS - 1), None, count - 1]
+    side = min(_SIDE, isqrt(_CELLS // (len(chosen) + 1)))
+    rows, columns = op.shape
+    # One scale for all, so that rows meet columns of their length; few factors fill one line.
+    shapes = [op.shape, *(factor.shape for factor in op.factors)]
+    fitting = _LINE_PIXELS / sum(shape[1] for shape in shapes) if count <= 3 else 0.0
+    longest = max(map(max, shapes))
+    zoom = min(max(fitting, _LEAST_PIXELS / longest), _MOST_PIXELS / longest)
+    alt = f"the product, {rows} by {columns}"
+    pictures = [_picture(op, side, zoom, alt, f"{rows} × {columns}<br>the product")]
+    for place, i in enumerate(chosen):
+        pictures.append(f'<span class="sign" aria-hidden="true">{"·" if place else "="}</span>')
+        if i is None:
+            pictures.append('<span class="sign">…</span>')
+            continue
+        factor = op.factors[i]
+        height, width = factor.shape
+        caption = f"S<sub>{i + 1}</sub>: {height} × {width}<br>{factor.nnz:,} entries"
+        alt = f"factor {i + 1}, {height} by {width}, {factor.nnz} entries"
+        pictures.append(_picture(factor, side, zoom, alt, caption))
+    note = (
+        "Blue is negative, orange positive, blank zero; each picture has its own scale, and a common factor "
+        f"({op.scale:.4g}) stands before the product."
+    )
+    drawn = f'<div class="factors">{"".join(pictures)}</div>'
+    return f'{drawn}<p class="note">{note}</p>'
+
+
+def atoms(op: SparseProduct, patches: tuple[int, int] | None) -> str:
+    """The columns as a mosaic of patches."""
+    if patches is None:
+        return ""
+    height, width = patches
+    most = max(_ATOM_CELLS // ((height + 1) * (width + 1)), 1)
+    shown = min(op.shape[1], most)
+    picture = mosaic(np.asarray(op[:, :shown].toarray()).real, height, width)
+    scale = max(min(4, 960 // picture.shape[1]), 1)
+    tall, wide = scale * picture.shape[0], scale * picture.shape[1]
+    which = f"all {shown:,}" if shown == op.shape[1] else f"the first {shown:,} of {op.shape[1]:,}"
+    return (
+        '<figure class="atoms">'
+        f'<img src="{grey_picture(picture)}" width="{wide}" height="{tall}" '
+        f'alt="{shown} atoms as grey patches of {height} by {width} pixels">'
+        f"<figcaption>The columns as patches of {height} × {width}, {which}, each on its own scale.</figcaption>"
+        "</figure>"
+    )
+
+
+def speed(speeds: Sequence[Any]) -> str:
+    """Times of the dense matrix and the product, as measured here."""
+    if not speeds:
+        return ""
+    small = any(s.gain < 1 for s in speeds)
+    lines = []
+    for s in speeds:
+        slowest = max(s.dense, s.product)
+        bars = "".join(
+            f'<span style="width:{100 * seconds / slowest:.1f}%"></span>' for seconds in (s.dense, s.product)
+        )
+        lines.append(
+            f"<tr><td>{escape(s.form)}</td><td>{s.vectors:,}</td><td>{_micro(s.dense)}</td><td>{_micro(s.product)}</td>"
+            f'<td><strong>{s.gain:.1f}×</strong></td><td class="bar" aria-hidden="true">{bars}</td></tr>'
+        )
+    keys = (
+        '<span class="key" style="background:var(--c1)"></span>dense '
+        '<span class="key" style="background:var(--c2)"></span>product'
+    )
+    return (
+        '<div class="scroll"><table>'
+        "<caption>Best time of many, taken in turns; the dense matrix with one thread or all, whichever is "
+        "faster.</caption><thead><tr><th></th><th>vectors</th><th>dense, µs</th><th>product, µs</th>"
+        f"<th>speed-up</th><th class='keys'>{keys}</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        + ('<p class="note">Small products gain little: the call itself takes as long.</p>' if small else "")
+    )
+
+
+def dial(
+    error_name: str,
+    tradeoff: Tradeoff | None,
+    series: Mapping[str, Sequence[tuple[float, float]]],
+) -> str:
+    """Error against complexity: of a sweep, or of results to compare with."""
+    if tradeoff is not None:
+        return _sweep(tradeoff)
+    if not series:
+        return ""
+    curves = [
+        Curve(name, [np.array(points, dtype=np.float64)], "points", i % COLOURS)
+        for i, (name, points) in enumerate(series.items())
+    ]
+    every = np.concatenate([curve.pieces[0] for curve in curves])
+    return _dial_section(curves, every, error_name, "")
+
+
+def _sweep(tradeoff: Tradeoff) -> str:
+    points = np.array([(point.operator.relative_complexity, point.error) for point in tradeoff.points])
+    front = np.array([(point.operator.relative_complexity, point.error) for point in tradeoff.front])
+    knee = tradeoff.knee
+    mark = np.array([[knee.operator.relative_complexity, knee.error]])
+    curves = [
+        Curve("", [front], "steps", 4),
+        Curve("points of the sweep", [points], "points", 0),
+        Curve("knee: what is recommended", [mark], "mark", 3),
+    ]
+    if tradeoff.dense_error > 0:
+        curves.append(Curve("dense dictionary", [np.array([[0.0, tradeoff.dense_error]])], "level", 2))
+    lines = "".join(
+        f"<tr{knee_class}><td>{point.complexity:#.3g}</td><td>{point.operator.relative_complexity:#.3g}</td>"
+        f"<td>{point.operator.nnz:,}</td><td>{_error(point.error)}</td></tr>"
+        for point in tradeoff.points
+        for knee_class in (' class="knee"' if point is knee else "",)
+    )
+    listing = (
+        '<div class="scroll"><table><caption>The knee is bold.</caption><thead><tr><th>complexity allowed</th>'
+        f"<th>needed</th><th>entries</th><th>error</th></tr></thead><tbody>{lines}</tbody></table></div>"
+    )
+    return _dial_section(curves, points, tradeoff.error_name, listing)
+
+
+def _dial_section(curves: Sequence[Curve], every: Array, error_name: str, listing: str) -> str:
+    drawn = chart(
+        curves,
+        "relative complexity (entries of the factors / entries of the matrix)",
+        error_name,
+        f"Diagram: {error_name} against relative complexity, {len(every)} points",
+        spans_decades(every[:, 1]),
+    )
+    return f"<figure>{drawn}</figure>{listing}"
+
+
+def convergence(history: History | None, error: float | None) -> str:
+    """How the error fell, phase by phase."""
+    history = History(step for step in history or () if step.phase != "final")  # that is the result's error
+    if not history:
+        return ""
+    errors = np.maximum(history.error, 0.0)
+    kinds: dict[str, list[Array]] = {}
+    starts = [i for i in range(len(history)) if i == 0 or history[i].phase != history[i - 1].phase]
+    share = min(_CURVE_POINTS / len(history), 1.0)
+    for begin, end in zip(starts, [*starts[1:], len(history)], strict=True):
+        picked = np.unique(np.linspace(begin, end - 1, max(int(share * (end - begin)), 2)).astype(int))
+        kind = history[begin].phase.split()[0]
+        # Phases measure against different matrices: no line joins them.
+        kinds.setdefault(kind, []).append(np.column_stack([picked + 1.0, errors[picked]]))
+    curves = [Curve(kind, pieces, "line", i % COLOURS) for i, (kind, pieces) in enumerate(kinds.items())]
+    if error is not None:
+        curves.append(Curve("result", [np.array([[len(history) + 1.0, error]])], "mark", 3))
+    title = f"Diagram: relative error over {len(history)} iterations, on a logarithmic axis"
+    drawn = chart(curves, "iteration", "relative error", title, True)
+    note = "Errors of splits are those of the residual that is split, the others those of the whole."
+    caption = f"<figcaption>{note}</figcaption>" if "split" in kinds else ""
+    return f"<figure>{drawn}{caption}</figure>"
+
+
+def roads(tried: Sequence[Road]) -> str:
+    """What was tried to find the factors."""
+    if not tried:
+        return ""
+    lines = "".join(
+        f"<tr><td>{escape(road.method.replace('_', ' '))}</td><td>{escape(road.detail)}</td>"
+        f"<td>{_error(road.error) if isfinite(road.error) else '–'}</td>"
+        f"<td>{f'{road.nnz:,}' if isfinite(road.error) else '–'}</td><td>{road.seconds:.2f}</td></tr>"
+        for road in tried
+    )
+    return (
+        '<div class="scroll"><table class="roads"><thead><tr><th>method</th>'
+        "<th>detail</th><th>error</th><th>entries</th><th>seconds</th></tr></thead>"
+        f"<tbody>{lines}</tbody></table></div>"
+    )
+
+
+def facts(op: SparseProduct, more: Mapping[str, str]) -> str:
+    """What else there is to know."""
+    known = {"Scale": f"{op.scale:.6g}", "Number type": str(op.dtype), "Factors": str(len(op.factors))} | dict(
+        more
+    )
+    lines = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in known.items()
+    )
+    return f'<table class="words"><tbody>{lines}</tbody></table>'
+
+
+def _picture(matrix: Any, side: int, zoom: float, alt: str, caption: str) -> str:
+    height, width = (max(round(zoom * length), 12) for length in matrix.shape)
+    return (
+        f'<figure><img src="{signed_picture(matrix, side)}" width="{width}" height="{height}" alt="{escape(alt)}">'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def _error(error: float) -> str:
+    """Rounding errors are told as such."""
+    if error == 0:
+        return "0"
+    return f"{error:#.3g}" if error >= 1e-4 else f"{error:.0e}".replace("e-0", "e-").replace("-", "−")
+
+
+def _error_note(error: float | None, name: str) -> str:
+    if error is None:
+        return "the file holds the product alone"
+    if error < 1e-12:
+        return "exact up to rounding"
+    return "‖difference‖ / ‖matrix‖" if name == "relative error" else name.removeprefix("relative error, ")
+
+
+def _fewer(op: SparseProduct) -> str:
+    if op.relative_complexity <= 0 or op.relative_complexity >= 1:
+        return "no fewer entries than dense" if op.nnz else "nothing but zeros"
+    return f"{1 / op.relative_complexity:.3g} times fewer entries"
+
+
+def _vectors(speed: Any) -> str:
+    return "one" if speed.vectors == 1 else f"{speed.vectors:,} vectors at once"
+
+
+def _micro(seconds: float) -> str:
+    return f"{1e6 * seconds:,.1f}"

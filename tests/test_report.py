@@ -1,0 +1,358 @@
+"""The page about a result: sound HTML that needs nothing else, small, and true."""
+
+import base64
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import papilio as pp
+from papilio.cli import app, demo, learn, measure
+from papilio.cli import report as command
+from papilio.cli.terminal import Terminal
+from papilio.report import Measured, Subject, page
+from papilio.report.charts import Axis, Curve, chart
+
+VOID = {"meta", "link", "img", "br", "path"}
+HOSTILE = '<script>alert("1")</script>&"\'.npz'
+MOST_BYTES = 2_000_000
+
+
+class Reader(HTMLParser):
+    """Elements of a page, which must be closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self._open, self.text = [], [], []
+        self.feed(text)
+        assert not self._open
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if self._open and self._open[-1] != "style":
+            self.text.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.found if name == tag]
+
+    def headings(self, level):
+        return [tag for tag, _ in self.found if tag == level]
+
+
+def check(text):
+    """What holds for every page."""
+    assert text.startswith("<!doctype html>")
+    assert len(text.encode()) < MOST_BYTES
+    read = Reader(text)
+    assert read.all("html") == [{"lang": "en"}]
+    assert not read.all("script")
+    assert not [name for _, attributes in read.found for name in attributes if name.startswith("on")]
+    addresses = [a[name] for _, a in read.found for name in ("src", "href", "srcset") if name in a]
+    assert all(address.startswith("data:") for address in addresses)
+    assert not re.search(r"url\(|@import|https?://", text)
+    assert all(a["alt"] for a in read.all("img"))
+    assert all(a.get("aria-label") or a.get("aria-hidden") for a in read.all("svg"))
+    assert len(read.headings("h1")) == 1
+    return read
+
+
+def history(*phases):
+    steps = [pp.Step(phase, i + 1, 0.9 ** (i + 1), 1.0, 0.1 * i) for phase, count in phases for i in range(count)]
+    return pp.History(steps)
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    factors = [np.triu(np.ones((16, 16))), np.tril(np.ones((16, 20)))]
+    points = [
+        pp.Point(complexity, error, pp.SparseProduct([factor[:, :k] @ np.eye(k, 16) for factor in factors[:1]]))
+        for complexity, error, k in ((0.1, 0.9, 4), (0.3, 0.3, 8), (0.8, 0.2, 16))
+    ]
+    return pp.Tradeoff(tuple(points), 0.1, pp.Status.CONVERGED, 1.0, "relative error, 2 atoms a sample")
+
+
+def test_a_page_with_everything_is_sound_and_says_it_all(sweep):
+    op = pp.transforms.haar(16)
+    subject = Subject(
+        "haar.npz",
+        op,
+        "haar:16",
+        0.1234,
+        speeds=[Measured("product", 1, 4e-6, 2e-6), Measured("product", 256, 9e-5, 2e-5)],
+        history=history(("split 1", 5), ("global 1", 7), ("final", 1)),
+        roads=[
+            pp.Road("transform", "no known transform", np.inf, 0, 0.1),
+            pp.Road("low_rank", "rank 2", 0.5, 64, 1),
+        ],
+        tradeoff=sweep,
+        patches=(4, 4),
+        facts={"Time": "1.5 s"},
+    )
+    text = page("haar.npz", [subject], "1.2.3")
+    words = " ".join(check(text).text)
+    for expected in (
+        "0.123",
+        f"{op.nnz:,}",
+        f"product of {len(op.factors)} sparse factors",
+        "4.5×",
+        "2.0× for one",
+        "haar:16",
+        "no known transform",
+        "1.5 s",
+        "papilio 1.2.3",
+        "knee",
+        "relative error, 2 atoms a sample",
+    ):
+        assert expected in words, expected
+    assert len(check(text).headings("h2")) == 7
+    assert "final" not in words
+
+
+def test_what_is_not_known_is_left_out():
+    read = check(page("op", [Subject("op", pp.transforms.hadamard(8))], "1"))
+    words = " ".join(read.text)
+    assert "not known" in words
+    for heading in ("Atoms", "Speed", "Error against complexity", "How the error fell", "What was tried"):
+        assert heading not in words
+
+
+def test_names_from_outside_are_text_and_never_elements(sweep):
+    subject = Subject(
+        HOSTILE,
+        pp.transforms.hadamard(4),
+        HOSTILE,
+        0.5,
+        HOSTILE,
+        [Measured(HOSTILE, 1, 1.0, 1.0)],
+        history((f"{HOSTILE.replace(' ', '')} 1", 3)),
+        [pp.Road(HOSTILE, HOSTILE, 0.5, 3, 1.0)],
+        series={HOSTILE: [(0.5, 0.5)]},
+        facts={HOSTILE: HOSTILE},
+    )
+    read = check(page(HOSTILE, [subject, subject], "1"))
+    assert "".join(read.text).count(HOSTILE) >= 16
+
+
+def test_large_results_stay_below_two_megabytes():
+    rng = np.random.default_rng(0)
+    many = pp.SparseProduct([rng.standard_normal((300, 300)) * (rng.random((300, 300)) < 0.4) for _ in range(30)])
+    wide = pp.SparseProduct([rng.standard_normal((1024, 64)), rng.standard_normal((64, 3000))])
+    steps = history(*((f"loosen {i}", 400) for i in range(100)))
+    text = page(
+        "large",
+        [Subject("many", many, history=steps), Subject("wide", wide, patches=(32, 32), history=steps)],
+        "1",
+    )
+    words = " ".join(check(text).text)
+    assert "the first 367 of 3,000" in words
+    assert "S 30" in re.sub(r"\s+", " ", words)  # the last one is shown
+    assert "S 20" not in re.sub(r"\s+", " ", words)
+
+
+def pixels(address):
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))).convert("RGBA"))
+
+
+def test_pictures_show_signs_and_atoms():
+    factor = np.array([[1.0, 0.0], [-0.5, 2.0]])
+    read = check(page("op", [Subject("op", pp.SparseProduct([factor, np.eye(2)]))], "1"))
+    assert [a["alt"].split(",")[0] for a in read.all("img")] == ["the product", "factor 1", "factor 2"]
+    shown = pixels(read.all("img")[1]["src"]).astype(int)
+    assert shown[0, 1, 3] == 0  # zero is transparent
+    assert shown[1, 1, 0] > shown[1, 1, 2]  # orange
+    assert shown[1, 0, 0] < shown[1, 0, 2]  # blue
+
+    atoms = np.array([[1.0, -1.0], [0.0, 1.0], [-1.0, 0.0], [0.5, 0.5]])
+    read = check(page("op", [Subject("op", pp.SparseProduct([atoms]), patches=(2, 2))], "1"))
+    shown = pixels(read.all("img")[-1]["src"])
+    assert shown.shape[:2] == (2, 5)
+    np.testing.assert_array_equal(shown[:, :2, 0], [[255, 128], [0, 191]])
+    assert (shown[:, 2, 3] == 0).all()  # between the patches
+
+
+# -- diagrams ------------------------------------------------------------------------------------------------
+
+
+def test_diagrams_put_points_where_they_belong():
+    x, y = Axis(0.0, 2.0, False, 0.0, 100.0), Axis(0.01, 1.0, True, 200.0, 0.0)
+    np.testing.assert_allclose(x(np.array([0.0, 1.0, 2.0])), [0, 50, 100])
+    np.testing.assert_allclose(y(np.array([0.01, 0.1, 1.0])), [200, 100, 0])
+    assert [label for _, label in y.ticks()] == ["0.01", "0.1", "1"]
+    assert [label for _, label in x.ticks()] == ["0", "0.5", "1", "1.5", "2"]
+    assert [label for _, label in Axis(0.15, 1.2, True, 0, 1).ticks()] == ["0.2", "0.5", "1"]
+    assert Axis(1e-17, 1.0, True, 0, 1).ticks()[0][1] == "10⁻¹⁷"
+
+
+@pytest.mark.parametrize("errors", [[0.0], [0.5], [0.0, 1.0], [0.5, 0.5], [1e-300, 1e10]])
+@pytest.mark.parametrize("log", [True, False])
+def test_diagrams_of_any_errors_can_be_drawn(errors, log):
+    points = np.column_stack([np.arange(len(errors)), errors])
+    drawn = chart([Curve("a", [points], "line", 0), Curve("b", [points], "steps", 1)], "x", "y", "title", log)
+    assert "nan" not in drawn
+    assert "inf" not in drawn
+    Reader(drawn)
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def papilio(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "compare", lambda op, dense, vectors: measure.compare(op, dense, vectors, 0.0))
+
+    def call(*words):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["papilio", *map(str, words)])
+        return app.run(), *capsys.readouterr()
+
+    return call
+
+
+def test_the_error_is_that_against_the_target(tmp_path, papilio):
+    H = pp.transforms.hadamard(16)
+    H.save(tmp_path / "op.npz")
+    np.save(tmp_path / "M.npy", 2 * H.toarray())
+    code, out, err = papilio("report", "op.npz", "-o", "page.html", "--target", "M.npy", "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["error"] == pytest.approx(0.5)
+    assert told["bytes"] == (tmp_path / "page.html").stat().st_size
+    words = " ".join(check((tmp_path / "page.html").read_text()).text)
+    for expected in ("op.npz", "M.npy", "Speed on this machine", "Atoms"):
+        assert expected in words
+
+
+def test_the_error_of_a_dictionary_is_that_of_coding(tmp_path, papilio):
+    data = pp.datasets.rand(50, n_features=9, n_nonzero=2, random_state=0)
+    pp.SparseProduct([data.dictionary]).save(tmp_path / "d.npz")
+    np.save(tmp_path / "X.npy", data.signals.T)
+    code, out, _ = papilio("report", "d.npz", "-o", "p.html", "--samples", "X.npy", "--nonzero", 2, "--json")
+    missed = data.signals - data.dictionary @ pp.omp(data.dictionary, data.signals, 2)
+    assert code == 0
+    expected = np.linalg.norm(missed) / np.linalg.norm(data.signals)
+    assert json.loads(out)["error"] == pytest.approx(expected, abs=1e-9)
+    words = " ".join(check((tmp_path / "p.html").read_text()).text)
+    assert "2 atoms a sample" in words
+    assert "Speed" not in words  # one dense factor is what it would be compared with
+
+
+def test_the_command_refuses_what_cannot_be(tmp_path, papilio):
+    pp.transforms.hadamard(8).save(tmp_path / "op.npz")
+    cases = {
+        ("-o", "page.pdf"): "must end in .html",
+        ("-o", "p.html", "--target", "hadamard:4"): "--target must be 8×8",
+        ("-o", "p.html", "--samples", "hadamard:4"): "--samples must have 8 features",
+        ("-o", "p.html", "--samples", "hadamard:8", "--target", "hadamard:8"): "exclude each other",
+        ("-o", "p.html", "--nonzero", "3"): "--nonzero is for --samples",
+    }
+    for words, message in cases.items():
+        code, _, err = papilio("report", "op.npz", *words)
+        assert code == 2
+        assert message in err
+    assert not (tmp_path / "p.html").exists()
+
+
+def test_factorize_and_tradeoff_write_a_page_on_wish(tmp_path, papilio):
+    np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((8, 8)))
+    assert papilio("factorize", "M.npy", "-o", "op.npz", "--complexity", 0.6, "--report", "f.html")[0] == 0
+    words = " ".join(check((tmp_path / "f.html").read_text()).text)
+    for expected in ("M.npy as a fast transform", "How the error fell", "What was tried"):
+        assert expected in words
+    assert papilio("tradeoff", "M.npy", "-o", "dial", "--points", 2, "--report", "t.html")[0] == 0
+    assert "Error against complexity" in " ".join(check((tmp_path / "t.html").read_text()).text)
+    code, _, err = papilio("factorize", "M.npy", "-o", "op.npz", "--report", "gone/f.html")
+    assert code == 2
+    assert "there is no folder" in err
+
+
+def test_learn_writes_a_page_on_wish(tmp_path, papilio):
+    X = pp.datasets.rand(100, n_features=9, n_nonzero=2, random_state=0).signals.T
+    np.save(tmp_path / "X.npy", X)
+    learn.learn(str(tmp_path / "X.npy"), tmp_path / "d.npz", nonzero=2, report=tmp_path / "l.html", random_state=0)
+    words = " ".join(check((tmp_path / "l.html").read_text()).text)
+    for expected in ("FastDictionaryLearning", "Atoms", "2 atoms a sample", "How the error fell"):
+        assert expected in words
+
+
+@pytest.mark.slow
+def test_the_demo_writes_a_page_on_wish(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "SIZES", (16, 32))
+    monkeypatch.setattr(demo, "N_PATCHES", 150)
+    monkeypatch.setattr(demo, "N_ATOMS", 64)
+    demo.run(Terminal(quiet=True), tmp_path / "figures", tmp_path / "demo.html")
+    words = " ".join(check((tmp_path / "demo.html").read_text()).text)
+    for expected in ("Hadamard matrix of size 32", "A dictionary of image patches", "Error against complexity"):
+        assert expected in words
+
+
+# -- in a browser --------------------------------------------------------------------------------------------
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def browse(address, folder, *options):
+    always = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --enable-logging=stderr --v=0"
+    own = f"--user-data-dir={folder / 'browser'}"
+    done = subprocess.run(
+        [BROWSER, *always.split(), own, "--window-size=900,2000", *options, address],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "CONSOLE" not in done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome is installed")
+def test_a_browser_shows_it_light_dark_and_on_paper_without_complaint(tmp_path, sweep):
+    subject = Subject(
+        "op",
+        pp.transforms.hadamard(16),
+        error=0.1,
+        speeds=[Measured("product", 1, 2e-6, 1e-6)],
+        history=history(("palm", 20)),
+        tradeoff=sweep,
+        patches=(4, 4),
+    )
+    (tmp_path / "page.html").write_text(page("op", [subject], "1"), encoding="utf-8")
+    address = (tmp_path / "page.html").as_uri()
+    corners = {}
+    for name, scheme in (("dark", 0), ("light", 1)):
+        picture = tmp_path / f"{name}.png"
+        browse(address, tmp_path, f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={picture}")
+        shown = np.asarray(Image.open(picture).convert("L"), dtype=float)
+        corners[name] = shown[0, 0]
+        assert shown.std() > 5
+    assert corners["dark"] < 60
+    assert corners["light"] > 240
+    browse(address, tmp_path, f"--print-to-pdf={tmp_path / 'page.pdf'}")
+    assert Path(tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome is installed")
+def test_the_check_of_the_console_sees_what_is_refused(tmp_path):
+    text = page("op", [Subject("op", pp.transforms.hadamard(4))], "1")
+    broken = text.replace("</main>", '<script src="x.js"></script></main>')
+    (tmp_path / "page.html").write_text(broken, encoding="utf-8")
+    with pytest.raises(AssertionError):
+        browse((tmp_path / "page.html").as_uri(), tmp_path, f"--screenshot={tmp_path / 'x.png'}")
