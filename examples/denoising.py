@@ -3,8 +3,8 @@
     python examples/denoising.py [FOLDER]
 
 Small patches of a photograph are made of few strokes, and noise is not. Coded with as few strokes as explain a
-patch up to its noise, most of the noise stays behind. The strokes are best learned from the photograph itself, noise
-and all; as a product of sparse factors they cost less than half of the entries of a dense dictionary.
+patch up to its noise, most of the noise stays behind. The strokes are best learned from the photograph itself,
+noise and all; as a product of sparse factors they cost less than half of the entries of a dense dictionary.
 """
 
 import argparse
