@@ -134,7 +134,7 @@ def test_runs_on_arrays_in_memory_go_on_too(build, path):
         assert not any(path.parent.iterdir())
 
 
-@pytest.mark.parametrize("learner", ["fast", "online"])
+@pytest.mark.parametrize("learner", [pytest.param("fast", marks=pytest.mark.slow), "online"])
 def test_streams_go_on_alike_after_a_run_that_was_killed(learner, tmp_path, path):
     data = on_disk(tmp_path)
     expected, seen = calls_of(make(learner), data)
@@ -176,6 +176,7 @@ def test_a_kill_while_a_state_is_written_loses_nothing(place, tmp_path, path, mo
     assert not any(path.parent.iterdir())
 
 
+@pytest.mark.slow
 def test_a_run_that_a_callback_stopped_keeps_its_checkpoint_and_goes_on(tmp_path, path):
     data = on_disk(tmp_path)
     expected, seen = calls_of(make("fast"), data)

@@ -70,7 +70,7 @@ def test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it(folder, monkeypa
 def test_a_cluster_that_runs_gives_the_same(folder):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
     ) as cluster:
         assert learned("X.npy", scheduler=cluster.scheduler_address) == learned("X.npy")
 

@@ -45,7 +45,10 @@ def tiny_figure3(tmp_path_factory):
 # -- all experiments ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(set(PAGES) - {"figure3"}))
+@pytest.mark.parametrize(
+    "name",
+    [*sorted(set(PAGES) - {"figure3", "denoising"}), pytest.param("denoising", marks=pytest.mark.slow)],
+)
 def test_a_tiny_run_writes_its_tables_and_figures_and_what_they_depend_on(name, tmp_path):
     pages = tiny(name, tmp_path / "out")
     assert all(path.stat().st_size > 500 for path in pages)
