@@ -80,7 +80,7 @@ def sparse_ksvd(**options):
 
 
 @pytest.mark.parametrize(
-    "learner", [pytest.param(name, marks=[pytest.mark.slow] * (name == "fast")) for name in LEARNERS]
+    "learner", [pytest.param(name, marks=[pytest.mark.slow] * (name != "online")) for name in LEARNERS]
 )
 def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits(learner, tmp_path, path):
     data = on_disk(tmp_path)
@@ -124,6 +124,7 @@ def test_every_start_of_a_fast_dictionary_goes_on(init, tmp_path, path):
 BUILDERS = {name: partial(make, name) for name in LEARNERS} | {"sparse ksvd": sparse_ksvd}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
 def test_runs_on_arrays_in_memory_go_on_too(build, path):
     few = X[:100]

@@ -18,6 +18,9 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 
+SOME = [pytest.param(name, marks=[pytest.mark.slow] * (name != "fast")) for name in LEARNERS]
+
+
 @contextmanager
 def cluster_of(processes):
     with (
@@ -63,7 +66,7 @@ def joined(results):
 # -- workers in this process ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", SOME)
 def test_files_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
     data = on_disk(tmp_path)
     expected = without_a_cluster(learner, data)
@@ -72,7 +75,7 @@ def test_files_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
     assert make(learner).fit(data).score(data) == pytest.approx(expected.score(X), rel=1e-12)
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", SOME)
 def test_dask_arrays_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
     lazy = da.from_array(X, chunks=(part_sizes(), 8))
     expected = without_a_cluster(learner, on_disk(tmp_path))
@@ -145,6 +148,7 @@ def test_a_fit_within_a_task_does_not_wait_for_itself(client, tmp_path):
         np.testing.assert_array_equal(found, without_a_cluster("ksvd", data).components_)
 
 
+@pytest.mark.slow
 def test_fits_on_several_threads_share_a_cluster(client, tmp_path):
     data = on_disk(tmp_path)
     found = {}

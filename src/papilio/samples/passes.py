@@ -153,8 +153,9 @@ def _on_client(
     """
     from distributed import as_completed
 
-    shared = client.submit(_same, payload, pure=False)
     parts = [part for group in groups.values() for part in group]
+    # With few parts, it is there sooner if each brings its own.
+    shared = payload if len(parts) <= _GROUPS else client.submit(_same, payload, pure=False)
     leaves = _submitted(client, samples, task, parts, shared)
     sums: dict[Any, int] = {}
     first = 0
