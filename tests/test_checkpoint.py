@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from functools import partial
 from pathlib import Path
@@ -394,6 +393,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(path, mon
 
 SCRIPT = """
 import sys
+import time
 import numpy as np
 import papilio as pp
 import papilio.checkpoint
@@ -403,6 +403,8 @@ papilio.checkpoint._SECONDS = 0.0
 def told(step):
     sys.stdout.write(step.phase + "\\n")
     sys.stdout.flush()
+    if step.phase == sys.argv[4]:
+        time.sleep(1)  # to be killed in
 
 model = pp.FastDictionaryLearning(12, 2, random_state=0, max_iter=50, checkpoint=sys.argv[2], callback=told)
 model.fit(pp.datasets.on_disk(sys.argv[1]))
@@ -417,16 +419,15 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bits(phase, tmp_path, path
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((120_000, 8)).astype(np.float32))
     result = tmp_path / "result.npy"
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "x.npy"), str(path), str(result)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*command, phase], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             if line.strip() == phase:
-                time.sleep(0.05)
                 process.send_signal(signal.SIGKILL)
                 break
     assert process.wait() == -signal.SIGKILL
     assert not result.exists()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*command, "none"], check=True, stdout=subprocess.DEVNULL)
     resumed = np.load(result)
     assert not any(path.parent.iterdir())
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*command, "none"], check=True, stdout=subprocess.DEVNULL)
     np.testing.assert_array_equal(resumed, np.load(result))

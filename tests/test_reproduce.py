@@ -62,6 +62,8 @@ def start_figure3(folder, jobs, trials=12):
         text=True,
         env=ENVIRONMENT,
         start_new_session=True,
+        # Whoever runs the tests in the background may have them ignore Ctrl-C, and all that they start, too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     table, deadline = folder / "table.csv", time.monotonic() + 120
     while not (table.exists() and len(table.read_bytes().splitlines()) > 1):
