@@ -505,3 +505,25 @@ def test_a_callback_sees_the_passes_and_can_stop_within_one(tmp_path, learner):
     assert not any(step.phase.startswith(("scan", "pass")) for step in model.history_)
     assert np.isfinite(model.transform(X)).all()
     assert "pass 2" not in {step.phase for step in seen}
+
+
+# -- sums -----------------------------------------------------------------------------------------------
+
+
+def test_the_sums_of_a_pass_are_those_of_all_samples():
+    from papilio.dictionary.summary import Task, merged, summarised
+    from papilio.samples import held
+
+    D = np.random.default_rng(3).standard_normal((8, 12))
+    assert len(held(X).parts()) > 3
+    found = passed_over(held(X), summarised, Task(D, 2, 5, 1.0), merged)
+    codes = pp.omp(D, X.T, 2).toarray()
+    errors = np.sum((X.T - D @ codes) ** 2, axis=0)
+    np.testing.assert_allclose(found.gram, codes @ codes.T, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found.cross, codes @ X, rtol=1e-10, atol=1e-10)
+    assert found.energy == pytest.approx(np.sum(X**2), rel=1e-12)
+    assert found.residual == pytest.approx(errors.sum(), rel=1e-10)
+    np.testing.assert_array_equal(found.uses, np.count_nonzero(codes, axis=1))
+    worst = np.argsort(-errors)[:5]
+    np.testing.assert_array_equal(found.worst, X[worst])
+    np.testing.assert_allclose(found.badness, errors[worst], rtol=1e-10)
