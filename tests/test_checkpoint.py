@@ -358,7 +358,9 @@ def test_a_base_that_was_used_in_the_meantime_is_still_the_same(path):
     base = pp.transforms.dct(8).T
     kill(sparse_ksvd(base=base, checkpoint=path), X[:100], 3)
     _ = base @ np.ones(8), base.toarray()
-    sparse_ksvd(base=base, checkpoint=path).fit(X[:100])
+    resumed = sparse_ksvd(base=base, checkpoint=path).fit(X[:100])
+    assert_same(resumed, sparse_ksvd(base=base).fit(X[:100]))
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -456,7 +456,7 @@ def test_all_threads_have_work_where_there_are_few_parts(monkeypatch):
     monkeypatch.setattr("papilio.samples.rows._PART_ROWS", 200)
     try:
         pp.set_num_threads(2)
-        passed_over(held(X), meet, None, joined)  # breaks the barrier, if the two parts are not side by side
+        assert passed_over(held(X), meet, None, joined) == []  # the barrier breaks, if no two run side by side
     finally:
         pp.set_num_threads(None)
 
@@ -512,7 +512,6 @@ def test_a_callback_sees_the_passes_and_can_stop_within_one(tmp_path, learner):
 
 def test_the_sums_of_a_pass_are_those_of_all_samples():
     from papilio.dictionary.summary import Task, merged, summarised
-    from papilio.samples import held
 
     D = np.random.default_rng(3).standard_normal((8, 12))
     assert len(held(X).parts()) > 3
