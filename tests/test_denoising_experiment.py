@@ -91,7 +91,7 @@ def test_the_figures_show_psnr_against_noise_and_complexity():
 
 
 def test_every_dictionary_is_measured_as_denoise_would_do_it():
-    settings = TINY | {"complexities": {"25": []}, "followup_atoms": [], "ksvd_max_iter": 1, "online_max_iter": 1}
+    settings = TINY | {"complexities": [], "followup_atoms": [], "ksvd_max_iter": 1, "online_max_iter": 1}
     draw = Draw("aero", 20, 0)
     results, times = run.measure(settings, draw)
     assert [row["method"] for row in results] == [row["method"] for row in times] == [DCT, KSVD, ONLINE]

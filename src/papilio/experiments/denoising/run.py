@@ -71,7 +71,7 @@ def cases(settings: dict[str, Any]) -> list[Case]:
     found = []
     for atoms in settings["atoms"]:
         found += [Case(TARGET, atoms, method) for method in (DCT, KSVD, ONLINE)]
-        found += [Case(TARGET, atoms, PAPILIO, str(c)) for c in settings["complexities"][str(atoms)]]
+        found += [Case(TARGET, atoms, PAPILIO, str(c)) for c in settings["complexities"]]
     for atoms in settings["followup_atoms"]:
         found += [Case(FIXED, atoms, KSVD), Case(FIXED, atoms, PAPILIO)]
     return found
