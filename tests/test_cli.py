@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from PIL import Image
 
 import papilio as pp
-from papilio.cli import app, demo, factorize, learn, measure, progress
+from papilio import speed as measure
+from papilio.cli import app, demo, factorize, learn, progress
 from papilio.cli.errors import Stopped
 from papilio.cli.files import patches, read_matrix
 from papilio.cli.terminal import Terminal
@@ -242,6 +243,12 @@ def test_a_comparison_is_of_the_same_product():
     speed = measure.compare(op, Dense(), 3, budget=0.0)
     assert set(calls) == {(16, 3)}
     assert speed.gain == speed.dense / speed.product > 0
+
+
+def test_both_ways_are_compared_for_one_vector_and_a_block():
+    op = pp.transforms.dct(8)
+    speeds = list(measure.both_ways(op, op.toarray(), 5, budget=0.0))
+    assert [speed[:2] for speed in speeds] == [("operator", 1), ("operator", 5), ("adjoint", 1), ("adjoint", 5)]
 
 
 def test_the_demo_says_what_is_gained_and_last_where_the_figures_are(tmp_path, monkeypatch, capsys):

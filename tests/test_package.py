@@ -86,7 +86,8 @@ ROOMS = {
         "images",
         "plot",
     },
-    "report": {"validation", "operators", "results", "thumbnails", "pictures"},
+    "speed": {"validation", "kernels", "operators"},
+    "report": {"validation", "operators", "results", "thumbnails", "pictures", "speed"},
 }
 # What functions may import besides, when they are first called: conveniences that lead to later rooms.
 WHEN_CALLED = {

@@ -15,10 +15,11 @@ import pytest
 from PIL import Image
 
 import papilio as pp
-from papilio.cli import app, demo, learn, measure
+from papilio import speed as measure
+from papilio.cli import app, demo, learn
 from papilio.cli import report as command
 from papilio.cli.terminal import Terminal
-from papilio.report import Measured, Subject, page
+from papilio.report import Subject, page
 from papilio.report.charts import Axis, Curve, chart
 
 VOID = {"meta", "link", "img", "br", "path"}
@@ -96,7 +97,7 @@ def test_a_page_with_everything_is_sound_and_says_it_all(sweep):
         op,
         "haar:16",
         0.1234,
-        speeds=[Measured("product", 1, 4e-6, 2e-6), Measured("product", 256, 9e-5, 2e-5)],
+        speeds=[measure.Speed("product", 1, 4e-6, 2e-6), measure.Speed("product", 256, 9e-5, 2e-5)],
         history=history(("split 1", 5), ("global 1", 7), ("final", 1)),
         roads=[
             pp.Road("transform", "no known transform", np.inf, 0, 0.1),
@@ -141,7 +142,7 @@ def test_names_from_outside_are_text_and_never_elements(sweep):
         HOSTILE,
         0.5,
         HOSTILE,
-        [Measured(HOSTILE, 1, 1.0, 1.0)],
+        [measure.Speed(HOSTILE, 1, 1.0, 1.0)],
         history((f"{HOSTILE.replace(' ', '')} 1", 3)),
         [pp.Road(HOSTILE, HOSTILE, 0.5, 3, 1.0)],
         series={HOSTILE: [(0.5, 0.5)]},
@@ -216,7 +217,7 @@ def test_diagrams_of_any_errors_can_be_drawn(errors, log):
 
 @pytest.fixture
 def papilio(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "compare", lambda op, dense, vectors: measure.compare(op, dense, vectors, 0.0))
+    monkeypatch.setattr(command, "both_ways", lambda op, dense, block: measure.both_ways(op, dense, block, 0.0))
 
     def call(*words):
         monkeypatch.chdir(tmp_path)
@@ -328,7 +329,7 @@ def test_a_browser_shows_it_light_dark_and_on_paper_without_complaint(tmp_path, 
         "op",
         pp.transforms.hadamard(16),
         error=0.1,
-        speeds=[Measured("product", 1, 2e-6, 1e-6)],
+        speeds=[measure.Speed("product", 1, 2e-6, 1e-6)],
         history=history(("palm", 20)),
         tradeoff=sweep,
         patches=(4, 4),

@@ -2,14 +2,13 @@
 
 from typing import Annotated
 
-import numpy as np
 import typer
 
 import papilio as pp
 
+from ..speed import both_ways
 from .describe import sentence
 from .files import as_dense, read_operator
-from .measure import compare
 from .progress import Watch
 from .terminal import Json, Quiet, Terminal, examples, table
 
@@ -29,22 +28,23 @@ def bench(
     dense = as_dense(operator, op)
     speeds = []
     with Watch(terminal, "Measuring") as watch:
-        for done, (form, vectors) in enumerate((form, v) for form in (op, op.H) for v in (1, block)):
-            matrix = dense if form is op else np.ascontiguousarray(dense.conj().T)
-            watch.advance(done / 4)
-            speeds.append(("adjoint" if done > 1 else "operator", compare(form, matrix, vectors, seconds)))
+        for speed in both_ways(op, dense, block, seconds):
+            speeds.append(speed)
+            watch.advance(len(speeds) / 4)
     terminal.result(
         {
             "threads": pp.get_num_threads(),
             "measurements": [
-                {"form": form, "vectors": s.vectors, "dense_seconds": s.dense, "product_seconds": s.product}
+                {"form": s.form, "vectors": s.vectors, "dense_seconds": s.dense, "product_seconds": s.product}
                 | {"speed_up": s.gain}
-                for form, s in speeds
+                for s in speeds
             ],
         }
     )
     terminal.say(sentence(op))
     listing = table(None, "", "vectors", "dense, µs", "product, µs", "speed-up")
-    for form, s in speeds:
-        listing.add_row(form, str(s.vectors), f"{1e6 * s.dense:,.1f}", f"{1e6 * s.product:,.1f}", f"{s.gain:.1f}×")
+    for s in speeds:
+        listing.add_row(
+            s.form, str(s.vectors), f"{1e6 * s.dense:,.1f}", f"{1e6 * s.product:,.1f}", f"{s.gain:.1f}×"
+        )
     terminal.say(listing)

@@ -12,11 +12,11 @@ import typer
 import papilio as pp
 
 from ..io import replacing
-from ..report import Measured, Subject, page
+from ..report import Subject, page
+from ..speed import Speed, both_ways
 from .errors import BadInput
 from .files import read_matrix, read_operator
 from .limits import memory
-from .measure import compare
 from .outputs import check_output, saving
 from .progress import Watch
 from .terminal import Json, Quiet, Terminal, examples
@@ -116,17 +116,11 @@ def square_patches(op: pp.SparseProduct) -> tuple[int, int] | None:
     return (side, side) if side > 1 and side * side == op.shape[0] else None
 
 
-def _speeds(op: pp.SparseProduct) -> list[Measured]:
+def _speeds(op: pp.SparseProduct) -> list[Speed]:
     """Against the dense matrix; nothing where that would not fit, or is what the operator is."""
     if len(op.factors) == 1 or 4 * op.shape[0] * op.shape[1] * op.dtype.itemsize > memory():
         return []
-    dense = op.toarray()
-    adjoint = np.ascontiguousarray(dense.conj().T)
-    return [
-        Measured(name, vectors, *compare(form, matrix, vectors)[1:])
-        for name, form, matrix in (("product", op, dense), ("adjoint", op.H, adjoint))
-        for vectors in (1, BLOCK)
-    ]
+    return list(both_ways(op, op.toarray(), BLOCK))
 
 
 def _error_of(op: pp.SparseProduct, target: str) -> float:

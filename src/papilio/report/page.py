@@ -4,28 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
-from typing import NamedTuple
 
 from ..operators import SparseProduct
 from ..results import History, Road, Tradeoff
+from ..speed import Speed
 from . import sections
 from .style import STYLE
 
 # Nothing may be loaded: what the page shows is in it.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-
-
-class Measured(NamedTuple):
-    """Seconds for a block of vectors, by the dense matrix and by the product."""
-
-    form: str
-    vectors: int
-    dense: float
-    product: float
-
-    @property
-    def gain(self) -> float:
-        return self.dense / self.product
 
 
 @dataclass(frozen=True)
@@ -40,7 +27,7 @@ class Subject:
         What it was made from.
     error : float, optional
         Relative, with ``error_name`` for what it is.
-    speeds : sequence of Measured
+    speeds : sequence of Speed
     history : History, optional
         The errors of each iteration.
     roads : sequence of Road
@@ -60,7 +47,7 @@ class Subject:
     source: str = ""
     error: float | None = None
     error_name: str = "relative error"
-    speeds: Sequence[Measured] = ()
+    speeds: Sequence[Speed] = ()
     history: History | None = None
     roads: Sequence[Road] = ()
     tradeoff: Tradeoff | None = None

@@ -10,6 +10,7 @@ import numpy as np
 from ..operators import SparseProduct
 from ..pictures import grey_picture, signed_picture
 from ..results import History, Road, Tradeoff
+from ..speed import Speed
 from ..thumbnails import mosaic
 from ..validation import Array
 from .charts import COLOURS, Curve, chart, spans_decades
@@ -23,7 +24,7 @@ _ATOM_CELLS = 400_000
 _CURVE_POINTS = 1500
 
 
-def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Sequence[Any]) -> str:
+def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Sequence[Speed]) -> str:
     """The numbers that matter, large."""
     size = op.shape[0] * op.shape[1]
     shown = [
@@ -96,7 +97,7 @@ def atoms(op: SparseProduct, patches: tuple[int, int] | None) -> str:
     )
 
 
-def speed(speeds: Sequence[Any]) -> str:
+def speed(speeds: Sequence[Speed]) -> str:
     """Times of the dense matrix and the product, as measured here."""
     if not speeds:
         return ""

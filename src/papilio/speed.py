@@ -1,23 +1,26 @@
 """How fast an operator is on this machine, against its dense matrix."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-import papilio as pp
-
-from ..kernels.threads import one_blas_thread
-from ..validation import Array
+from .kernels.threads import one_blas_thread
+from .operators import SparseProduct
+from .validation import Array
 
 _SHORTEST = 2e-5  # seconds of a measurement: shorter calls are repeated
 _BURST = 5
 
 
 class Speed(NamedTuple):
-    """Seconds for a block of vectors."""
+    """Seconds for a block of vectors, by the dense matrix and by the product.
 
+    ``form`` says what was applied: the operator or its adjoint.
+    """
+
+    form: str
     vectors: int
     dense: float
     product: float
@@ -27,7 +30,15 @@ class Speed(NamedTuple):
         return self.dense / self.product
 
 
-def compare(op: pp.SparseProduct, dense: Array, vectors: int, budget: float = 0.3) -> Speed:
+def both_ways(op: SparseProduct, dense: Array, block: int, budget: float = 0.3) -> Iterator[Speed]:
+    """The operator and its adjoint, each for one vector and for a block; see `compare`."""
+    adjoint = np.ascontiguousarray(dense.conj().T)
+    for form, product, matrix in (("operator", op, dense), ("adjoint", op.H, adjoint)):
+        for vectors in (1, block):
+            yield compare(product, matrix, vectors, budget)._replace(form=form)
+
+
+def compare(op: SparseProduct, dense: Array, vectors: int, budget: float = 0.3) -> Speed:
     """The best of several measurements of each, taken in turns, so that both see the same machine.
 
     The dense matrix is measured with one thread and with all.
@@ -54,7 +65,7 @@ def compare(op: pp.SparseProduct, dense: Array, vectors: int, budget: float = 0.
             best[i] = min(best[i], *(_seconds(call, repeats[i]) for _ in range(_BURST)))
         with one_blas_thread:  # several wait long for each other where the machine has other work
             best[0] = min(best[0], *(_seconds(calls[0], repeats[0]) for _ in range(_BURST)))
-    return Speed(vectors, best[0], best[1])
+    return Speed("operator", vectors, best[0], best[1])
 
 
 def _repeats(call: Callable[[], Any]) -> int:
