@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Files are shared among processes, one a core: a file's fixtures are made once.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .PHONY: help setup demo test test-slow lint types format bench clean
 
@@ -20,10 +22,10 @@ demo: $(READY)  ## do the main job on built-in data, with figures
 	$(BIN)/papilio demo --output demo-output
 
 test: $(READY)  ## run the fast tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-slow: $(READY)  ## run the slow tests
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow
 
 lint: $(READY)  ## check style
 	$(BIN)/ruff check .
