@@ -69,13 +69,13 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   color: var(--soft); }
 @media print {
   @page { margin: 16mm 15mm; }
-  html { font-size: 10pt; background: none; }
-  body { max-width: none; padding: 0; }
+  html { background: none; }
+  body { max-width: none; padding: 0; zoom: .74; }
   .cards { grid-template-columns: repeat(4, 1fr); }
   .cards div { border: 1px solid var(--line); }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  h2, h3 { break-after: avoid; }
-  .cards, figure, tr, section > p { break-inside: avoid; }
-  .chart { max-width: 15cm; }
+  h2, h3, caption { break-after: avoid; }
+  .cards, figure, .scroll, tr, section > p { break-inside: avoid; }
+  .chart { max-width: 20cm; }
 }
 """
