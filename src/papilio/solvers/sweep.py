@@ -71,8 +71,8 @@ class _Trail:
             kept = self._kept.get(_family(option))
             if kept is None or probe or kept[0].schedule.side == option.schedule.side:
                 report = watch.on(f"{point}, {option.title}")
-                start = self._started(option, probe, report)
-                tried.append((option, start, self._annealed(option, start, _TRIAL, report)))
+                for start in self._starts(option, probe, report):
+                    tried.append((option, start, self._annealed(option, start, _TRIAL, report)))
             if watch.stopped:
                 break
         if tried and not watch.stopped:
@@ -85,8 +85,8 @@ class _Trail:
         fits = [fit for _, _, fit in tried]
         return fits if dense is None else [dense, *fits]
 
-    def _started(self, option: Candidate, probe: bool, report: Callback) -> Factorization:
-        """From the factors before, or from nothing: the better one."""
+    def _starts(self, option: Candidate, probe: bool, report: Callback) -> list[Factorization]:
+        """From the factors before, where there are some; else, or to probe, from nothing, too."""
         matrix, kept = self._search.matrix, self._kept.get(_family(option))
         starts = []
         # Of thin products the inner size grows: these start from singular vectors each time.
@@ -94,7 +94,7 @@ class _Trail:
             starts.append(_continued(matrix, option.schedule, kept[1], report))
         if not starts or (probe and not self._search.watch.stopped):
             starts.append(started(matrix, option, self._search.decomposed(), report))
-        return min(starts, key=_error)
+        return starts
 
     def _annealed(self, option: Candidate, start: Factorization, part: int, report: Callback) -> Factorization:
         fit = start
