@@ -9,8 +9,7 @@ from ...validation import Array
 _LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
 _PYWAVELETS = ("aero", "ascent")
 _SCIKIT_IMAGE = ("astronaut", "brick", "camera", "chelsea", "coffee", "coins", "grass", "gravel", "moon", "rocket")
-_SCIKIT_LEARN = ("china", "flower")
-NAMES = (*_PYWAVELETS, *_SCIKIT_IMAGE, *_SCIKIT_LEARN)
+NAMES = (*_PYWAVELETS, *_SCIKIT_IMAGE)
 
 
 def photograph(name: str, crop: int) -> Array:
@@ -22,7 +21,7 @@ def photograph(name: str, crop: int) -> Array:
 
 
 def _loaded(name: str) -> Any:
-    package, extra = "", "dev"
+    package = ""
     try:
         if name in _PYWAVELETS:
             package = "PyWavelets"
@@ -34,11 +33,6 @@ def _loaded(name: str) -> Any:
             import skimage.data
 
             return getattr(skimage.data, name)()
-        if name in _SCIKIT_LEARN:
-            package, extra = "Pillow", "plot"
-            from sklearn.datasets import load_sample_image
-
-            return load_sample_image(f"{name}.jpg")
     except ImportError as error:
-        raise ImportError(f'the image {name!r} needs {package}: pip install "papilio[{extra}]"') from error
+        raise ImportError(f'the image {name!r} needs {package}: pip install "papilio[dev]"') from error
     raise ValueError(f"images must be among {', '.join(NAMES)}, got {name!r}")
