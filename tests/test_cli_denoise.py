@@ -121,6 +121,7 @@ def test_quiet_says_nothing(papilio):
         (("noisy.png", "-o", "out.png"), "--sigma"),
         (("small.png", "-o", "out.png", "--sigma", 1), "image must have at least 8×8"),
         (("float.npy", "-o", "out.png", "--sigma", 1), "cannot hold grey pixels of float64; .npy can"),
+        (("channels.npy", "-o", "out.png", "--sigma", 1), "holds (height, width) or (height, width, 3) pixels"),
         (("broken.png", "-o", "out.png", "--sigma", 1), "broken.png"),
         (("deep.png", "-o", "out.png", "--sigma", 1), "16 bits are not accepted"),
         (("noisy.png", "-o", "out.png", "--sigma", 1, "--dictionary", "dct.npz", "--atoms", 4), "--atoms"),
@@ -131,6 +132,7 @@ def test_a_wrong_request_is_one_line_and_leaves_no_file(papilio, here, words, na
     save("noisy.png", noisy((16, 16)).astype(np.uint8))
     save("small.png", noisy((7, 16)).astype(np.uint8))
     np.save("float.npy", noisy((16, 16)))
+    np.save("channels.npy", noisy((16, 16, 5)).astype(np.uint8))
     (here / "broken.png").write_bytes((here / "noisy.png").read_bytes()[:60])
     (here / "deep.png").write_bytes(colour_png_of_16_bits())
     code, printed = papilio("denoise", *words)
@@ -153,6 +155,31 @@ def colour_png_of_16_bits():
     rows = (b"\0" + b"\xff" * 48) * 8
     parts = (chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+@pytest.mark.parametrize("width", [53, 72])
+def test_no_width_is_taken_for_a_depth(here, width):
+    pixels = noisy((16, width, 3)).astype(np.uint8)
+    save("wide.bmp", pixels)
+    np.testing.assert_array_equal(read_picture("wide.bmp").pixels, pixels)
+
+
+def test_big_endian_pixels_and_grey_maps_of_16_bits_are_pictures_like_others(papilio, here):
+    pixels = noisy((16, 16), 65535).astype(">u2")
+    np.save("big.npy", pixels)
+    (here / "big.pgm").write_bytes(b"P5 16 16 65535\n" + pixels.tobytes())
+    for name in ("big.npy", "big.pgm"):
+        code, _ = papilio("denoise", name, "-o", "out.png", "--sigma", 0, "--dictionary", "dct.npz")
+        assert code == 0
+        np.testing.assert_array_equal(load("out.png"), pixels)
+
+
+def test_a_photograph_is_upright(here):
+    pixels = noisy((16, 24)).astype(np.uint8)
+    turned = Image.Exif()
+    turned[0x0112] = 6  # to be turned by a quarter
+    Image.fromarray(pixels).save("turned.png", exif=turned)
+    np.testing.assert_array_equal(read_picture("turned.png").pixels, np.rot90(pixels, -1))
 
 
 def test_the_built_in_picture_has_as_much_noise_as_it_says(here):

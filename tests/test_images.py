@@ -69,6 +69,11 @@ def test_each_pixel_is_the_mean_of_the_patches_that_cover_it(stride):
         (lambda: average_patches(np.zeros((3, 64)), (9, 9)), ValueError, "patches must have 4 rows"),
         (lambda: average_patches(np.zeros(64), (8, 8)), ValueError, "patches must be a matrix"),
         (lambda: average_patches(np.zeros((1, 64)), (8, 0)), ValueError, "image_shape"),
+        (lambda: average_patches(np.zeros((1, 64)), 8), ValueError, "image_shape must be"),
+        (lambda: average_patches(np.zeros((1, 64)), (8,)), ValueError, "image_shape must be"),
+        (lambda: average_patches(np.zeros((1, 64)), (7, 8)), ValueError, "image_shape must be at least 8×8"),
+        (lambda: average_patches(np.zeros((1, 64)) * 1j, (8, 8)), TypeError, "patches must be real"),
+        (lambda: redundant_dct(1, 2), ValueError, "atoms_per_side must be .* at most 1"),
     ],
 )
 def test_bad_arguments_of_patches_are_named(call, error, named):
@@ -191,6 +196,31 @@ def test_integers_are_clipped_and_do_not_wrap():
     assert result[:, 24:].min() > 175
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_the_largest_integers_do_not_wrap(dtype):
+    image = np.full((16, 16), np.iinfo(dtype).max)
+    np.testing.assert_allclose(denoise(image, 1e15, DCT).astype(float), image.astype(float))
+
+
+def test_integers_far_from_zero_are_denoised_as_others():
+    noisy = np.rint(with_noise(picture((24, 24)), 20)).astype(np.int32)
+    np.testing.assert_allclose(denoise(noisy + 10**9, 20, DCT) - 10**9, denoise(noisy, 20, DCT), atol=1)
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">u2"])
+def test_the_order_of_bytes_does_not_matter(dtype):
+    noisy = np.clip(np.rint(with_noise(picture((24, 24)), 20)), 0, 255).astype(dtype)
+    native = noisy.astype(noisy.dtype.newbyteorder("="))
+    np.testing.assert_array_equal(denoise(noisy, 20, DCT), denoise(native, 20, DCT))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_noise_beyond_all_bounds_leaves_the_mean(dtype):
+    image = picture((16, 16)).astype(dtype)
+    assert np.ptp(denoise(image, 1e60, DCT).astype(float)) < np.ptp(image.astype(float))
+    assert denoise(image, 1e60, DCT).mean() == pytest.approx(image.mean(), rel=0.2)
+
+
 @pytest.mark.parametrize("unit", [1e-200, 1e-20, 1e20, 1e150])
 def test_units_do_not_matter(unit):
     noisy = with_noise(picture((24, 24)), 20)
@@ -250,6 +280,13 @@ def test_a_callback_sees_all_of_the_work_and_may_end_it(monkeypatch):
     assert np.std(stopped[:8] - noisy[:8]) > 5
 
 
+def test_once_a_callback_has_ended_it_no_channel_follows():
+    noisy = with_noise(picture((16, 16, 3)), 20)
+    calls = []
+    denoise(noisy, 20, DCT, callback=lambda step: calls.append(step) or len(calls) == 1)
+    assert len(calls) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "named"),
     [
@@ -268,7 +305,9 @@ def test_a_callback_sees_all_of_the_work_and_may_end_it(monkeypatch):
         ((np.zeros((9, 9)), 1, np.eye(64) * 1j), {}, TypeError, "dictionary must be real"),
         ((np.zeros((9, 9)), 1, pp.KSVD()), {}, ValueError, "dictionary must be fitted"),
         ((np.zeros((9, 9)), 1, "dct"), {}, TypeError, "dictionary"),
-        ((np.zeros((9, 9)), 1), {"n_components": 0}, ValueError, "n_components"),
+        (([[1.0], [1.0, 2.0]], 1), {}, ValueError, "image must be a rectangular array"),
+        ((np.zeros((9, 9)), 1), {"n_components": 1}, ValueError, "n_components"),
+        ((np.zeros((9, 9)), 1), {"patch_size": 1}, ValueError, "patch_size"),
         ((np.zeros((9, 9)), 1), {"complexity": 0.01}, ValueError, "complexity"),
         ((np.zeros((9, 9)), 1), {"stride": 9}, ValueError, "stride"),
         ((np.zeros((9, 9)), 1), {"gain": -1}, ValueError, "gain"),

@@ -34,7 +34,7 @@ ROOMS = {
     "notebook": {"validation", "operators", "pictures"},
     "storage": {"validation", "io", "csr", "operators"},
     "moments": {"validation", "linalg", "kernels"},
-    "results": {"validation", "operators"},
+    "results": {"validation", "io", "operators"},
     "transforms": {"validation", "operators"},
     "solvers": {"validation", "linalg", "kernels", "constraints", "operators", "moments", "results", "transforms"},
     "coding": {"validation", "linalg", "kernels", "operators"},

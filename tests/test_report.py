@@ -1,6 +1,7 @@
 """The page about a result: sound HTML that needs nothing else, small, and true."""
 
 import base64
+import dataclasses
 import io
 import json
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from PIL import Image
 
 import papilio as pp
@@ -135,6 +137,42 @@ def test_what_is_not_known_is_left_out():
         assert heading not in words
 
 
+def test_what_is_not_finite_is_left_out_of_diagrams(sweep):
+    op = pp.transforms.hadamard(4)
+    steps = history(("palm", 5))
+    broken = pp.History([*steps, steps[0]._replace(error=np.nan), steps[0]._replace(error=np.inf)])
+    for value in (np.nan, np.inf):
+        points = tuple(point._replace(error=value) for point in sweep.points[:1]) + sweep.points[1:]
+        subject = Subject(
+            "op",
+            op,
+            error=value,
+            history=broken,
+            tradeoff=dataclasses.replace(sweep, points=points, dense_error=value),
+        )
+        words = " ".join(check(page("op", [subject], "1")).text)
+        assert "not finite" in words
+        assert "How the error fell" in words
+        empty = Subject("op", op, history=pp.History([broken[-1]]), series={"a": [(0.1, value)], "b": []})
+        words = " ".join(check(page("op", [empty], "1")).text)
+        for heading in ("How the error fell", "Error against complexity"):
+            assert heading not in words
+
+
+def test_of_complex_operators_real_parts_are_shown_and_the_page_says_so():
+    subject = Subject("op", pp.SparseProduct([1j * np.ones((4, 4)), np.eye(4)]), patches=(2, 2))
+    words = " ".join(check(page("op", [subject], "1")).text)
+    assert "Shown are real parts" in words
+    assert "The real parts of the columns" in words
+
+
+def test_atoms_that_are_too_large_are_not_drawn():
+    tall = scipy.sparse.csr_array(([1.0], ([0], [0])), shape=(700**2, 1))
+    text = page("op", [Subject("op", pp.SparseProduct([tall]), patches=(700, 700))], "1")
+    assert "Atoms" not in " ".join(check(text).text)
+    assert len(text) < 200_000
+
+
 def test_names_from_outside_are_text_and_never_elements(sweep):
     subject = Subject(
         HOSTILE,
@@ -241,6 +279,28 @@ def test_the_error_is_that_against_the_target(tmp_path, papilio):
         assert expected in words
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_errors_do_not_depend_on_the_unit(tmp_path, papilio, unit):
+    np.save(tmp_path / "M.npy", unit * np.eye(4))
+    pp.SparseProduct([np.zeros((4, 4))]).save(tmp_path / "zero.npz")
+    pp.SparseProduct([np.eye(4)[:, :1]]).save(tmp_path / "one.npz")
+    told = papilio("report", "zero.npz", "-o", "p.html", "--target", "M.npy", "--json")[1]
+    assert json.loads(told)["error"] == pytest.approx(1.0)
+    told = papilio("report", "one.npz", "-o", "p.html", "--samples", "M.npy", "--json")[1]
+    assert json.loads(told)["error"] == pytest.approx(np.sqrt(0.75))
+
+
+def test_a_page_is_written_whatever_the_name_of_the_file(tmp_path, papilio):
+    name = "a\udcff.npz"  # bytes that are no text
+    try:
+        pp.transforms.hadamard(4).save(tmp_path / name)
+    except (OSError, UnicodeError):
+        pytest.skip("this file system has no such names")
+    code, _, err = papilio("report", name, "-o", "p.html", "--quiet")
+    assert (code, err) == (0, "")
+    assert "a\\udcff.npz" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
 def test_the_error_of_a_dictionary_is_that_of_coding(tmp_path, papilio):
     data = pp.datasets.rand(50, n_features=9, n_nonzero=2, random_state=0)
     pp.SparseProduct([data.dictionary]).save(tmp_path / "d.npz")
@@ -263,6 +323,8 @@ def test_the_command_refuses_what_cannot_be(tmp_path, papilio):
         ("-o", "p.html", "--samples", "hadamard:4"): "--samples must have 8 features",
         ("-o", "p.html", "--samples", "hadamard:8", "--target", "hadamard:8"): "exclude each other",
         ("-o", "p.html", "--nonzero", "3"): "--nonzero is for --samples",
+        ("-o", "p.html", "--samples", "hadamard:8", "--nonzero", "0"): "--nonzero",
+        ("-o", "p.html", "--samples", "hadamard:8", "--nonzero", "9"): "--nonzero must be at most 8",
     }
     for words, message in cases.items():
         code, _, err = papilio("report", "op.npz", *words)

@@ -123,6 +123,22 @@ def test_number_types_stay_as_they_are(dtype):
     assert all(point.operator.dtype == dtype for point in dial.points)
 
 
+def test_with_as_many_entries_as_the_matrix_has_it_is_itself(matrix):
+    dial = pp.tradeoff(matrix, [0.5, 1.0])
+    assert dial.points[0].error > 0.01
+    assert dial.points[1].error == 0.0
+    np.testing.assert_array_equal(dial.points[1].operator.toarray(), matrix)
+    assert len(pp.tradeoff(matrix, [1.0], n_factors=2).points[0].operator.factors) == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_smallest_numbers_are_a_matrix_like_others(dtype):
+    smallest = np.finfo(dtype).smallest_subnormal
+    dial = pp.tradeoff(np.diag(np.full(8, smallest)), [0.5, 0.9])
+    assert [point.error for point in dial.points] == [0.0, 0.0]
+    assert dial.knee.operator.nnz == 8
+
+
 def test_zeros_have_no_error():
     dial = pp.tradeoff(np.zeros((5, 7)), [0.4, 0.8])
     assert [(point.error, point.operator.nnz) for point in dial.points] == [(0.0, 0)] * 2
@@ -191,14 +207,14 @@ def test_a_sweep_that_is_stopped_at_once_still_has_a_point(learned, matrix, samp
         (
             (np.ones((3, 3)),),
             {"n_factors": 9},
-            "target must be larger: one entry a line in 9 factors of a 3×3 matrix",
+            "n_factors must be less than 9: one entry a line in 9 factors of a 3×3 matrix",
         ),
         (
             (np.ones((9, 9)),),
             {"n_nonzero_coefs": 10},
             "n_nonzero_coefs must be an integer of at least 1",
         ),
-        ((np.ones((9, 9)),), {"n_components": 0}, "n_components must be an integer of at least 1"),
+        ((np.ones((9, 9)),), {"n_components": 1}, "n_components must be an integer of at least 2"),
         ((np.ones((9, 9)),), {"callback": 1}, "callback must be callable"),
         ((np.ones((9, 9)),), {"random_state": "x"}, "random_state must be"),
     ],

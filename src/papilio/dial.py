@@ -118,7 +118,7 @@ def _of_samples(
 ) -> tuple[list[Point], float, bool, str]:
     samples = as_matrix("target", target)
     n_features = samples.shape[1]
-    n_atoms = n_features if sizes[0] is None else as_integer("n_components", sizes[0], 1)
+    n_atoms = n_features if sizes[0] is None else as_integer("n_components", sizes[0], 2)
     if sizes[1] is not None:
         as_integer("n_nonzero_coefs", sizes[1], 1, min(n_features, n_atoms))
     n_nonzero = as_sparsity(sizes[1], n_features, n_atoms)
@@ -146,7 +146,8 @@ def _as_dial(complexities: Any, shape: tuple[int, int], n_factors: int | None) -
         least = min(least, 1.0)
     lines = f"one entry a line in {n_factors or 2} factors of a {shape[0]}×{shape[1]} matrix"
     if least > 1:
-        raise ValueError(f"target must be larger: {lines} is more than the matrix has")
+        wanted = f"n_factors must be less than {n_factors}" if (n_factors or 2) > 2 else "target must be larger"
+        raise ValueError(f"{wanted}: {lines} is more than that has")
     if complexities is None or isinstance(complexities, int | np.integer):
         count = as_integer("complexities", _POINTS if complexities is None else complexities, 1)
         lowest = max(_LOWEST, ceil(1e3 * least) / 1e3)

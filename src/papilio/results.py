@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .io import replacing
 from .operators import SparseProduct
 from .validation import Array, as_real
 
@@ -209,7 +210,8 @@ class Tradeoff:
             op.save(place / name)
             numbers = f"{point.complexity:.6g},{op.relative_complexity:.6g},{op.nnz},{point.error:.9g}"
             lines.append(f"{numbers},{int(point is knee)},{name}")
-        (place / "points.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        with replacing(place / "points.csv") as partial:
+            partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _repr_html_(self) -> str:
         knee = self.knee

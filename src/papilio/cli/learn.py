@@ -13,6 +13,7 @@ import typer
 import papilio as pp
 
 from ..dictionary.data import enough
+from ..linalg import frobenius
 from ..samples import Samples
 from .describe import facts, sentence
 from .errors import BadInput, Stopped
@@ -93,8 +94,8 @@ def learn(
     op = learner.operator_
     with saving(output):
         op.save(output)
-    write_report(terminal, report, [learned(learner, samples, len(X), error, seconds)])
     status = pp.Status.STOPPED if watch.stopping else pp.Status.CONVERGED
+    write_report(terminal, report, [learned(learner, samples, len(X), error, status, seconds)])
     terminal.result(
         {"output": str(output), "samples": len(X)}
         | facts(op)
@@ -134,7 +135,7 @@ def _error(learner: Any, X: Any) -> float:
     if last.phase == "final":
         return float(last.error)
     X = X.load() if isinstance(X, Samples) else X
-    size = float(np.linalg.norm(X))
+    size = frobenius(X)
     return -learner.score(X) * np.sqrt(X.size) / size if size else 0.0
 
 

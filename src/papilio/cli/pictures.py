@@ -65,8 +65,10 @@ def write_picture(path: Path, picture: Picture) -> None:
 
 def check_picture(path: Path, picture: Picture) -> None:
     """Refuse a format that cannot hold the pixels as they are."""
-    dtype, grey = picture.pixels.dtype, picture.pixels.ndim == 2
-    suffix = path.suffix.lower()
+    shape, dtype = picture.pixels.shape, picture.pixels.dtype.newbyteorder("=")
+    grey, suffix = len(shape) == 2, path.suffix.lower()
+    if suffix != ".npy" and not grey and (len(shape) != 3 or shape[2] not in (3, 4)):
+        raise BadInput(f"{path}: a {suffix} file holds (height, width) or (height, width, 3) pixels, got {shape}")
     fits = {".npy": True, ".png": dtype == np.uint8 or (grey and dtype == np.uint16)}
     if not fits.get(suffix, dtype == np.uint8 or (grey and dtype in (np.uint16, np.float32))):
         kind = "grey" if grey else "colour"
@@ -75,23 +77,30 @@ def check_picture(path: Path, picture: Picture) -> None:
 
 def _opened(path: Path) -> Picture:
     try:
-        from PIL import Image
+        from PIL import Image, ImageOps
     except ImportError:
         raise BadInput(f'{path}: images need Pillow: pip install "papilio[cli]"') from None
     warnings.simplefilter("error", Image.DecompressionBombWarning)  # a small file that unpacks into a large one
     with Image.open(path) as image:
-        if any("16" in str(tile[3]) for tile in image.tile) and image.mode in ("RGB", "RGBA", "LA"):
+        if image.mode in ("RGB", "RGBA", "LA") and any(_has_16_bits(tile[3]) for tile in image.tile):
             raise BadInput(f"{path}: colour pixels of 16 bits are not accepted; 8 bits are, or .npy")
-        if image.mode.startswith("I;16"):
-            return Picture(np.asarray(image).astype(np.uint16))
-        if image.mode in ("F", "I"):
-            return Picture(np.asarray(image, np.float32 if image.mode == "F" else np.int32))
-        grey = image.mode in ("1", "L", "LA")
-        clear = "A" in image.mode or "transparency" in image.info
-        pixels: Any = np.asarray(image.convert(("LA" if grey else "RGBA") if clear else "L" if grey else "RGB"))
+        upright = ImageOps.exif_transpose(image)  # as it is looked at: which side is up is not written again
+        if upright.mode.startswith("I;16") or (upright.mode == "I" and path.suffix.lower() == ".pgm"):
+            return Picture(np.asarray(upright).astype(np.uint16))
+        if upright.mode in ("F", "I"):
+            return Picture(np.asarray(upright, np.float32 if upright.mode == "F" else np.int32))
+        grey = upright.mode in ("1", "L", "LA")
+        clear = "A" in upright.mode or "transparency" in upright.info
+        pixels: Any = np.asarray(upright.convert(("LA" if grey else "RGBA") if clear else "L" if grey else "RGB"))
         if not clear:
             return Picture(pixels)
         return Picture(pixels[..., 0] if grey else pixels[..., :3], pixels[..., -1])
+
+
+def _has_16_bits(arguments: Any) -> bool:
+    """Whether what a decoder is told names channels of 16 bits; ``BGR;16`` has that many for all three."""
+    raw = arguments if isinstance(arguments, str) else arguments[0] if arguments else ""
+    return re.search(r"(?<!BGR);16[BLNS]?$", str(raw)) is not None
 
 
 def _noisy_photograph(sigma: int) -> Array:

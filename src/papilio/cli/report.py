@@ -6,12 +6,13 @@ from math import isqrt
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import papilio as pp
 
+from ..dictionary.common import as_sparsity
 from ..io import replacing
+from ..linalg import frobenius
 from ..report import Subject, page
 from ..speed import Speed, both_ways
 from .errors import BadInput
@@ -38,7 +39,8 @@ def report(
         str | None, typer.Option(help="For a dictionary: samples, one a row; the error of coding them.")
     ] = None,
     nonzero: Annotated[
-        int | None, typer.Option("--nonzero", help="With --samples: atoms a sample; a tenth of the features.")
+        int | None,
+        typer.Option("--nonzero", min=1, help="With --samples: atoms a sample; a tenth of the features."),
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -86,13 +88,13 @@ def write_report(terminal: Terminal, path: Path | None, subjects: Sequence[Subje
             measured.append(replace(subject, speeds=_speeds(subject.operator)))
     text = page(title or subjects[0].title, measured, pp.__version__)
     with saving(path), replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # names of files may be anything
 
 
-def learned(learner: Any, source: str, n_samples: int, error: float, seconds: float) -> Subject:
+def learned(learner: Any, source: str, n_samples: int, error: float, status: pp.Status, seconds: float) -> Subject:
     """What there is to say of a fitted estimator."""
     op = learner.operator_
-    count = learner.n_nonzero_coefs or max(op.shape[0] // 10, 1)
+    count = as_sparsity(learner.n_nonzero_coefs, *op.shape)
     return Subject(
         f"A dictionary of {source}",
         op,
@@ -105,6 +107,7 @@ def learned(learner: Any, source: str, n_samples: int, error: float, seconds: fl
             "Learner": type(learner).__name__,
             "Samples": f"{n_samples:,}",
             "Iterations": f"{learner.n_iter_:,}",
+            "Ended": str(status),
             "Time": f"{seconds:.1f} s",
         },
     )
@@ -127,8 +130,8 @@ def _error_of(op: pp.SparseProduct, target: str) -> float:
     wanted = read_matrix(target)
     if wanted.shape != op.shape:
         raise BadInput(f"--target must be {op.shape[0]}×{op.shape[1]}, as the operator is, got {wanted.shape}")
-    size = float(np.linalg.norm(wanted))
-    missed = float(np.linalg.norm(wanted - op.toarray()))
+    size = frobenius(wanted)
+    missed = frobenius(wanted - op.toarray())
     return missed / size if size else missed
 
 
@@ -136,8 +139,10 @@ def _error_of_coding(op: pp.SparseProduct, samples: str, nonzero: int | None) ->
     X = read_matrix(samples)
     if X.shape[1] != op.shape[0]:
         raise BadInput(f"--samples must have {op.shape[0]} features, as the atoms do, got {X.shape[1]}")
-    count = max(op.shape[0] // 10, 1) if nonzero is None else nonzero
-    size = float(np.linalg.norm(X))
-    missed = float(np.linalg.norm(X.T - op @ pp.omp(op, X.T, count)))
+    if nonzero is not None and nonzero > min(op.shape):
+        raise BadInput(f"--nonzero must be at most {min(op.shape)} for this dictionary, got {nonzero}")
+    count = as_sparsity(nonzero, *op.shape)
+    size = frobenius(X)
+    missed = frobenius(X.T - op @ pp.omp(op, X.T, count))
     name = f"relative error, {count} atom{'s' * (count > 1)} a sample"
     return (missed / size if size else 0.0), name

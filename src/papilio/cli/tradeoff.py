@@ -100,7 +100,10 @@ def _subject(dial: pp.Tradeoff, source: str, learned: bool) -> Subject:
         dial.error_name,
         tradeoff=dial,
         patches=square_patches(knee.operator) if learned else None,
-        facts={"Sweep": f"{len(dial.points)} points in {dial.seconds:.1f} s; shown above is the knee"},
+        facts={
+            "Sweep": f"{len(dial.points)} points in {dial.seconds:.1f} s; shown above is the knee",
+            "Ended": str(dial.status),
+        },
     )
 
 

@@ -14,10 +14,10 @@ class Claim(NamedTuple):
     figures: str
 
 
-def claims_table(claims: Sequence[Claim]) -> str:
+def claims_table(claims: Sequence[Claim], heading: str = "The paper") -> str:
     """The claims as a table, one a row."""
     rows = [(str(i), claim.text, f"**{claim.verdict}**", claim.figures) for i, claim in enumerate(claims, start=1)]
-    return markdown_table(("", "The paper", "Here", "Figures"), rows, "rlll")
+    return markdown_table(("", heading, "Here", "Figures"), rows, "rlll")
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:

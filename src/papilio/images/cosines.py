@@ -32,7 +32,8 @@ def redundant_dct(patch_size: int, atoms_per_side: int) -> SparseProduct:
     <SparseProduct 64×256 float64: 2 factors (64×128×256), 3072 entries, relative complexity 0.1875>
     """
     p = as_integer("patch_size", patch_size, 1)
-    K = as_integer("atoms_per_side", atoms_per_side, p)
+    # A single pixel has no cosine but the constant one.
+    K = as_integer("atoms_per_side", atoms_per_side, p, 1 if p == 1 else None)
     cosines = np.cos(np.pi / K * np.outer(np.arange(p), np.arange(K)))
     cosines[:, 1:] -= cosines[:, 1:].mean(axis=0)
     cosines /= np.linalg.norm(cosines, axis=0)

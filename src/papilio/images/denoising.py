@@ -72,8 +72,8 @@ def denoise(
         Of learning.
     callback : callable, optional
         Called with a `Step` after each iteration of learning, and in the phase "denoise" after each band of the
-        image. A true result ends learning early with what there is, and denoising, too: the patches that are left
-        stay as they are.
+        image. A true result ends what is under way: learning, with what there is so far, or denoising, where the
+        patches that are left stay as they are.
 
     Returns
     -------
@@ -98,12 +98,12 @@ def denoise(
     D, size = _as_dictionary(dictionary, patch_size, pixels.shape)
     as_integer("stride", stride, 1, size)
     if D is None:  # now, before any work
-        schedule = Schedule.with_complexity((size**2, as_integer("n_components", n_components, 1)), complexity)
-    working = pixels.dtype if pixels.dtype == np.float64 else np.dtype(np.float32)
+        schedule = Schedule.with_complexity((size**2, as_integer("n_components", n_components, 2)), complexity)
+    working = _working_dtype(pixels, sigma)
     if sigma <= np.finfo(working).eps * float(np.abs(pixels.astype(np.float64)).max()):
         return pixels.copy()  # rounding is larger
 
-    scaled = (pixels / sigma).astype(working)  # now the noise has unit deviation
+    scaled = (pixels / np.float64(sigma)).astype(working)  # now the noise has unit deviation
     rotates = pixels.ndim == 3 and (D is None or D.shape[0] == size**2)
     planes = list(np.moveaxis(dct(scaled, axis=2, norm="ortho"), 2, 0).copy()) if rotates else [scaled]
     begin = 0.0
@@ -112,7 +112,7 @@ def denoise(
     grid = Grid(planes[0].shape, size, stride)
     cleaner = Cleaner(D.astype(working), grid, gain)
     progress = _Progress(callback, begin, len(planes) * len(grid.tops))
-    cleaned = [cleaner.clean(plane, progress.advance) for plane in planes]
+    cleaned = [plane if progress.stopped else cleaner.clean(plane, progress.advance) for plane in planes]
     result = idct(np.stack(cleaned, axis=2), axis=2, norm="ortho") if rotates else cleaned[0]
     return _as_pixels(result * sigma, pixels.dtype)
 
@@ -127,6 +127,7 @@ class _Progress:
         self._done = 0
         self._bands = 0
         self._clock = perf_counter()
+        self.stopped = False
 
     def advance(self, rows: int) -> bool:
         """So many more are done; returns whether to stop."""
@@ -135,9 +136,9 @@ class _Progress:
         if self._callback is None:
             return False
         done = self._begin + (1 - self._begin) * self._done / self._total
-        return bool(
-            self._callback(Step("denoise", self._bands, nan, 1.0, perf_counter() - self._clock, done=done))
-        )
+        step = Step("denoise", self._bands, nan, 1.0, perf_counter() - self._clock, done=done)
+        self.stopped = bool(self._callback(step))
+        return self.stopped
 
 
 def _learned(
@@ -159,8 +160,18 @@ def _learned(
     ).dictionary
 
 
+def _working_dtype(pixels: Array, sigma: float) -> np.dtype[Any]:
+    """Single precision, where it holds the pixels in units of the noise as well as they are."""
+    short = pixels.dtype == np.float32 or (pixels.dtype.kind in "iu" and pixels.dtype.itemsize <= 2)
+    return np.dtype(np.float32 if short and 1e-30 < sigma < 1e30 else np.float64)
+
+
 def _as_image(image: Any) -> Array:
-    pixels = np.asarray(image)
+    try:
+        pixels = np.asarray(image)
+    except ValueError as error:
+        raise ValueError(f"image must be a rectangular array of numbers: {error}") from None
+    pixels = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
     if pixels.dtype.kind not in "iu" and pixels.dtype not in (np.float32, np.float64):
         raise TypeError(f"image must hold integers, float32 or float64, got dtype {pixels.dtype}")
     if pixels.ndim not in (2, 3) or not pixels.size:
@@ -175,14 +186,18 @@ def _as_image(image: Any) -> Array:
 def _as_pixels(values: Array, dtype: np.dtype[Any]) -> Array:
     """Values in the image's dtype; integers are rounded, and clipped to what it holds."""
     if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        values = np.clip(np.rint(values), limits.min, limits.max)
+        low, high = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+        if int(high) > np.iinfo(dtype).max:  # rounded up, out of what 64 bits hold
+            high = float(np.nextafter(high, 0.0))
+        values = np.clip(np.rint(values), low, high)
     return values.astype(dtype)
 
 
 def _as_dictionary(dictionary: Any, patch_size: int | None, shape: tuple[int, ...]) -> tuple[Any, int]:
     """The dictionary as SparseProduct or matrix, None for one that is to be learned; and the side of a patch."""
-    size = _PATCH_SIZE if patch_size is None else as_integer("patch_size", patch_size, 1)
+    # Of a single pixel there is nothing to be learned.
+    least = 2 if dictionary is None else 1
+    size = _PATCH_SIZE if patch_size is None else as_integer("patch_size", patch_size, least)
     D = getattr(dictionary, "operator_", dictionary)
     if dictionary is not None:
         if hasattr(dictionary, "fit") and D is dictionary:

@@ -1,5 +1,6 @@
 """Images as overlapping patches, and back."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -72,6 +73,10 @@ def average_patches(patches: Any, image_shape: tuple[int, ...], stride: int = 1)
     rows = as_numbers("patches", patches)
     if rows.ndim != 2:
         raise ValueError(f"patches must be a matrix with one patch a row, got an array of {rows.ndim} dimensions")
+    if rows.dtype.kind == "c":
+        raise TypeError(f"patches must be real, got {rows.dtype}")
+    if not isinstance(image_shape, Sequence) or len(image_shape) not in (2, 3):
+        raise ValueError(f"image_shape must be (height, width) or (height, width, channels), got {image_shape!r}")
     shape = tuple(as_integer(f"image_shape[{i}]", side, 1) for i, side in enumerate(image_shape))
     channels = prod(shape[2:])
     size = round(np.sqrt(rows.shape[1] / channels))
@@ -79,6 +84,10 @@ def average_patches(patches: Any, image_shape: tuple[int, ...], stride: int = 1)
         raise ValueError(
             f"patches must have rows of size² · {channels} numbers, for {channels} "
             f"channel{'s' * (channels > 1)}, got {rows.shape[1]}"
+        )
+    if size > min(shape[:2]):
+        raise ValueError(
+            f"image_shape must be at least {size}×{size}, as a patch of {rows.shape[1]} pixels is, got {shape}"
         )
     grid = Grid(shape, size, stride)
     if len(rows) != grid.count:

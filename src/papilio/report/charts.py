@@ -67,7 +67,13 @@ class Axis(NamedTuple):
 
 
 def chart(curves: Sequence[Curve], x_label: str, y_label: str, title: str, log: bool) -> str:
-    """A diagram with its legend, as a fragment of HTML; ``title`` says in words what it shows."""
+    """A diagram with its legend, as a fragment of HTML; ``title`` says in words what it shows.
+
+    What is not finite is left out; nothing is drawn where nothing is left.
+    """
+    curves = _finite(curves)
+    if all(curve.kind == "level" for curve in curves):
+        return ""
     every = np.concatenate([piece for curve in curves for piece in curve.pieces if curve.kind != "level"])
     heights = np.concatenate([piece[:, 1] for curve in curves for piece in curve.pieces])
     x = Axis(0.0, float(every[:, 0].max()) * 1.03 or 1.0, False, _LEFT, _WIDTH - _RIGHT)
@@ -88,8 +94,17 @@ def chart(curves: Sequence[Curve], x_label: str, y_label: str, title: str, log: 
 
 def spans_decades(values: Array) -> bool:
     """Whether errors differ so much that only a logarithmic axis shows them all."""
-    positive = values[values > 0]
-    return bool(positive.size and values.max() > 50 * max(values.min(), _FLOOR))
+    values = values[np.isfinite(values)]
+    return bool((values > 0).any() and values.max() > 50 * max(values.min(), _FLOOR))
+
+
+def _finite(curves: Sequence[Curve]) -> list[Curve]:
+    cleaned = []
+    for curve in curves:
+        pieces = [piece[np.isfinite(piece).all(axis=1)] for piece in curve.pieces if len(piece)]
+        pieces = [piece for piece in pieces if len(piece)]
+        cleaned += [curve._replace(pieces=pieces)] if pieces else []
+    return cleaned
 
 
 def _vertical(values: Array, log: bool) -> Axis:

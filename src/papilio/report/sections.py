@@ -70,8 +70,9 @@ def factors(op: SparseProduct) -> str:
         caption = f"S<sub>{i + 1}</sub>: {height} × {width}<br>{factor.nnz:,} entries"
         alt = f"factor {i + 1}, {height} by {width}, {factor.nnz} entries"
         pictures.append(_picture(factor, side, zoom, alt, caption))
+    shown = "Shown are real parts: blue" if op.dtype.kind == "c" else "Blue"
     note = (
-        "Blue is negative, orange positive, blank zero; each picture has its own scale, and a common factor "
+        f"{shown} is negative, orange positive, blank zero; each picture has its own scale, and a common factor "
         f"({op.scale:.4g}) stands before the product."
     )
     drawn = f'<div class="factors">{"".join(pictures)}</div>'
@@ -79,21 +80,23 @@ def factors(op: SparseProduct) -> str:
 
 
 def atoms(op: SparseProduct, patches: tuple[int, int] | None) -> str:
-    """The columns as a mosaic of patches."""
+    """The columns as a mosaic of patches; nothing where one of them is too large a picture."""
     if patches is None:
         return ""
     height, width = patches
-    most = max(_ATOM_CELLS // ((height + 1) * (width + 1)), 1)
-    shown = min(op.shape[1], most)
+    shown = min(op.shape[1], _ATOM_CELLS // ((height + 1) * (width + 1)))
+    if not shown:
+        return ""
     picture = mosaic(np.asarray(op[:, :shown].toarray()).real, height, width)
     scale = max(min(4, 960 // picture.shape[1]), 1)
     tall, wide = scale * picture.shape[0], scale * picture.shape[1]
     which = f"all {shown:,}" if shown == op.shape[1] else f"the first {shown:,} of {op.shape[1]:,}"
+    columns = "real parts of the columns" if op.dtype.kind == "c" else "columns"
     return (
         '<figure class="atoms">'
         f'<img src="{grey_picture(picture)}" width="{wide}" height="{tall}" '
         f'alt="{shown} atoms as grey patches of {height} by {width} pixels">'
-        f"<figcaption>The columns as patches of {height} × {width}, {which}, each on its own scale.</figcaption>"
+        f"<figcaption>The {columns} as patches of {height} × {width}, {which}, each on its own scale.</figcaption>"
         "</figure>"
     )
 
@@ -137,7 +140,7 @@ def dial(
     if not series:
         return ""
     curves = [
-        Curve(name, [np.array(points, dtype=np.float64)], "points", i % COLOURS)
+        Curve(name, [np.array(points, dtype=np.float64).reshape(-1, 2)], "points", i % COLOURS)
         for i, (name, points) in enumerate(series.items())
     ]
     every = np.concatenate([curve.pieces[0] for curve in curves])
@@ -177,7 +180,7 @@ def _dial_section(curves: Sequence[Curve], every: Array, error_name: str, listin
         f"Diagram: {error_name} against relative complexity, {len(every)} points",
         spans_decades(every[:, 1]),
     )
-    return f"<figure>{drawn}</figure>{listing}"
+    return f"<figure>{drawn}</figure>{listing}" if drawn else listing
 
 
 def convergence(history: History | None, error: float | None) -> str:
@@ -191,7 +194,7 @@ def convergence(history: History | None, error: float | None) -> str:
     share = min(_CURVE_POINTS / len(history), 1.0)
     for begin, end in zip(starts, [*starts[1:], len(history)], strict=True):
         picked = np.unique(np.linspace(begin, end - 1, max(int(share * (end - begin)), 2)).astype(int))
-        kind = history[begin].phase.split()[0]
+        kind = history[begin].phase.partition(" ")[0]
         # Phases measure against different matrices: no line joins them.
         kinds.setdefault(kind, []).append(np.column_stack([picked + 1.0, errors[picked]]))
     curves = [Curve(kind, pieces, "line", i % COLOURS) for i, (kind, pieces) in enumerate(kinds.items())]
@@ -199,6 +202,8 @@ def convergence(history: History | None, error: float | None) -> str:
         curves.append(Curve("result", [np.array([[len(history) + 1.0, error]])], "mark", 3))
     title = f"Diagram: relative error over {len(history)} iterations, on a logarithmic axis"
     drawn = chart(curves, "iteration", "relative error", title, True)
+    if not drawn:
+        return ""
     note = "Errors of splits are those of the residual that is split, the others those of the whole."
     caption = f"<figcaption>{note}</figcaption>" if "split" in kinds else ""
     return f"<figure>{drawn}{caption}</figure>"
@@ -227,7 +232,8 @@ def facts(op: SparseProduct, more: Mapping[str, str]) -> str:
         more
     )
     lines = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in known.items()
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>'
+        for name, value in known.items()
     )
     return f'<table class="words"><tbody>{lines}</tbody></table>'
 
@@ -242,6 +248,8 @@ def _picture(matrix: Any, side: int, zoom: float, alt: str, caption: str) -> str
 
 def _error(error: float) -> str:
     """Rounding errors are told as such."""
+    if not isfinite(error):
+        return "not finite"
     if error == 0:
         return "0"
     return f"{error:#.3g}" if error >= 1e-4 else f"{error:.0e}".replace("e-0", "e-").replace("-", "−")

@@ -110,8 +110,11 @@ def in_units(given: Array) -> tuple[Array, float]:
 
     The solvers start at scale 1: with this, their results do not depend on the matrix's own unit.
     """
-    rms = frobenius(given) / np.sqrt(given.size)
-    unit = 2.0 ** round(np.log2(rms)) if rms > 0 else 1.0
+    if not given.any():
+        return given, 1.0
+    # Not below what the dtype holds with all its digits: of smaller numbers, the rest stays in the matrix.
+    rms = max(frobenius(given) / np.sqrt(given.size), float(np.finfo(given.dtype).tiny))
+    unit = 2.0 ** round(np.log2(rms))
     return given / given.real.dtype.type(unit), unit
 
 
@@ -135,6 +138,7 @@ class Search:
     def within(self, budget: int) -> Factorization:
         """The lowest error with at most ``budget`` entries."""
         structured = [fit for fit in self.structured(budget) if fit.operator.nnz <= budget]
+        structured += self.itself_within(budget)
         exact = [fit for fit in structured if fit.error <= EXACT]
         if exact:
             return min(exact, key=_entries)
@@ -143,7 +147,7 @@ class Search:
 
     def reaching(self, limit: float) -> Factorization:
         """The fewest entries with an error of at most ``limit``."""
-        options = [self._itself(), *(fit for fit in self.structured(0) if fit.error <= limit)]
+        options = [self.itself(), *(fit for fit in self.structured(0) if fit.error <= limit)]
         low_rank = self.low_rank(int(np.count_nonzero(self._missed() > limit)) + 1)
         if low_rank is not None and low_rank.error <= limit:
             options.append(low_rank)
@@ -172,7 +176,7 @@ class Search:
         self.watch.planned = len(_LADDER) * _QUICK_STEPS * 2 + planned_steps(self.matrix)
         budget = self._budget_at_knee()
         if budget is None:
-            return min(options, key=_worth, default=self._itself())
+            return min(options, key=_worth, default=self.itself())
         return min([*options, *self._approximations(budget)], key=_worth, default=self.nothing())
 
     def _budget_at_knee(self) -> int | None:
@@ -217,7 +221,7 @@ class Search:
         nonzero = int(np.count_nonzero(self.matrix))
         found = []
         if nonzero <= self.size // 2 and self.n_factors is None:
-            found.append(self.watch.note("itself", "sparse as it is", self._itself(), perf_counter()))
+            found.append(self.watch.note("itself", "sparse as it is", self.itself(), perf_counter()))
         missed = self._missed()
         if missed.size:
             exact = self.low_rank(int(np.count_nonzero(missed > missed.size * np.finfo(missed.dtype).eps)) + 1)
@@ -271,12 +275,17 @@ class Search:
         squares = self.decomposed()[1] ** 2
         return np.sqrt(np.append(np.cumsum(squares[::-1])[::-1][1:], 0) / squares.sum())
 
-    def _itself(self) -> Factorization:
+    def itself_within(self, budget: int) -> list[Factorization]:
+        """The matrix as one factor, where that has no more entries and no other wish stands against it."""
+        is_free = self.n_factors is None and self.methods == METHODS[1:]
+        return [self.itself()] if is_free and np.count_nonzero(self.matrix) <= budget else []
+
+    def itself(self) -> Factorization:
         return Factorization(SparseProduct([self.matrix]), 0.0, 0, Status.CONVERGED, History(), "itself")
 
     def nothing(self) -> Factorization:
         """The matrix where no road that is open led anywhere."""
-        return replace(self._itself(), status=Status.NO_STRUCTURE)
+        return replace(self.itself(), status=Status.NO_STRUCTURE)
 
 
 def _entries(fit: Factorization) -> int:

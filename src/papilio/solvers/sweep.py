@@ -35,6 +35,7 @@ def swept(search: Search, budgets: Sequence[int]) -> Iterator[Factorization]:
             # The fit before comes first: of equal errors, that with the fewest entries stays.
             fits = [best] if i else []
             fits += sorted((fit for fit in structured if fit.operator.nnz <= budget), key=_entries)
+            fits += search.itself_within(budget)
             if all(fit.error > EXACT for fit in fits):
                 fits += trail.fits(budget, f"point {i + 1} of {len(budgets)}", i % _PROBE_EVERY == 0)
             if search.watch.stopped and i:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ..configuration import META
-from ..pages import DIFFERS, HOLDS, Claim, markdown_table
+from ..pages import DIFFERS, HOLDS, Claim, claims_table, markdown_table
 from ..tables import Row, read_table, write_text
 from .averages import Results
 from .run import DCT, FIXED, KSVD, PAPILIO, TARGET, Case
@@ -30,10 +30,6 @@ def page(results: Results, times: list[Row], meta: dict[str, object]) -> str:
     assert isinstance(versions, dict)
     made_by = ", ".join(f"{name} {number}" for name, number in versions.items())
     images = f"{len(results.images)} image{'s' * (len(results.images) > 1)} ({', '.join(results.images)})"
-    claims = [
-        (str(i), claim.text, f"**{claim.verdict}**", claim.figures)
-        for i, claim in enumerate([*_followup(results), *_own(results)], start=1)
-    ]
     sizes = results.atoms()
     return "\n".join(
         [
@@ -41,11 +37,12 @@ def page(results: Results, times: list[Row], meta: dict[str, object]) -> str:
             "",
             f"Preset `{meta['preset']}`, {images}; {made_by}.",
             "",
-            markdown_table(("", "Claim", "Here", "Figures"), claims, "rlll"),
+            claims_table([*_followup(results), *_own(results)], "Claim"),
             "",
             "1 and 2 are of Le Magoarou and Gribonval, *Flexible multilayer sparse approximations of matrices and"
             " applications* (2016), section VI, with its coding: as many atoms a patch, when learning and when"
-            " denoising, whatever the noise. The others are our own, for coding to the error that the noise sets.",
+            " denoising, whatever the noise. The others are our own, for coding to the error that the noise sets."
+            " The redundant DCT has the next square number of atoms: 144 beside 128, 529 beside 512.",
             "",
             *(line for atoms in sizes for line in _means(results, atoms)),
             "## Coding with a fixed number of atoms",
@@ -70,6 +67,7 @@ def _followup(results: Results) -> list[Claim]:
         for atoms in results.atoms(FIXED)
     }
     strong = [sigma for sigma in results.sigmas if sigma in _STRONG]
+    levels = " and ".join(map(str, strong))
     weak = results.sigmas[0]
 
     def figures(sigmas: list[int]) -> str:
@@ -82,12 +80,15 @@ def _followup(results: Results) -> list[Claim]:
     def verdict(truths: list[bool]) -> str:
         return HOLDS if all(truths) else DIFFERS
 
-    return [
+    at_strong = [
         Claim(
-            "At noise levels 30 and 50, factorized dictionaries denoise better than K-SVD's.",
+            f"At noise level {levels}, factorized dictionaries denoise better than K-SVD's.",
             verdict([gain > 0 for (sigma, _), gain in gains.items() if sigma in strong]),
             figures(strong),
-        ),
+        )
+    ]
+    return [
+        *(at_strong if strong else []),
         Claim(
             "At low noise they do worse.",
             verdict([gain < 0 for (sigma, _), gain in gains.items() if sigma == weak]),
