@@ -82,7 +82,7 @@ def _followup(results: Results) -> list[Claim]:
 
     at_strong = [
         Claim(
-            f"At noise level {levels}, factorized dictionaries denoise better than K-SVD's.",
+            f"At σ = {levels}, factorized dictionaries denoise better than K-SVD's.",
             verdict([gain > 0 for (sigma, _), gain in gains.items() if sigma in strong]),
             figures(strong),
         )
