@@ -28,7 +28,8 @@ ROOMS = {
     "application": {"validation", "kernels", "linalg"},
     "constraints": {"validation", "linalg", "kernels"},
     "indexing": {"validation"},
-    "operators": {"validation", "linalg", "csr", "indexing"},
+    "operators": {"validation", "csr", "indexing"},
+    "norms": {"linalg", "operators"},
     "thumbnails": {"validation", "operators"},
     "pictures": {"validation", "thumbnails"},
     "notebook": {"validation", "operators", "pictures"},
@@ -91,7 +92,7 @@ ROOMS = {
 }
 # What functions may import besides, when they are first called: conveniences that lead to later rooms.
 WHEN_CALLED = {
-    "operators": {"application", "storage", "plot", "notebook"},
+    "operators": {"application", "norms", "storage", "plot", "notebook"},
     "results": {"plot"},
 }
 

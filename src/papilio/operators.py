@@ -1,6 +1,5 @@
 """SparseProduct: scale · S₁S₂…S_M as an immutable SciPy LinearOperator."""
 
-import numbers
 import os
 from collections.abc import Iterable
 from functools import reduce
@@ -9,17 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, svds
+from scipy.sparse.linalg import LinearOperator
 
 from . import csr
 from .indexing import is_index, selected
-from .linalg import frobenius, wide
-from .validation import Array, as_numbers, as_real, require_finite, working_dtype
+from .validation import Array, as_float, as_numbers, as_real, is_scalar, require_finite, working_dtype
 
 if TYPE_CHECKING:
     from .application import Application
-
-_BLOCK_ENTRIES = 1 << 22  # columns formed at once by `norm("fro")`: 32 MB of float64
 
 
 class SparseProduct(LinearOperator):  # type: ignore[misc]
@@ -185,12 +181,12 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
                 return self._application.vector(other)
             if other.ndim == 2:
                 return self._application.block(other)
-        if _is_scalar(other):
+        if is_scalar(other):
             raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
         return self.dot(other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        if _is_scalar(other):
+        if is_scalar(other):
             raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
         if sp.issparse(other):
             return sp.csr_array(self.T.dot(other.T).T)
@@ -200,7 +196,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         """This operator times a scalar, a vector, a block of columns, a sparse block or another operator."""
         if isinstance(x, SparseProduct):
             return self._compose(x)
-        if _is_scalar(x):
+        if is_scalar(x):
             return self._scaled(x)
         if isinstance(x, LinearOperator):
             return super().dot(x)
@@ -288,16 +284,16 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         return self.dot(other)
 
     def __rmul__(self, other: Any) -> Any:
-        return self._scaled(other) if _is_scalar(other) else self.__rmatmul__(other)
+        return self._scaled(other) if is_scalar(other) else self.__rmatmul__(other)
 
     def __truediv__(self, other: Any) -> Any:
-        if not _is_scalar(other):
+        if not is_scalar(other):
             return NotImplemented
         if not other:
             raise ZeroDivisionError("a SparseProduct cannot be divided by zero")
         if np.iscomplexobj(other):
             return self._scaled(1 / complex(other))
-        return self._trusted(self._factors, as_real("scale", self._scale / _as_float(other)))
+        return self._trusted(self._factors, as_real("scale", self._scale / as_float("scale", other)))
 
     def __neg__(self) -> "SparseProduct":
         return self._trusted(self._factors, -self._scale)
@@ -305,7 +301,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
     def _scaled(self, number: Any) -> "SparseProduct":
         """A real number goes into the scale; a complex one into the smallest factor (the scale is real)."""
         if not np.iscomplexobj(number):
-            return self._trusted(self._factors, as_real("scale", self._scale * _as_float(number)))
+            return self._trusted(self._factors, as_real("scale", self._scale * as_float("scale", number)))
         require_finite("scale", np.asarray(number))
         factors = list(self.astype(np.result_type(self.dtype, np.complex64))._factors)
         smallest = min(range(len(factors)), key=lambda i: factors[i].nnz)
@@ -385,30 +381,9 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         The spectral norm is found by Lanczos iteration on the factors; the matrix is not formed. The
         Frobenius norm forms it, a block of columns at a time.
         """
-        if ord not in (2, "fro"):
-            raise ValueError(f"ord must be 2 or 'fro', got {ord!r}")
-        # The scale and the factors' sizes stand apart, so that products do not leave the number range.
-        sizes = [frobenius(factor.data) for factor in self._factors]
-        if 0.0 in sizes:
-            return 0.0
-        units = [f.astype(wide(self.dtype)) / size for f, size in zip(self._factors, sizes, strict=True)]
-        unit = self._trusted(units, 1.0)
-        norm = unit._lanczos_norm() if ord == 2 and min(self.shape) > 1 else unit._blockwise_norm()
-        return abs(float(reduce(lambda product, size: product * size, sizes, norm * self._scale)))
+        from .norms import norm_of
 
-    def _lanczos_norm(self) -> float:
-        op = self if self.shape[0] >= self.shape[1] else self.T
-        start = np.random.default_rng(0).standard_normal(op.shape[1])
-        size = frobenius(op @ start)  # zero only for the zero operator; else of the norm's order
-        if size == 0.0:
-            return 0.0
-        return size * float(svds(op / size, k=1, v0=start, return_singular_vectors=False)[0])
-
-    def _blockwise_norm(self) -> float:
-        op = self if self.shape[1] <= self.shape[0] else self.T
-        width = max(1, _BLOCK_ENTRIES // op.shape[0])
-        blocks = range(0, op.shape[1], width)
-        return frobenius(np.array([frobenius(op[:, start : start + width].toarray()) for start in blocks]))
+        return norm_of(self, ord)
 
     # -- keeping it ------------------------------------------------------------------------------------
 
@@ -417,14 +392,3 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         from .storage import save
 
         save(self, path)
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, numbers.Number | np.bool_) or (isinstance(value, np.ndarray) and value.ndim == 0)
-
-
-def _as_float(number: Any) -> float:
-    try:
-        return as_real("scale", float(number))
-    except OverflowError:
-        raise ValueError(f"scale must be a finite real number, got {number!r}") from None

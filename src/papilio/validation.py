@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -98,6 +99,19 @@ def as_real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np
     if not np.isfinite(number) or not minimum <= number <= maximum:
         raise ValueError(f"{name} must be {accepted}, got {number}")
     return number
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether ``value`` is a number of any kind."""
+    return isinstance(value, Number | np.bool_) or (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
+def as_float(name: str, number: Any) -> float:
+    """A number of any real kind, integers of any size and fractions, too, as a finite float."""
+    try:
+        return as_real(name, float(number))
+    except OverflowError:
+        raise ValueError(f"{name} must be a finite real number, got {number!r}") from None
 
 
 def as_shape(name: str, value: Any) -> tuple[int, int]:
