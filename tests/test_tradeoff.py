@@ -342,6 +342,8 @@ def test_the_command_refuses_what_cannot_be(tmp_path, papilio, matrix):
     assert "cannot be a folder" in papilio("tradeoff", "M.npy", "-o", "file")[2]
     assert "--patches is for images" in papilio("tradeoff", "M.npy", "-o", "dial", "--patches", 4)[2]
     assert "samples must be real" in papilio("tradeoff", "dft:8", "-o", "dial", "--nonzero", 2)[2]
+    assert "no such file" in papilio("tradeoff", "none.npy", "-o", "dial")[2]
+    assert not (tmp_path / "dial").exists()
 
 
 @pytest.mark.slow

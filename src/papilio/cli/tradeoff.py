@@ -47,7 +47,6 @@ def tradeoff(
     A matrix is factorized. With --atoms, --nonzero or --patches, and of patches:8, dictionaries are learned.
     """
     terminal = Terminal(quiet, json)
-    check_folder(output)
     check_report(report)
     if patch_size is not None and not is_image(source):
         raise BadInput(f"{source}: --patches is for images")
@@ -58,6 +57,7 @@ def tradeoff(
         atoms = values.shape[1]
     if (atoms or nonzero) and values.dtype.kind == "c":
         raise BadInput(f"{source}: samples must be real, got {values.dtype}")
+    check_folder(output)  # which makes it: last, for a request that can be met
     with Watch(terminal, "Sweeping", can_stop=True) as watch:
         dial = pp.tradeoff(
             values,
