@@ -35,7 +35,7 @@ def matrices() -> dict[str, np.ndarray]:
     cosine = pp.transforms.dct(64).toarray()[random.permutation(64)]
     return {
         "Gaussian 64×64": random.standard_normal((64, 64)),
-        "kernel 1/(|x − y| + 0.02), 64×64": 1 / (np.abs(x[:, None] - y) + 0.02),
+        "kernel 1/(abs(x − y) + 0.02), 64×64": 1 / (np.abs(x[:, None] - y) + 0.02),
         "permuted DCT with noise of 0.1, 64×64": cosine + 0.1 / 8 * random.standard_normal((64, 64)),
     }
 
