@@ -10,6 +10,7 @@ from .kernels.threads import one_blas_thread
 from .operators import SparseProduct
 from .validation import Array
 
+BELOW_ONE = "Below 1× the dense matrix is faster: products gain with size, in blocks, and with fewer entries."
 _SHORTEST = 2e-5  # seconds of a measurement: shorter calls are repeated
 _BURST = 5
 

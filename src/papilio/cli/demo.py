@@ -12,7 +12,7 @@ from rich.table import Table
 import papilio as pp
 
 from ..report import Subject
-from ..speed import compare
+from ..speed import BELOW_ONE, compare
 from .outputs import check_folder
 from .progress import Watch
 from .report import check_report, write_report
@@ -37,7 +37,7 @@ def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
         figure.savefig(output / name, dpi=120)
     terminal.say(
         f"Speed-up: for one vector, and for a block of {BLOCK}, against the dense matrix on this machine.\n"
-        "Small matrices gain nothing for one vector: the call itself takes as long."
+        f"{BELOW_ONE}"
     )
     write_report(terminal, report, [transform, dictionary], "What papilio does")
     terminal.say(f"Figures are in {output}: {', '.join(figures)}")

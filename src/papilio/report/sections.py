@@ -10,7 +10,7 @@ import numpy as np
 from ..operators import SparseProduct
 from ..pictures import grey_picture, signed_picture
 from ..results import History, Road, Tradeoff
-from ..speed import Speed
+from ..speed import BELOW_ONE, Speed
 from ..thumbnails import mosaic
 from ..validation import Array
 from .charts import COLOURS, Curve, chart, spans_decades
@@ -22,7 +22,6 @@ _LINE_PIXELS = 830  # on the screen, for a line of pictures
 _LEAST_PIXELS, _MOST_PIXELS = 150, 300  # of the longest side
 _ATOM_CELLS = 400_000
 _CURVE_POINTS = 1500
-_SLOWER = "Below 1× the dense matrix is faster: products gain with size, in blocks, and with fewer entries."
 
 
 def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Sequence[Speed]) -> str:
@@ -125,7 +124,7 @@ def speed(speeds: Sequence[Speed]) -> str:
         "<caption>Best time of many, taken in turns; the dense matrix with one thread or all, whichever is "
         "faster.</caption><thead><tr><th></th><th>vectors</th><th>dense, µs</th><th>product, µs</th>"
         f"<th>speed-up</th><th class='keys'>{keys}</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-        + (f'<p class="note">{_SLOWER}</p>' if small else "")
+        + (f'<p class="note">{BELOW_ONE}</p>' if small else "")
     )
 
 
