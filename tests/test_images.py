@@ -64,6 +64,7 @@ def test_each_pixel_is_the_mean_of_the_patches_that_cover_it(stride):
         (lambda: extract_patches(np.zeros((9, 9)), 8, 9), ValueError, "stride"),
         (lambda: extract_patches(np.zeros((9, 9)), 8, 0), ValueError, "stride"),
         (lambda: extract_patches(np.zeros(9), 3), ValueError, "image must have shape"),
+        (lambda: extract_patches([[1.0], [1.0, 2.0]], 1), ValueError, "image must be a rectangular array"),
         (lambda: extract_patches(np.zeros((0, 9)), 3), ValueError, "image must have shape"),
         (lambda: average_patches(np.zeros((4, 63)), (9, 9)), ValueError, "patches must have rows of size²"),
         (lambda: average_patches(np.zeros((3, 64)), (9, 9)), ValueError, "patches must have 4 rows"),

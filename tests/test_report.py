@@ -346,12 +346,19 @@ def test_factorize_and_tradeoff_write_a_page_on_wish(tmp_path, papilio):
     assert "there is no folder" in err
 
 
+def test_no_more_atoms_a_sample_are_named_than_the_dictionary_has(tmp_path, papilio):
+    pp.SparseProduct([np.eye(40)[:, :3]]).save(tmp_path / "d.npz")
+    np.save(tmp_path / "X.npy", np.eye(40))
+    assert papilio("report", "d.npz", "-o", "p.html", "--samples", "X.npy")[0] == 0
+    assert "3 atoms a sample" in " ".join(check((tmp_path / "p.html").read_text()).text)
+
+
 def test_learn_writes_a_page_on_wish(tmp_path, papilio):
     X = pp.datasets.rand(100, n_features=9, n_nonzero=2, random_state=0).signals.T
     np.save(tmp_path / "X.npy", X)
     learn.learn(str(tmp_path / "X.npy"), tmp_path / "d.npz", nonzero=2, report=tmp_path / "l.html", random_state=0)
     words = " ".join(check((tmp_path / "l.html").read_text()).text)
-    for expected in ("FastDictionaryLearning", "Atoms", "2 atoms a sample", "How the error fell"):
+    for expected in ("FastDictionaryLearning", "Atoms", "2 atoms a sample", "How the error fell", "Ended"):
         assert expected in words
 
 

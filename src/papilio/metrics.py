@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from .csr import as_csr
 from .linalg import column_norms, frobenius, rescaled, wide
 from .operators import SparseProduct
-from .validation import Array, as_matrix, as_numbers, as_real, require_finite
+from .validation import Array, as_array, as_matrix, as_numbers, as_real, require_finite
 
 _WINDOW, _DEVIATION = 11, 1.5  # of SSIM's Gaussian window, in pixels
 _BLOCK_ENTRIES = 1 << 22  # of the largest matrix that is formed at once: 32 MB of float64
@@ -209,7 +209,7 @@ def ssim(image: Any, reference: Any, data_range: float | None = None) -> float:
 
 def _two_images(image: Any, reference: Any, data_range: float | None) -> tuple[Array, Array, float]:
     """Both in double precision, and the range of their values."""
-    kind = np.asarray(reference).dtype
+    kind = as_array("reference", reference).dtype
     one, other = as_numbers("image", image), as_numbers("reference", reference)
     if "c" in (one.dtype.kind, other.dtype.kind):
         raise TypeError(f"image and reference must be real, got {one.dtype} and {other.dtype}")

@@ -29,6 +29,14 @@ def working_dtype(name: str, dtype: Any) -> np.dtype[Any]:
     raise TypeError(f"{name} must hold real or complex numbers, got dtype {dtype}")
 
 
+def as_array(name: str, value: Any) -> Array:
+    """``value`` as an array of whatever dtype it has."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
+
+
 def as_numbers(name: str, value: Any) -> Array:
     """``value`` as a dense array of numbers in its working dtype; the array itself where nothing changes."""
     if sp.issparse(value):
@@ -36,10 +44,7 @@ def as_numbers(name: str, value: Any) -> Array:
     elif hasattr(value, "toarray"):
         array = np.asarray(value.toarray())
     else:
-        try:
-            array = np.asarray(value)
-        except ValueError as error:
-            raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
+        array = as_array(name, value)
     return np.asarray(array, dtype=working_dtype(name, array.dtype))
 
 

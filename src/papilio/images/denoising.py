@@ -12,7 +12,7 @@ from ..operators import SparseProduct
 from ..results import Step
 from ..solvers.palm import Callback
 from ..solvers.schedule import Schedule
-from ..validation import Array, as_integer, as_matrix, as_random, as_real, require_finite
+from ..validation import Array, as_array, as_integer, as_matrix, as_random, as_real, require_finite
 from .cleaning import STANDS_OUT, Cleaner, atoms_a_patch, training_patches
 from .cosines import redundant_dct
 from .patches import Grid
@@ -167,10 +167,7 @@ def _working_dtype(pixels: Array, sigma: float) -> np.dtype[Any]:
 
 
 def _as_image(image: Any) -> Array:
-    try:
-        pixels = np.asarray(image)
-    except ValueError as error:
-        raise ValueError(f"image must be a rectangular array of numbers: {error}") from None
+    pixels = as_array("image", image)
     pixels = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
     if pixels.dtype.kind not in "iu" and pixels.dtype not in (np.float32, np.float64):
         raise TypeError(f"image must hold integers, float32 or float64, got dtype {pixels.dtype}")

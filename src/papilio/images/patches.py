@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..validation import Array, as_integer, as_numbers
+from ..validation import Array, as_array, as_integer, as_numbers
 
 
 def extract_patches(image: Any, size: int, stride: int = 1) -> Array:
@@ -40,7 +40,7 @@ def extract_patches(image: Any, size: int, stride: int = 1) -> Array:
            [ 4,  5,  8,  9],
            [ 6,  7, 10, 11]])
     """
-    array = np.asarray(image)
+    array = as_array("image", image)
     grid = Grid(array.shape, size, stride)
     return grid.extract(array, 0, len(grid.tops))
 
