@@ -124,6 +124,7 @@ def test_quiet_says_nothing(papilio):
         (("channels.npy", "-o", "out.png", "--sigma", 1), "holds (height, width) or (height, width, 3) pixels"),
         (("broken.png", "-o", "out.png", "--sigma", 1), "broken.png"),
         (("deep.png", "-o", "out.png", "--sigma", 1), "16 bits are not accepted"),
+        (("clear.png", "-o", "out.png", "--sigma", 1), "transparency beside grey pixels of 16 bits"),
         (("noisy.png", "-o", "out.png", "--sigma", 1, "--dictionary", "dct.npz", "--atoms", 4), "--atoms"),
         (("noisy.png", "-o", "out.png", "--sigma", 1, "--complexity", 0.001), "complexity must be at least"),
     ],
@@ -134,7 +135,8 @@ def test_a_wrong_request_is_one_line_and_leaves_no_file(papilio, here, words, na
     np.save("float.npy", noisy((16, 16)))
     np.save("channels.npy", noisy((16, 16, 5)).astype(np.uint8))
     (here / "broken.png").write_bytes((here / "noisy.png").read_bytes()[:60])
-    (here / "deep.png").write_bytes(colour_png_of_16_bits())
+    (here / "deep.png").write_bytes(png_of_16_bits(3))
+    (here / "clear.png").write_bytes(png_of_16_bits(1, transparent=True))
     code, printed = papilio("denoise", *words)
     assert code == 2
     assert printed.out == ""
@@ -143,17 +145,18 @@ def test_a_wrong_request_is_one_line_and_leaves_no_file(papilio, here, words, na
     assert not list(here.glob("out.*"))
 
 
-def colour_png_of_16_bits():
-    """A PNG file of 8×8 white pixels with 3 × 16 bits, which Pillow does not write."""
+def png_of_16_bits(channels, transparent=False):
+    """A PNG file of 8×8 white pixels, grey or in colour, perhaps with white as transparent: Pillow writes none."""
     import struct
     import zlib
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    header = struct.pack(">IIBBBBB", 8, 8, 16, 2, 0, 0, 0)
-    rows = (b"\0" + b"\xff" * 48) * 8
-    parts = (chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
+    header = struct.pack(">IIBBBBB", 8, 8, 16, 2 if channels == 3 else 0, 0, 0, 0)
+    rows = (b"\0" + b"\xff" * 16 * channels) * 8
+    clear = chunk(b"tRNS", b"\xff" * 2 * channels) if transparent else b""
+    parts = (chunk(b"IHDR", header), clear, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 

@@ -84,6 +84,8 @@ def _opened(path: Path) -> Picture:
     with Image.open(path) as image:
         if image.mode in ("RGB", "RGBA", "LA") and any(_has_16_bits(tile[3]) for tile in image.tile):
             raise BadInput(f"{path}: colour pixels of 16 bits are not accepted; 8 bits are, or .npy")
+        if image.mode.startswith("I;16") and "transparency" in image.info:
+            raise BadInput(f"{path}: transparency beside grey pixels of 16 bits is not accepted; .npy is")
         upright = ImageOps.exif_transpose(image)  # as it is looked at: which side is up is not written again
         if upright.mode.startswith("I;16") or (upright.mode == "I" and path.suffix.lower() == ".pgm"):
             return Picture(np.asarray(upright).astype(np.uint16))
