@@ -26,25 +26,29 @@ def dense() -> Table:
         "scaled to all of them.",
     )
     rng = np.random.default_rng(0)
-    for features, atoms, count, n_nonzero in ((64, 256, 100_000, 5), (256, 512, 20_000, 10)):
+    for features, atoms, count, n_nonzero_coefs in ((64, 256, 100_000, 5), (256, 512, 20_000, 10)):
         D = rng.standard_normal((features, atoms))
         D = np.asfortranarray(D / np.linalg.norm(D, axis=0))
         X = np.asfortranarray(rng.standard_normal((features, count)))
         narrow = D.astype(np.float32), X.astype(np.float32)
         few = X[:, :FEW]
 
-        def scikit_learn(D: np.ndarray = D, few: np.ndarray = few, n_nonzero: int = n_nonzero) -> object:
-            return orthogonal_mp_gram(D.T @ D, D.T @ few, n_nonzero_coefs=n_nonzero)
+        def scikit_learn(
+            D: np.ndarray = D, few: np.ndarray = few, n_nonzero_coefs: int = n_nonzero_coefs
+        ) -> object:
+            return orthogonal_mp_gram(D.T @ D, D.T @ few, n_nonzero_coefs=n_nonzero_coefs)
 
-        contestants = {OURS: lambda D=D, X=X, k=n_nonzero: pp.omp(D, X, k)}
+        contestants = {OURS: lambda D=D, X=X, k=n_nonzero_coefs: pp.omp(D, X, k)}
         if spams is not None:
-            contestants["SPAMS, 2 threads"] = lambda D=D, X=X, k=n_nonzero: spams.omp(X, D, L=k, numThreads=2)
+            contestants["SPAMS, 2 threads"] = lambda D=D, X=X, k=n_nonzero_coefs: spams.omp(
+                X, D, L=k, numThreads=2
+            )
         contestants["scikit-learn"] = scikit_learn
-        contestants["papilio, float32"] = lambda narrow=narrow, k=n_nonzero: pp.omp(*narrow, k)
-        np.testing.assert_allclose(pp.omp(D, few, n_nonzero).toarray(), scikit_learn(), atol=1e-8)
+        contestants["papilio, float32"] = lambda narrow=narrow, k=n_nonzero_coefs: pp.omp(*narrow, k)
+        np.testing.assert_allclose(pp.omp(D, few, n_nonzero_coefs).toarray(), scikit_learn(), atol=1e-8)
         times = best_times(contestants, 5, 2)
         times["scikit-learn"] *= count / FEW
-        case = f"{count:,} signals, {features}×{atoms}, {n_nonzero} atoms"
+        case = f"{count:,} signals, {features}×{atoms}, {n_nonzero_coefs} atoms"
         single = times.pop("papilio, float32")
         table.add(case, times, {"SPAMS, 2 threads": 1, "scikit-learn": 15})
         table.add(f"{case}, float32", {OURS: single, "float64": times[OURS]}, {"float64": 1.3})

@@ -21,9 +21,9 @@ import numpy as np
 from common import clock, peak_memory
 
 import papilio as pp
-from papilio.coding import Coder
-from papilio.dictionary import summary
-from papilio.dictionary.summary import Task, merged, summarised
+from papilio.coding.coder import Coder
+from papilio.dictionary import statistics as summary
+from papilio.dictionary.statistics import Task, merged, summarised
 from papilio.samples import as_samples, passed_over
 
 ATOMS, NONZERO, COMPLEXITY = 256, 5, 0.4
@@ -82,7 +82,7 @@ class Clock:
         self.seconds: dict[str, float] = {}
         self._last = perf_counter()
 
-    def __call__(self, step: pp.Step) -> None:
+    def __call__(self, step: pp.results.Step) -> None:
         now = perf_counter()
         self.seconds[step.phase] = self.seconds.get(step.phase, 0.0) + now - self._last
         self._last = now

@@ -17,7 +17,7 @@ from scipy.fft import dct, fft
 from scipy.linalg import hadamard
 
 import papilio as pp
-from papilio.solvers.roads import even_schedule
+from papilio.search.candidates import even_schedule
 
 PLAIN = "papilio's hierarchical PALM alone"
 
@@ -128,7 +128,7 @@ def _faust_hierarchical(matrix: np.ndarray, schedule: pp.Schedule) -> object:
 
     def translated(constraint: pp.constraints.Constraint) -> object:
         name = {"Sparse": "sp", "SparseRows": "splin", "SparseColumns": "spcol"}[type(constraint).__name__]
-        count = constraint.max_nonzero if name == "sp" else constraint.k
+        count = constraint.n_nonzero if name == "sp" else constraint.k
         return parameters.ConstraintInt(name, *constraint.shape, count)
 
     stop = parameters.StoppingCriterion(num_its=500)
@@ -235,8 +235,8 @@ def draws(count: int) -> None:
             budget = int(complexity * matrix.size)
             counts = [c for c in (2, 3) if budget >= max(matrix.shape) + (c - 1) * min(matrix.shape)]
             plain = [pp.hierarchical(matrix, even_schedule(matrix.shape, c, budget, side)).error for c in counts]
-            roads = ("hierarchical", "low_rank")  # the generic ones: a DCT is recognised otherwise
-            fits = [pp.factorize(matrix, complexity=complexity, method=road) for road in roads]
+            attempts = ("hierarchical", "low_rank")  # the generic ones: a DCT is recognised otherwise
+            fits = [pp.factorize(matrix, complexity=complexity, method=road) for road in attempts]
             gains.append(min(fit.error for fit in fits) / min(plain))
         sys.stdout.write(
             f"{name}, complexity {complexity}: error over that of plain hierarchical PALM, the better of "

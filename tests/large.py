@@ -16,10 +16,10 @@ LEARNERS = {
 
 def pretend_large(monkeypatch):
     """From here on 120 samples are enough to start from, and a part has 16; learning is short."""
-    monkeypatch.setattr("papilio.dictionary.data._SAMPLE", 100)
-    monkeypatch.setattr("papilio.dictionary.data._SAMPLE_PER_ATOM", 10)
+    monkeypatch.setattr("papilio.dictionary.signals._SAMPLE", 100)
+    monkeypatch.setattr("papilio.dictionary.signals._SAMPLE_PER_ATOM", 10)
     monkeypatch.setattr("papilio.samples.rows._PART_ROWS", 16)
-    monkeypatch.setattr("papilio.dictionary.data.Streamed.n_passes", 2)
+    monkeypatch.setattr("papilio.dictionary.signals.Streamed.n_passes", 2)
     monkeypatch.setattr("papilio.dictionary.refinement._ROUNDS", 10)
 
 

@@ -19,7 +19,7 @@ def dct(d, dtype=np.float64):
 
 
 def learn_sparse_ksvd(X, **options):
-    return pp.sparse_ksvd(X, dct(X.shape[0], X.dtype), N_ATOMS, N_NONZERO, atom_nonzero=3, **options)
+    return pp.sparse_ksvd(X, dct(X.shape[0], X.dtype), N_ATOMS, N_NONZERO, k=3, **options)
 
 
 LEARNERS = {

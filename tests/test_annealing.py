@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.solvers.annealing import annealed
-from papilio.solvers.roads import even_schedule
+from papilio.search.annealing import annealed
+from papilio.search.candidates import even_schedule
 
 
 def gaussian(shape, seed=0, dtype=np.float64):
@@ -63,7 +63,7 @@ def test_the_result_is_in_the_sets_and_never_worse_than_the_start(name, seed):
     assert_in_sets(fit, schedule)
     assert fit.error <= start.error
     assert fit.error == pytest.approx(true_error(X, fit), rel=1e-9)
-    assert fit.operator.nnz <= schedule.max_nonzero
+    assert fit.operator.nnz <= schedule.n_nonzero
 
 
 def test_a_start_that_is_exact_stays():

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import papilio as pp
-from papilio.dictionary.common import (
+from papilio.dictionary.atoms import (
     COHERENT,
     RARE,
     Progress,
@@ -227,20 +227,20 @@ def test_moments_do_not_depend_on_the_number_of_threads_and_repeat_bit_for_bit(d
 
 
 @pytest.mark.parametrize(
-    ("n_signals", "n_atoms", "n_nonzero", "max_iter"),
+    ("n_signals", "n_components", "n_nonzero_coefs", "max_iter"),
     [(1000, 10, 5, 100), (1000, 50, 3, 40), (500, 32, 5, 300), (2000, 4, 1, 1), (30, 40, 2, 20)],
 )
-def test_shares_grow_to_all_signals_in_the_last_quarter(n_signals, n_atoms, n_nonzero, max_iter):
+def test_shares_grow_to_all_signals_in_the_last_quarter(n_signals, n_components, n_nonzero_coefs, max_iter):
     rows = np.arange(n_signals, dtype=float)[:, None]
     random = np.random.RandomState(0)
-    shares = [growing_share(rows, n_atoms, n_nonzero, i, max_iter, random) for i in range(max_iter + 1)]
+    shares = [growing_share(rows, n_components, n_nonzero_coefs, i, max_iter, random) for i in range(max_iter + 1)]
     sizes = np.array([len(share) for share in shares])
     assert (np.diff(sizes) >= 0).all()
     assert shares[-1] is rows
     assert all(share is rows for share in shares[-(-3 * max_iter // 4) :])
     assert all((np.diff(share[:, 0]) > 0).all() for share in shares)  # none twice
-    assert (sizes * n_nonzero >= min(10 * n_atoms, n_signals * n_nonzero)).all()
-    least = max(0.1 * n_signals, min(10 * n_atoms / n_nonzero, n_signals))
+    assert (sizes * n_nonzero_coefs >= min(10 * n_components, n_signals * n_nonzero_coefs)).all()
+    least = max(0.1 * n_signals, min(10 * n_components / n_nonzero_coefs, n_signals))
     assert least <= sizes[0] < least + 1
 
 

@@ -105,7 +105,7 @@ def test_no_structure_is_claimed_where_there_is_none(kind):
     if kind == "orthogonal":
         matrix = np.linalg.qr(matrix)[0]
     fit = pp.butterfly(matrix, random_state=0)
-    assert fit.status == "no structure"
+    assert fit.status == "no_structure"
     assert fit.error == 0
     np.testing.assert_array_equal(fit.operator.toarray(), matrix)
 
@@ -154,11 +154,11 @@ def test_extreme_units_do_no_harm(unit):
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (7, 7), (4, 8), (22, 44)])
 def test_sizes_that_are_not_searched_come_back_as_they_are(shape):
     matrix = np.random.default_rng(0).standard_normal(shape)
-    assert pp.butterfly(matrix).status == "no structure"
+    assert pp.butterfly(matrix).status == "no_structure"
 
 
 def test_the_zero_matrix_has_no_structure_to_find():
-    assert pp.butterfly(np.zeros((8, 8))).status == "no structure"
+    assert pp.butterfly(np.zeros((8, 8))).status == "no_structure"
 
 
 @pytest.mark.parametrize("dtype", [float, complex])

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.checkpoint import Checkpoint
-from papilio.io import read_arrays
+from papilio.runtime.checkpoint import Checkpoint
+from papilio.runtime.files import read_arrays
 
 from .large import LEARNERS, X, assert_same, make, on_disk, pretend_large
 from .learners import N_ATOMS, N_NONZERO
@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[1]
 def large(monkeypatch):
     """Every state is written. Waiting for the disk would only take time."""
     pretend_large(monkeypatch)
-    monkeypatch.setattr("papilio.checkpoint._SECONDS", 0.0)
-    monkeypatch.setattr("papilio.checkpoint.os.fsync", lambda number: None)
+    monkeypatch.setattr("papilio.runtime.checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("papilio.runtime.checkpoint.os.fsync", lambda number: None)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_kill_while_a_state_is_written_loses_nothing(place, tmp_path, path, mo
             raise Killed
         replace(*paths)
 
-    monkeypatch.setattr("papilio.checkpoint.os.replace", dying)
+    monkeypatch.setattr("papilio.runtime.checkpoint.os.replace", dying)
     with pytest.raises(Killed):
         make("ksvd", checkpoint=path).fit(data)
     with warnings.catch_warnings():
@@ -254,7 +254,7 @@ def test_the_one_before_is_kept_until_a_new_state_is_there(killed, path, monkeyp
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("papilio.checkpoint.os.replace", dying)
+        patch.setattr("papilio.runtime.checkpoint.os.replace", dying)
         with pytest.warns(UserWarning, match="damaged"), pytest.raises(Killed):
             make("ksvd", checkpoint=path).fit(data)
     with pytest.warns(UserWarning, match="damaged"):
@@ -398,9 +398,9 @@ import sys
 import time
 import numpy as np
 import papilio as pp
-import papilio.checkpoint
+import papilio.runtime.checkpoint
 
-papilio.checkpoint._SECONDS = 0.0
+papilio.runtime.checkpoint._SECONDS = 0.0
 
 def told(step):
     sys.stdout.write(step.phase + "\\n")

@@ -12,11 +12,11 @@ import scipy.sparse as sp
 from PIL import Image
 
 import papilio as pp
-from papilio import speed as measure
 from papilio.cli import app, demo, factorize, learn, progress
 from papilio.cli.errors import Stopped
 from papilio.cli.files import patches, read_matrix
 from papilio.cli.terminal import Terminal
+from papilio.report import speed as measure
 
 from .processes import COMMAND, environment, run
 
@@ -92,7 +92,7 @@ def test_a_matrix_is_factorized_described_drawn_applied_and_measured(tmp_path):
 
 
 def test_a_dictionary_is_learned_and_used(tmp_path):
-    X = pp.datasets.rand(300, n_features=16, n_nonzero=3, random_state=0).signals.T
+    X = pp.datasets.rand(300, n_features=16, n_nonzero_coefs=3, random_state=0).signals.T
     np.savetxt(tmp_path / "X.csv", X, delimiter=",", fmt="%.17g")
     options = ("--nonzero", "3", "--complexity", "0.6", "--random-state", "1", "--json")
     result = facts(run("learn", "X.csv", "-o", "dict.npz", *options, cwd=tmp_path))

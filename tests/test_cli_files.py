@@ -20,7 +20,7 @@ import papilio as pp
 from papilio.cli import files
 from papilio.cli.errors import BadInput, Failed
 from papilio.cli.outputs import DENSE, check_output, write
-from papilio.io import replacing
+from papilio.runtime.files import replacing
 
 MATRIX = np.array([[1.0, 0.0, -2.5], [0.0, 1e-30, 7.0]])
 SPARSE = sp.csr_array(MATRIX)

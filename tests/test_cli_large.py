@@ -9,7 +9,7 @@ import papilio as pp
 from papilio.cli import learn
 from papilio.cli.errors import BadInput, Stopped
 from papilio.cli.progress import Watch
-from papilio.dictionary import data
+from papilio.dictionary import signals as data
 from papilio.samples import rows
 
 OPTIONS = {"atoms": 12, "nonzero": 2, "method": learn.Method.FAST, "random_state": 0, "quiet": True}
@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "_SAMPLE_PER_ATOM", 1)
     monkeypatch.setattr(rows, "_PART_ROWS", 50)
     monkeypatch.chdir(tmp_path)
-    X = pp.datasets.rand(400, n_features=8, n_nonzero=2, random_state=0).signals.T
+    X = pp.datasets.rand(400, n_features=8, n_nonzero_coefs=2, random_state=0).signals.T
     np.save("X.npy", X)
     (tmp_path / "shards").mkdir()
     for i, part in enumerate(np.split(X, [30, 31])):
@@ -50,7 +50,7 @@ def test_dense_dictionaries_are_learned_from_files_too(folder, method, capsys):
 
 def test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it(folder, monkeypatch):
     whole = learned("X.npy")
-    monkeypatch.setattr("papilio.checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("papilio.runtime.checkpoint._SECONDS", 0.0)
     report = Watch.report
 
     def interrupted(self, step):

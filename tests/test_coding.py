@@ -14,8 +14,8 @@ from sklearn.linear_model import orthogonal_mp, orthogonal_mp_gram
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import papilio as pp
-from papilio import coding
-from papilio.coding import Coder
+from papilio.coding import coder as coding
+from papilio.coding.coder import Coder
 from papilio.kernels.pursuit import _largest, _subtract, pack
 from papilio.linalg import wide
 
@@ -34,10 +34,10 @@ LAYOUTS = {
     "unaligned": lambda x: np.frombuffer(b"!" + x.tobytes(), dtype=x.dtype, offset=1).reshape(x.shape),
 }
 OPTIONS = {
-    "one": {"n_nonzero": 1},
-    "eleven": {"n_nonzero": 11},
+    "one": {"n_nonzero_coefs": 1},
+    "eleven": {"n_nonzero_coefs": 11},
     "tol": {"tol": 6.0},
-    "both": {"n_nonzero": 6, "tol": 8.0},
+    "both": {"n_nonzero_coefs": 6, "tol": 8.0},
 }
 # What is made small so that little data goes every way: by the whole Gram matrix, or by rows of it that are
 # remembered, forgotten when there is no room, or all that a chunk has room for.
@@ -100,13 +100,13 @@ def double(array):
     return array.astype(wide(array.dtype))
 
 
-def plain_omp(D, X, n_nonzero=None, tol=-1.0):
+def plain_omp(D, X, n_nonzero_coefs=None, tol=-1.0):
     """The definition, a signal and an atom at a time."""
     D, X = double(D), double(X)
     adjoint, codes = unit(D).conj().T, np.zeros((D.shape[1], X.shape[1]), D.dtype)
     for x, code in zip(X.T, codes.T, strict=True):
         chosen, values, residual = [], [], x
-        while len(chosen) < (n_nonzero or D.shape[0]) and np.linalg.norm(residual) ** 2 > tol:
+        while len(chosen) < (n_nonzero_coefs or D.shape[0]) and np.linalg.norm(residual) ** 2 > tol:
             chosen.append(np.argmax(np.abs(adjoint @ residual)))
             values = np.linalg.lstsq(D[:, chosen], x)[0]
             residual = x - D[:, chosen] @ values
@@ -156,7 +156,7 @@ def test_codes_are_those_of_scikit_learn(solver, options):
     D, X = data(n_signals=100)
     D = unit(D)
     X[:, 0] *= 0.1
-    tol, limit = options.get("tol"), options.get("n_nonzero")
+    tol, limit = options.get("tol"), options.get("n_nonzero_coefs")
 
     def learn(**stop):
         if solver == "orthogonal_mp":
@@ -184,7 +184,7 @@ def test_sparse_codes_are_recovered_exactly_in_an_orthonormal_dictionary(dtype):
         column[rng.permutation(64)[:5]] = values + np.sign(values)
     for D in (op, op.toarray()):
         X = D @ codes
-        for stop in ({"n_nonzero": 5}, {"tol": 0.0}, {"n_nonzero": 64}):
+        for stop in ({"n_nonzero_coefs": 5}, {"tol": 0.0}, {"n_nonzero_coefs": 64}):
             found = pp.omp(D, X, **stop)
             assert (counts(found) == 5).all()
             assert_close(found, codes, dtype, 20)
@@ -209,7 +209,7 @@ def test_norms_of_signals_go_into_the_codes_alone(sign, tol, dtype):
     D, X = data(dtype)
     decades = (30 if eps(dtype) > 1e-10 else 300) // (2 if tol else 1)  # so that the tolerance is a number, too
     size = np.dtype(dtype).type(10.0 ** (sign * decades))
-    stop = {"n_nonzero": 6, "tol": tol and tol * float(abs(size)) ** 2}
+    stop = {"n_nonzero_coefs": 6, "tol": tol and tol * float(abs(size)) ** 2}
     expected = pp.omp(D, X, 6, tol=tol).toarray()
     assert_close(pp.omp(D, X * size, **stop).toarray() / size, expected, dtype, 1e3)
     mixed = X * np.where(np.arange(X.shape[1]) % 2, size, 1).astype(dtype)  # beside signals of usual size
@@ -250,7 +250,7 @@ def test_pursuit_ends_at_the_least_squares_fit_with_no_more_atoms_than_the_rank(
     rank = np.linalg.matrix_rank(double(D), tol=1e-4)
     inside, outside = D @ gaussian((D.shape[1], 9), dtype), gaussian((len(D), 9), dtype, 5)
     for X in (inside, outside):
-        for stop in ({"n_nonzero": 1000}, {"tol": 0.0}, {"n_nonzero": rank + 1, "tol": 0.0}):
+        for stop in ({"n_nonzero_coefs": 1000}, {"tol": 0.0}, {"n_nonzero_coefs": rank + 1, "tol": 0.0}):
             codes = pp.omp(D, X, **stop)
             assert np.isfinite(codes.data).all()
             assert counts(codes).max() <= rank
@@ -268,7 +268,7 @@ def test_zero_signals_have_empty_codes(kind, dtype, way):
     op = chain(dtype) if kind == "product" else data(dtype)[0]
     X = data(dtype)[1]
     X[:, [0, 3, 14]] = 0
-    for stop in ({"n_nonzero": 3}, {"tol": 0.0}, {"n_nonzero": 3, "tol": 1e-3}):
+    for stop in ({"n_nonzero_coefs": 3}, {"tol": 0.0}, {"n_nonzero_coefs": 3, "tol": 1e-3}):
         codes = pp.omp(op, X, **stop)
         assert not counts(codes)[[0, 3, 14]].any()
         assert np.delete(counts(codes), [0, 3, 14]).all()
@@ -395,7 +395,7 @@ def test_codes_do_not_depend_on_the_number_of_threads(kind, dtype, way, monkeypa
     monkeypatch.setattr(coding, "_CHUNK", min(coding._CHUNK, 1000))
     op = chain(dtype) if kind == "product" else data(dtype)[0]
     X = data(dtype, n_signals=150 if way.startswith("whole") else 20)[1]
-    for stop in ({"n_nonzero": 4}, {"n_nonzero": 8, "tol": 15.0}):
+    for stop in ({"n_nonzero_coefs": 4}, {"n_nonzero_coefs": 8, "tol": 15.0}):
         pp.set_num_threads(1)
         alone = pp.omp(op, X, **stop)
         for threads in (2, 3):
@@ -617,13 +617,13 @@ def test_nan_and_infinity_are_refused_by_name(named, value):
         ((D[:, :0], X), ValueError, r"^dictionary must not be empty"),
         ((D[:0], X[:0, :0]), ValueError, r"^(dictionary|signals) must not be empty"),
         ((None, X), TypeError, r"^dictionary must hold real or complex numbers"),
-        ((D, X, 0), ValueError, r"^n_nonzero must be an integer of at least 1, got 0"),
-        ((D, X, -3), ValueError, r"^n_nonzero must be an integer of at least 1, got -3"),
-        ((D, X, 1.5), TypeError, r"^n_nonzero must be an integer of at least 1, got 1.5"),
-        ((D, X, 2.0), TypeError, r"^n_nonzero must be an integer"),
-        ((D, X, True), TypeError, r"^n_nonzero must be an integer of at least 1, got True"),
-        ((D, X, "3"), TypeError, r"^n_nonzero must be an integer"),
-        ((D, X[:, :0], 0), ValueError, r"^n_nonzero must be an integer"),
+        ((D, X, 0), ValueError, r"^n_nonzero_coefs must be an integer of at least 1, got 0"),
+        ((D, X, -3), ValueError, r"^n_nonzero_coefs must be an integer of at least 1, got -3"),
+        ((D, X, 1.5), TypeError, r"^n_nonzero_coefs must be an integer of at least 1, got 1.5"),
+        ((D, X, 2.0), TypeError, r"^n_nonzero_coefs must be an integer"),
+        ((D, X, True), TypeError, r"^n_nonzero_coefs must be an integer of at least 1, got True"),
+        ((D, X, "3"), TypeError, r"^n_nonzero_coefs must be an integer"),
+        ((D, X[:, :0], 0), ValueError, r"^n_nonzero_coefs must be an integer"),
     ],
 )
 def test_bad_arguments_are_named(arguments, error, message):

@@ -66,7 +66,7 @@ def test_projection_is_a_member_at_the_distance_of_an_exhaustive_search(name: st
             distance, best = distances(name, matrix, projected)
             assert distance >= best * (1 - 1e-9)
         assert constraint.contains(projected)
-        assert np.count_nonzero(projected) <= constraint.max_nonzero
+        assert np.count_nonzero(projected) <= constraint.n_nonzero
 
 
 def test_symmetric_divides_any_number_of_entries_between_diagonal_and_pairs(
@@ -102,7 +102,7 @@ def test_symmetric_divides_any_number_of_entries_between_diagonal_and_pairs(
     ids=lambda constraint: type(constraint).__name__,
 )
 def test_of_one_entry_its_phase_is_left_and_of_none_a_one(constraint: c.Constraint) -> None:
-    assert constraint.max_nonzero == 1
+    assert constraint.n_nonzero == 1
     assert constraint.project([[-3.0]]) == -1
     assert abs(constraint.project([[3 - 4j]])[0, 0] - (0.6 - 0.8j)) < 1e-15
     assert constraint.project([[0.0]]) == 1
@@ -115,7 +115,7 @@ def test_of_one_entry_its_phase_is_left_and_of_none_a_one(constraint: c.Constrai
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_max_nonzero_is_attained_by_a_matrix_without_zeros(name: str) -> None:
     constraint, member = full_member(name)
-    assert np.count_nonzero(member) == constraint.max_nonzero
+    assert np.count_nonzero(member) == constraint.n_nonzero
 
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
@@ -192,7 +192,7 @@ def test_free_on_support_sets_hold_all_unit_norm_matrices_on_a_members_support(n
         assert_member(name, other)
         assert constraint.contains(other)
         np.testing.assert_array_equal(constraint.project(other) != 0, member != 0)
-    elif constraint.max_nonzero > 1:
+    elif constraint.n_nonzero > 1:
         assert_no_member(name, constraint, other)
 
 
@@ -239,12 +239,12 @@ class KeepsSmallest(c.Sparse):
 
 class KeepsOneMore(c.Sparse):
     def _select(self, worth: Array) -> Array:
-        return worth >= np.sort(worth.ravel())[-self.max_nonzero - 1]
+        return worth >= np.sort(worth.ravel())[-self.n_nonzero - 1]
 
 
 class LargestOfAll(c.SparseRows):
     def _select(self, worth: Array) -> Array:
-        return worth >= np.sort(worth.ravel())[-self.max_nonzero]
+        return worth >= np.sort(worth.ravel())[-self.n_nonzero]
 
 
 class WithoutAverage(c.Toeplitz):

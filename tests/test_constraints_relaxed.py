@@ -41,7 +41,7 @@ def test_members_are_members_of_the_relaxed_set_and_their_own_projection(name, s
     constraint = CONSTRAINTS[name]()
     relaxed = constraint.relaxed(share)
     assert relaxed.shape == constraint.shape
-    assert relaxed.max_nonzero >= constraint.max_nonzero
+    assert relaxed.n_nonzero >= constraint.n_nonzero
     for matrix in (gaussian(constraint.shape), sample(constraint.shape, "nearly equal")):
         member = constraint.project(matrix)
         assert relaxed.contains(member)
@@ -52,7 +52,7 @@ def test_members_are_members_of_the_relaxed_set_and_their_own_projection(name, s
 @pytest.mark.parametrize("name", SIZED)
 def test_the_whole_share_allows_everything(name, size):
     everything = SIZED[name](size).relaxed(1)
-    assert everything.max_nonzero == 24
+    assert everything.n_nonzero == 24
     matrix = np.abs(gaussian(everything.shape))
     np.testing.assert_allclose(everything.project(matrix), matrix / np.linalg.norm(matrix))
 
@@ -61,7 +61,7 @@ def test_the_whole_share_allows_everything(name, size):
 @pytest.mark.parametrize("name", SIZED)
 def test_sets_grow_with_the_share(name, size):
     sets = [SIZED[name](size).relaxed(share) for share in SHARES]
-    entries = [relaxed.max_nonzero for relaxed in sets]
+    entries = [relaxed.n_nonzero for relaxed in sets]
     assert entries == sorted(entries)
     assert entries[0] < entries[5] < entries[10]
     matrix = np.abs(gaussian(sets[0].shape))
@@ -71,10 +71,10 @@ def test_sets_grow_with_the_share(name, size):
 
 def test_the_share_is_an_exponent():
     """n^(1 − t)·N^t: half of the way from 4 to 100 entries is 20."""
-    assert c.Sparse((10, 10), 4).relaxed(0.5).max_nonzero == 20
+    assert c.Sparse((10, 10), 4).relaxed(0.5).n_nonzero == 20
     assert c.SparseRows((10, 16), 4).relaxed(0.5).k == 8
     assert c.SparseColumns((16, 10), 4).relaxed(0.5).k == 8
-    assert c.NonNegative(c.Sparse((10, 10), 4)).relaxed(0.5).max_nonzero == 20
+    assert c.NonNegative(c.Sparse((10, 10), 4)).relaxed(0.5).n_nonzero == 20
 
 
 def test_relaxing_keeps_signs():

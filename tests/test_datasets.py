@@ -228,7 +228,7 @@ def test_the_papers_experiments_have_the_papers_sizes(make):
     assert codes.shape == (32, 500)
     np.testing.assert_array_equal(np.diff(codes.indptr), 5)
     np.testing.assert_allclose(signals, as_array(dictionary) @ codes.toarray(), atol=1e-12)
-    smaller = make(20, n_features=9, n_nonzero=2, random_state=0)
+    smaller = make(20, n_features=9, n_nonzero_coefs=2, random_state=0)
     assert smaller.signals.shape == (9, 20)
     assert smaller.codes.nnz == 40
 
@@ -368,7 +368,7 @@ def test_without_pillow_the_error_says_what_to_install(monkeypatch):
     [
         (lambda: random_dictionary(0), ValueError, "n_features"),
         (lambda: random_dictionary(2.5), TypeError, "n_features"),
-        (lambda: random_dictionary(4, 0), ValueError, "n_atoms"),
+        (lambda: random_dictionary(4, 0), ValueError, "n_components"),
         (lambda: factorizable_dictionary(0), ValueError, "n_features"),
         (lambda: factorizable_dictionary(4, 0), ValueError, "n_factors"),
         (lambda: factorizable_dictionary(4, "5"), TypeError, "n_factors"),
@@ -376,13 +376,13 @@ def test_without_pillow_the_error_says_what_to_install(monkeypatch):
         (lambda: synthetic_signals([[np.nan]]), ValueError, "dictionary"),
         (lambda: synthetic_signals(np.ones((3, 0))), ValueError, "dictionary"),
         (lambda: synthetic_signals(np.eye(9), 0), ValueError, "n_signals"),
-        (lambda: synthetic_signals(np.eye(9), 5, 0), ValueError, "n_nonzero"),
-        (lambda: synthetic_signals(np.eye(4)), ValueError, "n_nonzero"),
-        (lambda: synthetic_signals(hadamard(4)), ValueError, "n_nonzero"),
+        (lambda: synthetic_signals(np.eye(9), 5, 0), ValueError, "n_nonzero_coefs"),
+        (lambda: synthetic_signals(np.eye(4)), ValueError, "n_nonzero_coefs"),
+        (lambda: synthetic_signals(hadamard(4)), ValueError, "n_nonzero_coefs"),
         (lambda: rand(0), ValueError, "n_signals"),
-        (lambda: rand(n_features=3), ValueError, "n_nonzero"),
+        (lambda: rand(n_features=3), ValueError, "n_nonzero_coefs"),
         (lambda: fact(n_features=0), ValueError, "n_features"),
-        (lambda: fact(n_nonzero=True), TypeError, "n_nonzero"),
+        (lambda: fact(n_nonzero_coefs=True), TypeError, "n_nonzero_coefs"),
         (lambda: image_patches(0), ValueError, "n_patches"),
         (lambda: image_patches(10, 0), ValueError, "patch_size"),
         (lambda: image_patches(10, 428), ValueError, "patch_size"),

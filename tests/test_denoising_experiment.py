@@ -145,5 +145,5 @@ def test_all_dictionaries_of_the_full_run_are_possible():
         if case.method == PAPILIO:
             schedule = run._schedule(settings, case, (64, case.atoms))
             limit = float(case.complexity) if case.coding == TARGET else 0.5
-            assert schedule.max_nonzero <= limit * 64 * case.atoms
+            assert schedule.n_nonzero <= limit * 64 * case.atoms
     assert Case(TARGET, 256, PAPILIO, "0.4") in run.cases(settings)

@@ -223,12 +223,12 @@ def test_bad_input_is_named_by_every_learner(learn, arguments, error, named):
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
-        ({"n_atoms": 0}, ValueError, "n_atoms"),
-        ({"n_atoms": "9"}, TypeError, "n_atoms"),
-        ({"n_nonzero": 0}, ValueError, "n_nonzero"),
-        ({"n_nonzero": 9}, ValueError, "n_nonzero"),
-        ({"n_nonzero": 5, "n_atoms": 4}, ValueError, "n_nonzero"),
-        ({"n_nonzero": 1.5}, TypeError, "n_nonzero"),
+        ({"n_components": 0}, ValueError, "n_components"),
+        ({"n_components": "9"}, TypeError, "n_components"),
+        ({"n_nonzero_coefs": 0}, ValueError, "n_nonzero_coefs"),
+        ({"n_nonzero_coefs": 9}, ValueError, "n_nonzero_coefs"),
+        ({"n_nonzero_coefs": 5, "n_components": 4}, ValueError, "n_nonzero_coefs"),
+        ({"n_nonzero_coefs": 1.5}, TypeError, "n_nonzero_coefs"),
         ({"init": gaussian((8, 9))}, ValueError, "init"),
         ({"init": np.zeros((8, N_ATOMS))}, ValueError, "init"),
         ({"init": np.full((8, N_ATOMS), np.nan)}, ValueError, "init"),
@@ -238,7 +238,7 @@ def test_bad_input_is_named_by_every_learner(learn, arguments, error, named):
 @pytest.mark.parametrize("learner", [pp.ksvd, pp.online_dictionary])
 def test_bad_sizes_and_starts_are_named(learner, arguments, error, named):
     with pytest.raises(error, match=named):
-        learner(signals(n_signals=20), **({"n_atoms": N_ATOMS, "max_iter": 2} | arguments))
+        learner(signals(n_signals=20), **({"n_components": N_ATOMS, "max_iter": 2} | arguments))
 
 
 # -- K-SVD ---------------------------------------------------------------------------------------------
@@ -281,20 +281,20 @@ def test_sparse_ksvd_is_no_worse_than_the_papers_on_rand(seeds):
     """Le Magoarou and Gribonval, figure 3: 1.19."""
 
     def learn(X, seed):
-        return pp.sparse_ksvd(X, dct(32), 32, 5, atom_nonzero=4, max_iter=100, random_state=seed)
+        return pp.sparse_ksvd(X, dct(32), 32, 5, k=4, max_iter=100, random_state=seed)
 
     assert mean_rmse_on_rand(learn, seeds) <= 1.19
 
 
-@pytest.mark.parametrize("n_atoms", [1, 5, 8, 20])
-@pytest.mark.parametrize("atom_nonzero", [1, 3, 8])
-def test_sparse_ksvd_gives_the_base_times_one_factor_with_sparse_columns(n_atoms, atom_nonzero):
+@pytest.mark.parametrize("n_components", [1, 5, 8, 20])
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_sparse_ksvd_gives_the_base_times_one_factor_with_sparse_columns(n_components, k):
     X, base = signals(), dct(8)
-    learned = pp.sparse_ksvd(X, base, n_atoms, 1, atom_nonzero=atom_nonzero, max_iter=8, random_state=0)
+    learned = pp.sparse_ksvd(X, base, n_components, 1, k=k, max_iter=8, random_state=0)
     *given, last = learned.dictionary.factors
     assert pp.SparseProduct(given, base.scale) == base
-    assert last.shape == (8, n_atoms)
-    assert np.bincount(last.indices, minlength=n_atoms).max() <= atom_nonzero
+    assert last.shape == (8, n_components)
+    assert np.bincount(last.indices, minlength=n_components).max() <= k
     np.testing.assert_allclose(np.linalg.norm(learned.dictionary.toarray(), axis=0), 1, rtol=1e-12)
     assert np.isclose(learned.history.error, relative_error(X, learned), rtol=1e-10).any()
 
@@ -302,7 +302,7 @@ def test_sparse_ksvd_gives_the_base_times_one_factor_with_sparse_columns(n_atoms
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, lambda matrix: pp.SparseProduct([matrix])])
 def test_a_base_of_any_form_gives_the_same_dictionary(form):
     X, base = signals(), gaussian((8, 11), seed=3)
-    learn = partial(pp.sparse_ksvd, n_atoms=N_ATOMS, n_nonzero=2, atom_nonzero=3, max_iter=8, random_state=0)
+    learn = partial(pp.sparse_ksvd, n_components=N_ATOMS, n_nonzero_coefs=2, k=3, max_iter=8, random_state=0)
     plain, other = learn(X, base), learn(X, form(base))
     assert len(other.dictionary.factors) == 2
     assert plain.dictionary == other.dictionary
@@ -312,13 +312,13 @@ def test_atoms_that_are_sparse_in_the_base_are_recovered():
     base = np.linalg.qr(gaussian((16, 16)))[0]
     sparse = np.sign(gaussian((16, 20), seed=1)) * (np.argsort(gaussian((16, 20), seed=2), axis=0) < 3)
     X = synthetic_signals(base @ sparse, 800, 2, random_state=0)[0]
-    learned = pp.sparse_ksvd(X, base, 20, 2, atom_nonzero=3, max_iter=40, random_state=0)
+    learned = pp.sparse_ksvd(X, base, 20, 2, k=3, max_iter=40, random_state=0)
     assert recovery_rate(learned.dictionary, base @ sparse) >= 0.9
 
 
 def test_a_base_that_does_not_span_the_signals_gives_what_it_can():
     X = signals()
-    learned = pp.sparse_ksvd(X, np.eye(8, 3), N_ATOMS, 2, atom_nonzero=2, max_iter=8, random_state=0)
+    learned = pp.sparse_ksvd(X, np.eye(8, 3), N_ATOMS, 2, k=2, max_iter=8, random_state=0)
     D = learned.dictionary.toarray()
     assert not D[3:].any()
     np.testing.assert_allclose(np.linalg.norm(D, axis=0), 1, rtol=1e-12)
@@ -326,7 +326,10 @@ def test_a_base_that_does_not_span_the_signals_gives_what_it_can():
 
 
 def test_a_base_in_higher_precision_or_complex_decides_the_dtype():
-    X, learn = signals(np.float32), partial(pp.sparse_ksvd, n_atoms=9, n_nonzero=2, max_iter=2, random_state=0)
+    X, learn = (
+        signals(np.float32),
+        partial(pp.sparse_ksvd, n_components=9, n_nonzero_coefs=2, max_iter=2, random_state=0),
+    )
     assert learn(X, np.eye(8)).dictionary.dtype == np.float64
     assert learn(X, pp.transforms.dft(8).H).codes.dtype == np.complex128
 
@@ -338,14 +341,14 @@ def test_a_base_in_higher_precision_or_complex_decides_the_dtype():
         ({"base": np.full((8, 8), np.nan)}, ValueError, "base"),
         ({"base": np.zeros(8)}, ValueError, "base"),
         ({"base": "dct"}, TypeError, "base"),
-        ({"atom_nonzero": 0}, ValueError, "atom_nonzero"),
-        ({"atom_nonzero": 9}, ValueError, "atom_nonzero"),
-        ({"atom_nonzero": 1.0}, TypeError, "atom_nonzero"),
-        ({"n_atoms": 0}, ValueError, "n_atoms"),
-        ({"n_nonzero": 9}, ValueError, "n_nonzero"),
+        ({"k": 0}, ValueError, "k"),
+        ({"k": 9}, ValueError, "k"),
+        ({"k": 1.0}, TypeError, "k"),
+        ({"n_components": 0}, ValueError, "n_components"),
+        ({"n_nonzero_coefs": 9}, ValueError, "n_nonzero_coefs"),
     ],
 )
 def test_bad_input_of_sparse_ksvd_is_named(arguments, error, named):
-    call = {"base": np.eye(8), "n_atoms": N_ATOMS, "max_iter": 2} | arguments
+    call = {"base": np.eye(8), "n_components": N_ATOMS, "max_iter": 2} | arguments
     with pytest.raises(error, match=named):
         pp.sparse_ksvd(signals(n_signals=20), **call)

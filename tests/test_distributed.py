@@ -169,7 +169,7 @@ class Killed(BaseException):
 
 
 def test_a_checkpoint_goes_on_with_a_cluster_and_without_one(client, tmp_path, monkeypatch):
-    monkeypatch.setattr("papilio.checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("papilio.runtime.checkpoint._SECONDS", 0.0)
     data, seen = on_disk(tmp_path), []
     expected = without_a_cluster("ksvd", data, callback=lambda step: seen.append(step.phase))
 

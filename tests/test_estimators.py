@@ -19,7 +19,7 @@ ESTIMATORS = {
     "OnlineDictionaryLearning": pp.OnlineDictionaryLearning,
     "FastDictionaryLearning": pp.FastDictionaryLearning,
 }
-X = pp.datasets.fact(120, n_features=16, n_nonzero=2, random_state=0).signals.T.copy()
+X = pp.datasets.fact(120, n_features=16, n_nonzero_coefs=2, random_state=0).signals.T.copy()
 
 
 @pytest.fixture(params=ESTIMATORS.values(), ids=ESTIMATORS.keys())
@@ -179,18 +179,18 @@ def test_more_components_than_features_and_fewer(make):
 
 def test_sparse_ksvd_takes_a_base_and_its_sparsity():
     base = pp.transforms.haar(16).T
-    model = pp.SparseKSVD(20, 3, base=base, atom_nonzero=2, max_iter=5, random_state=0).fit(X)
+    model = pp.SparseKSVD(20, 3, base=base, k=2, max_iter=5, random_state=0).fit(X)
     assert len(model.operator_.factors) == len(base.factors) + 1
     assert model.operator_.factors[-1].nnz <= 40
     with pytest.raises(ValueError, match="base must have 16 rows"):
         pp.SparseKSVD(base=np.eye(8)).fit(X)
-    with pytest.raises(ValueError, match="atom_nonzero"):
-        pp.SparseKSVD(atom_nonzero=17).fit(X)
+    with pytest.raises(ValueError, match="k"):
+        pp.SparseKSVD(k=17).fit(X)
 
 
 @pytest.mark.parametrize("make", [pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
 def test_partial_fit_learns_from_batch_to_batch(make):
-    data = pp.datasets.rand(4000, n_features=16, n_nonzero=2, random_state=0).signals.T
+    data = pp.datasets.rand(4000, n_features=16, n_nonzero_coefs=2, random_state=0).signals.T
     model = make(n_nonzero_coefs=2, random_state=0)
     scores = []
     for batch in np.split(data, 40):

@@ -219,7 +219,7 @@ def test_both_presets_of_figure3_have_the_papers_48_configurations():
     for (_, method), point in published.items():
         assert method in methods
         if method in proposed:
-            entries = pp.Schedule.paper(32, int(method.Q), int(method.p), float(method.P)).max_nonzero
+            entries = pp.Schedule.paper(32, int(method.Q), int(method.p), float(method.P)).n_nonzero
             assert entries / 1024 == pytest.approx(point.relative_complexity, abs=1e-4)
     assert len(published) == 2 * (24 + 5)
 
@@ -242,9 +242,9 @@ def test_a_run_has_a_row_for_each_method_data_set_and_trial_in_order(tiny_figure
 def test_the_error_is_measured_on_the_data_of_the_draw(tiny_figure3):
     settings = settings_of("figure3", "tiny")
     draw = figure3.Draw(1, "RAND")
-    X = pp.datasets.rand(60, n_features=8, n_nonzero=2, random_state=figure3.seeds_of(settings["seed"], draw)[0])[
-        0
-    ]
+    X = pp.datasets.rand(
+        60, n_features=8, n_nonzero_coefs=2, random_state=figure3.seeds_of(settings["seed"], draw)[0]
+    )[0]
     D = pp.transforms.haar(8).toarray().T
     error = np.sqrt(np.mean((X - D @ pp.omp(D, X, 2).toarray()) ** 2))
     rows = read_table(tiny_figure3 / "table.csv")
@@ -340,7 +340,7 @@ import numpy as np
 import papilio as pp
 from papilio.experiments.configuration import settings_of
 from papilio.experiments.figure3 import run as figure3
-from papilio.kernels.threads import one_thread
+from papilio.runtime.threads import one_thread
 
 dictionaries, found, junk = [], {}, []
 
@@ -409,7 +409,7 @@ def as_published(change=lambda method, rmse: rmse):
                 near = {"4": "5", "6": "5"}.get(method.Q, method.Q)
                 point = published[data, method._replace(Q=near)]
                 rmse = point.rmse * {"4": 0.72, "6": 1.1}.get(method.Q, 1.0)
-                entries = pp.Schedule.paper(32, int(method.Q), int(method.p), float(method.P)).max_nonzero
+                entries = pp.Schedule.paper(32, int(method.Q), int(method.p), float(method.P)).n_nonzero
                 complexity = entries / 1024
             else:
                 point = published[data, figure3.Method({"online": "K-SVD"}.get(method.name, method.name))]
@@ -441,7 +441,7 @@ def test_the_papers_points_lie_under_ours():
 
 
 def test_points_of_another_size_are_not_compared_with_the_papers(tiny_figure3):
-    ours = averages.averages(read_table(tiny_figure3 / "table.csv"), n_nonzero=2)
+    ours = averages.averages(read_table(tiny_figure3 / "table.csv"), n_nonzero_coefs=2)
     assert averages.comparable(ours) == {}
     figure = figure3_plot.figure_of(ours)
     assert not [line for ax in figure.axes for line in ax.lines if line.get_color() == figure3_plot._UNDER]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import papilio as pp
-from papilio.solvers import roads
+from papilio.search import candidates as attempts
 
 
 def gaussian(shape, seed=0):
@@ -73,7 +73,7 @@ def assert_honest(matrix, result):
 @pytest.fixture
 def few_rounds(monkeypatch):
     """Short annealing, where only the rules of the search count."""
-    monkeypatch.setattr(roads, "_ROUNDS", 4)
+    monkeypatch.setattr(attempts, "_ROUNDS", 4)
 
 
 # -- wishes --------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_complexity_is_kept_and_the_roads_say_what_was_found(name, complexity, f
     result = pp.factorize(M, complexity=complexity)
     assert_honest(M, result)
     assert result.operator.relative_complexity <= complexity
-    within = [road for road in result.roads if 0 < road.nnz <= complexity * M.size]
+    within = [road for road in result.attempts if 0 < road.nnz <= complexity * M.size]
     assert min(road.error for road in within) == result.error
     taken = [road for road in within if road.error == result.error]
     assert (result.method, result.operator.nnz) in [(road.method, road.nnz) for road in taken]
@@ -99,7 +99,7 @@ def test_max_error_is_kept_with_the_fewest_entries_of_all_roads(name, limit, few
     result = pp.factorize(M, max_error=limit)
     assert_honest(M, result)
     assert result.error <= limit
-    reaching = [road.nnz for road in result.roads if road.error <= limit]
+    reaching = [road.nnz for road in result.attempts if road.error <= limit]
     assert result.operator.nnz == min([*reaching, np.count_nonzero(M)])
 
 
@@ -167,7 +167,7 @@ def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexi
     elif kind == "ones":
         M = np.ones(shape)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(roads, "_ROUNDS", 2)
+        patch.setattr(attempts, "_ROUNDS", 2)
         try:
             result = pp.factorize(M, complexity=complexity, n_factors=n_factors)
         except ValueError as error:
@@ -179,7 +179,7 @@ def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexi
         assert result.operator.nnz <= complexity * M.size + 1e-9
 
 
-# -- roads ---------------------------------------------------------------------------------------------
+# -- attempts ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wish", [{"complexity": 0.5}, {}], ids=["complexity", "knee"])
@@ -208,7 +208,7 @@ def test_a_road_can_be_forced(method, wish, few_rounds):
     M = noisy_hadamard(16)
     result = pp.factorize(M, method=method, **wish)
     assert result.method == method
-    assert {road.method for road in result.roads} == {method}
+    assert {road.method for road in result.attempts} == {method}
     assert_honest(M, result)
 
 
@@ -223,19 +223,19 @@ def test_butterflies_can_be_forced_and_are_not_claimed_where_there_are_none():
     assert none.method == "itself"
     assert none.error == 0
     np.testing.assert_array_equal(none.operator.toarray(), M)
-    assert [(road.method, road.detail) for road in none.roads] == [("butterfly", "no structure")]
+    assert [(road.method, road.detail) for road in none.attempts] == [("butterfly", "no structure")]
 
 
 def test_each_road_took_some_time_and_the_best_is_annealed_for_longer(few_rounds):
     result = pp.factorize(gaussian((12, 12)), complexity=0.5)
-    assert all(road.seconds >= 0 for road in result.roads)
-    assert result.roads[-1].detail.endswith("annealed for longer")
-    assert {road.method for road in result.roads} == {"transform", "butterfly", "low_rank", "hierarchical"}
+    assert all(road.seconds >= 0 for road in result.attempts)
+    assert result.attempts[-1].detail.endswith("annealed for longer")
+    assert {road.method for road in result.attempts} == {"transform", "butterfly", "low_rank", "hierarchical"}
 
 
 def test_a_search_is_far_better_than_the_hierarchical_strategy_alone():
     Q = orthogonal(16)
-    plain = pp.hierarchical(Q, roads.even_schedule((16, 16), 2, 128, "left"))
+    plain = pp.hierarchical(Q, attempts.even_schedule((16, 16), 2, 128, "left"))
     assert pp.factorize(Q, complexity=0.5).error < 0.85 * plain.error
 
 
@@ -280,7 +280,7 @@ def test_a_callback_sees_steps_whose_share_grows_to_nearly_all(wish):
     seen = []
     result = pp.factorize(gaussian((12, 12)), callback=seen.append, **wish)
     done = [step.done for step in seen]
-    assert all(isinstance(step, pp.Step) for step in seen)
+    assert all(isinstance(step, pp.results.Step) for step in seen)
     assert all(0 <= share <= 1 for share in done)
     assert done == sorted(done)
     assert done[0] < 0.05
@@ -316,9 +316,9 @@ def test_results_repeat_by_default_and_with_a_seed_and_leave_other_random_number
         first = pp.factorize(M, complexity=0.5, random_state=random_state)
         again = pp.factorize(M, complexity=0.5, random_state=random_state)
         assert first.operator == again.operator
-        assert [road[:4] for road in first.roads] == [road[:4] for road in again.roads]
+        assert [road[:4] for road in first.attempts] == [road[:4] for road in again.attempts]
     other = pp.factorize(M, complexity=0.5, random_state=4)
-    assert [road.error for road in first.roads] != [road.error for road in other.roads]
+    assert [road.error for road in first.attempts] != [road.error for road in other.attempts]
     assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
 
 

@@ -35,7 +35,7 @@ def signals(dtype=np.float64):
 
 
 def learn(X=None, **options):
-    call = {"n_nonzero": 2, "max_iter": 30, "random_state": 0} | options
+    call = {"n_nonzero_coefs": 2, "max_iter": 30, "random_state": 0} | options
     return pp.fast_dictionary(signals() if X is None else X, call.pop("schedule", SCHEDULE), **call)
 
 
@@ -75,7 +75,7 @@ def test_refinement_lowers_the_error_within_the_same_entries(point, seed):
 def test_factors_lie_in_the_sets_of_the_schedule(schedule, refine):
     product = learn(schedule=schedule, refine=refine).dictionary
     assert product.shape == schedule.shape
-    assert product.nnz <= schedule.max_nonzero
+    assert product.nnz <= schedule.n_nonzero
     for factor, constraint in zip(product.factors, schedule.together(len(schedule.factors) - 1), strict=True):
         assert constraint.contains(factor)
 
@@ -86,7 +86,7 @@ def test_a_redundant_dictionary_is_learned(refine):
     X = synthetic_signals(gaussian((16, 32)), 400, 3, random_state=0)[0]
     learned = pp.fast_dictionary(X, schedule, 3, refine=refine, max_iter=50, random_state=0)
     assert learned.dictionary.shape == (16, 32)
-    assert learned.dictionary.nnz <= schedule.max_nonzero
+    assert learned.dictionary.nnz <= schedule.n_nonzero
     fixed = pp.omp(pp.transforms.dct(16).T, X, 3)
     assert relative_error(X, learned) < np.linalg.norm(X - pp.transforms.dct(16).T @ fixed) / np.linalg.norm(X)
 
@@ -199,7 +199,7 @@ def test_a_start_is_not_changed_and_needs_no_unit_norm():
 
 
 def test_a_sample_serves_where_signals_are_very_many(monkeypatch):
-    from papilio.dictionary import data
+    from papilio.dictionary import signals as data
 
     monkeypatch.setattr(data, "_SAMPLE", 60)
     monkeypatch.setattr(data, "_SAMPLE_PER_ATOM", 10)
@@ -215,9 +215,9 @@ def test_a_sample_serves_where_signals_are_very_many(monkeypatch):
     [
         ({"schedule": "paper"}, TypeError, "schedule"),
         ({"schedule": pp.Schedule.paper(16, 4, 3, 48)}, ValueError, "schedule"),
-        ({"n_nonzero": 0}, ValueError, "n_nonzero"),
-        ({"n_nonzero": 9}, ValueError, "n_nonzero"),
-        ({"n_nonzero": 1.5}, TypeError, "n_nonzero"),
+        ({"n_nonzero_coefs": 0}, ValueError, "n_nonzero_coefs"),
+        ({"n_nonzero_coefs": 9}, ValueError, "n_nonzero_coefs"),
+        ({"n_nonzero_coefs": 1.5}, TypeError, "n_nonzero_coefs"),
         ({"init": np.eye(7)}, ValueError, "init"),
         ({"init": np.full((8, 8), np.nan)}, ValueError, "init"),
         ({"init": "svd"}, ValueError, "init"),

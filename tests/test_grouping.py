@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from papilio.kernels.grouping import all_equal_parts, equal_parts, group_up, share_out
-from papilio.solvers.splitting import likely_first
+from papilio.search.splitting import likely_first
 
 
 def price(costs, groups):

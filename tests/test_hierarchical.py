@@ -222,7 +222,7 @@ def test_schedules_of_the_paper_have_the_complexities_of_figure_3(Q, p, P, compl
     schedule = pp.Schedule.paper(32, Q, p, P)
     assert len(schedule.factors) + 1 == Q - 1
     assert schedule.side == "right"
-    assert schedule.max_nonzero / 32**2 == pytest.approx(complexity, abs=6e-5)
+    assert schedule.n_nonzero / 32**2 == pytest.approx(complexity, abs=6e-5)
 
 
 @pytest.mark.parametrize(("shape", "side"), [((30, 8), "left"), ((8, 30), "right"), ((8, 8), "left")])
@@ -230,11 +230,11 @@ def test_rectangular_schedules_factorize_tall_and_wide_matrices(shape, side):
     schedule = pp.Schedule.rectangular(shape, 4, 3, 0.7)
     assert schedule.side == side
     assert schedule.shape == shape
-    assert [s.max_nonzero for s in schedule.residuals] == [int(64 * 0.7**j) for j in (1, 2)] + [24]
+    assert [s.n_nonzero for s in schedule.residuals] == [int(64 * 0.7**j) for j in (1, 2)] + [24]
     result = pp.hierarchical(gaussian(shape), schedule, max_iter=30)
     assert len(result.operator.factors) == 4
     assert result.operator.shape == shape
-    assert result.operator.nnz <= schedule.max_nonzero
+    assert result.operator.nnz <= schedule.n_nonzero
     assert result.error < 1
 
 
@@ -259,7 +259,7 @@ SQUARE = c.Sparse((4, 4), 8)
         (lambda: pp.Schedule.paper(32, 3, 33, 512), ValueError, "p must"),
         (lambda: pp.Schedule.paper(32, 3, 2, 2000), ValueError, "P must"),
         (lambda: pp.Schedule.rectangular((8, 30), 1, 3, 0.5), ValueError, "n_factors"),
-        (lambda: pp.Schedule.rectangular((8, 30), 3, 9, 0.5), ValueError, "entries_per_row"),
+        (lambda: pp.Schedule.rectangular((8, 30), 3, 9, 0.5), ValueError, "k"),
         (lambda: pp.Schedule.rectangular((8, 30), 3, 2, 0), ValueError, "decay"),
         (lambda: pp.Schedule.rectangular((0, 30), 3, 2, 0.5), ValueError, "shape"),
         (lambda: pp.hierarchical(np.eye(4), "schedule"), TypeError, "schedule"),

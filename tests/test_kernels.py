@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import papilio as pp
-from papilio import application
 from papilio import constraints as c
 from papilio.constraints.selection import slack_of
 from papilio.kernels.convert import count_entries, fill_entries
 from papilio.kernels.descent import multiply, norm_squared
 from papilio.kernels.select import keep_largest, keep_largest_of_lines, nth_largest
 from papilio.linalg import probe, wide
+from papilio.operators import packing as application
 from papilio.solvers import descent as descents
 from papilio.solvers.palm import default_start
 

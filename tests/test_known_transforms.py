@@ -5,7 +5,7 @@ import pytest
 import scipy.fft
 
 import papilio as pp
-from papilio.solvers.known_transforms import recognised
+from papilio.search.known_transforms import recognised
 
 TRANSFORMS = {"DCT": pp.transforms.dct, "Haar": pp.transforms.haar}
 SIZES = [4, 8, 16, 32, 64]
@@ -119,7 +119,7 @@ def test_factorize_recognises_a_transform_and_looks_no_further():
     for wish in ({}, {"complexity": 0.5}, {"complexity": 0.5, "method": "transform"}):
         fit = pp.factorize(M, **wish)
         assert fit.method == "transform"
-        assert [(road.method, road.detail) for road in fit.roads] == [("transform", "DCT")]
+        assert [(road.method, road.detail) for road in fit.attempts] == [("transform", "DCT")]
         assert fit.operator.nnz == pp.transforms.dct(64).nnz
         np.testing.assert_allclose(fit.operator.toarray(), M, rtol=0, atol=1e-12 * np.abs(M).max())
 
@@ -129,7 +129,7 @@ def test_factorize_takes_the_transform_with_the_number_of_its_factors_only():
     fit = pp.factorize(M, n_factors=4)
     assert fit.method == "transform"
     assert fit.error <= 1e-12
-    assert all(road.method != "transform" for road in pp.factorize(M, n_factors=3, time_budget=0.01).roads)
+    assert all(road.method != "transform" for road in pp.factorize(M, n_factors=3, time_budget=0.01).attempts)
 
 
 def test_a_transform_with_more_entries_than_wished_for_is_not_taken():
@@ -143,5 +143,5 @@ def test_a_matrix_that_is_no_transform_comes_back_as_it_is():
     M = gaussian(16, 16)
     fit = pp.factorize(M, method="transform")
     assert fit.method == "itself"
-    assert [road[:4] for road in fit.roads] == [("transform", "no known transform", np.inf, 0)]
+    assert [road[:4] for road in fit.attempts] == [("transform", "no known transform", np.inf, 0)]
     np.testing.assert_array_equal(fit.operator.toarray(), M)

@@ -397,7 +397,7 @@ def test_numpys_less_common_keys_select_as_in_numpy(key: str) -> None:
 @pytest.mark.parametrize("name", ["hadamard", "dft", "dct", "haar"])
 def test_the_optimized_operator_is_equal_and_has_no_more_work(name: str) -> None:
     from papilio import transforms
-    from papilio.application import _cost
+    from papilio.operators.packing import _cost
 
     op = getattr(transforms, name)(64)
     better = op.optimized()

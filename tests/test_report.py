@@ -17,11 +17,11 @@ import scipy.sparse
 from PIL import Image
 
 import papilio as pp
-from papilio import speed as measure
 from papilio.cli import app, demo, learn
 from papilio.cli import report as command
 from papilio.cli.terminal import Terminal
 from papilio.report import Subject, page
+from papilio.report import speed as measure
 from papilio.report.charts import Axis, Curve, chart
 
 VOID = {"meta", "link", "img", "br", "path"}
@@ -78,7 +78,11 @@ def check(text):
 
 
 def history(*phases):
-    steps = [pp.Step(phase, i + 1, 0.9 ** (i + 1), 1.0, 0.1 * i) for phase, count in phases for i in range(count)]
+    steps = [
+        pp.results.Step(phase, i + 1, 0.9 ** (i + 1), 1.0, 0.1 * i)
+        for phase, count in phases
+        for i in range(count)
+    ]
     return pp.History(steps)
 
 
@@ -86,7 +90,9 @@ def history(*phases):
 def sweep():
     factors = [np.triu(np.ones((16, 16))), np.tril(np.ones((16, 20)))]
     points = [
-        pp.Point(complexity, error, pp.SparseProduct([factor[:, :k] @ np.eye(k, 16) for factor in factors[:1]]))
+        pp.results.TradeoffPoint(
+            complexity, error, pp.SparseProduct([factor[:, :k] @ np.eye(k, 16) for factor in factors[:1]])
+        )
         for complexity, error, k in ((0.1, 0.9, 4), (0.3, 0.3, 8), (0.8, 0.2, 16))
     ]
     return pp.Tradeoff(tuple(points), 0.1, pp.Status.CONVERGED, 1.0, "relative error, 2 atoms a sample")
@@ -101,9 +107,9 @@ def test_a_page_with_everything_is_sound_and_says_it_all(sweep):
         0.1234,
         speeds=[measure.Speed("product", 1, 4e-6, 2e-6), measure.Speed("product", 256, 9e-5, 2e-5)],
         history=history(("split 1", 5), ("global 1", 7), ("final", 1)),
-        roads=[
-            pp.Road("transform", "no known transform", np.inf, 0, 0.1),
-            pp.Road("low_rank", "rank 2", 0.5, 64, 1),
+        attempts=[
+            pp.results.Attempt("transform", "no known transform", np.inf, 0, 0.1),
+            pp.results.Attempt("low_rank", "rank 2", 0.5, 64, 1),
         ],
         tradeoff=sweep,
         patches=(4, 4),
@@ -182,7 +188,7 @@ def test_names_from_outside_are_text_and_never_elements(sweep):
         HOSTILE,
         [measure.Speed(HOSTILE, 1, 1.0, 1.0)],
         history((f"{HOSTILE.replace(' ', '')} 1", 3)),
-        [pp.Road(HOSTILE, HOSTILE, 0.5, 3, 1.0)],
+        [pp.results.Attempt(HOSTILE, HOSTILE, 0.5, 3, 1.0)],
         series={HOSTILE: [(0.5, 0.5)]},
         facts={HOSTILE: HOSTILE},
     )
@@ -302,7 +308,7 @@ def test_a_page_is_written_whatever_the_name_of_the_file(tmp_path, papilio):
 
 
 def test_the_error_of_a_dictionary_is_that_of_coding(tmp_path, papilio):
-    data = pp.datasets.rand(50, n_features=9, n_nonzero=2, random_state=0)
+    data = pp.datasets.rand(50, n_features=9, n_nonzero_coefs=2, random_state=0)
     pp.SparseProduct([data.dictionary]).save(tmp_path / "d.npz")
     np.save(tmp_path / "X.npy", data.signals.T)
     code, out, _ = papilio("report", "d.npz", "-o", "p.html", "--samples", "X.npy", "--nonzero", 2, "--json")
@@ -354,7 +360,7 @@ def test_no_more_atoms_a_sample_are_named_than_the_dictionary_has(tmp_path, papi
 
 
 def test_learn_writes_a_page_on_wish(tmp_path, papilio):
-    X = pp.datasets.rand(100, n_features=9, n_nonzero=2, random_state=0).signals.T
+    X = pp.datasets.rand(100, n_features=9, n_nonzero_coefs=2, random_state=0).signals.T
     np.save(tmp_path / "X.npy", X)
     learn.learn(str(tmp_path / "X.npy"), tmp_path / "d.npz", nonzero=2, report=tmp_path / "l.html", random_state=0)
     words = " ".join(check((tmp_path / "l.html").read_text()).text)

@@ -1,4 +1,4 @@
-"""The roads to a product: the sets with a number of entries, low rank, and the search among them."""
+"""The attempts to a product: the sets with a number of entries, low rank, and the search among them."""
 
 from itertools import pairwise
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.solvers import roads
-from papilio.solvers.roads import Watch, candidates, decomposed, even_schedule, low_rank, searched
+from papilio.search import candidates as attempts
+from papilio.search.candidates import Watch, candidates, decomposed, even_schedule, low_rank, searched
 
 
 def gaussian(shape, seed=0):
@@ -27,8 +27,8 @@ def assert_chains_to(shape, schedule):
 @pytest.fixture
 def few_rounds(monkeypatch):
     """Annealing of one round a trial: enough where only the rules of the search count."""
-    monkeypatch.setattr(roads, "_ROUNDS", 4)
-    monkeypatch.setattr(roads, "_MANY_ROUNDS", 4)
+    monkeypatch.setattr(attempts, "_ROUNDS", 4)
+    monkeypatch.setattr(attempts, "_MANY_ROUNDS", 4)
 
 
 # -- sets ----------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def few_rounds(monkeypatch):
 )
 @pytest.mark.parametrize("n_factors", [2, 3, 5])
 def test_even_schedules_keep_the_budget_and_chain(shape, side, n_factors):
-    size, least = shape[0] * shape[1], roads.least_entries(shape, n_factors)
+    size, least = shape[0] * shape[1], attempts.least_entries(shape, n_factors)
     for budget in range(min(least, size), size + 1):
         if budget < least:
             continue
@@ -55,9 +55,9 @@ def test_even_schedules_keep_the_budget_and_chain(shape, side, n_factors):
         assert_chains_to(shape, schedule)
         assert schedule.side == side
         assert len(chained(schedule)) == n_factors
-        assert schedule.max_nonzero <= budget
+        assert schedule.n_nonzero <= budget
         # What is left is less than one entry in each line of all factors but the last.
-        assert schedule.max_nonzero > budget - max(shape) - (n_factors - 2) * min(shape)
+        assert schedule.n_nonzero > budget - max(shape) - (n_factors - 2) * min(shape)
 
 
 @pytest.mark.parametrize("shape", [(24, 24), (32, 16), (16, 32)])
@@ -66,13 +66,13 @@ def test_even_schedules_use_nearly_all_of_it_at_nearly_one_density(shape, n_fact
     side = "right" if shape[0] < shape[1] else "left"
     budget = shape[0] * shape[1] // 2
     schedule = even_schedule(shape, n_factors, budget, side)
-    assert schedule.max_nonzero >= 0.98 * budget
-    densities = [sets.max_nonzero / (sets.shape[0] * sets.shape[1]) for sets in chained(schedule)]
+    assert schedule.n_nonzero >= 0.98 * budget
+    densities = [sets.n_nonzero / (sets.shape[0] * sets.shape[1]) for sets in chained(schedule)]
     assert max(densities) <= 1.6 * min(densities)
 
 
 def test_residuals_of_even_schedules_thin_out_to_the_last_factor():
-    residuals = [sets.max_nonzero for sets in even_schedule((16, 16), 5, 200, "left").residuals]
+    residuals = [sets.n_nonzero for sets in even_schedule((16, 16), 5, 200, "left").residuals]
     assert residuals == sorted(residuals, reverse=True)
     assert residuals[0] < 16 * 16
 
@@ -81,10 +81,10 @@ def test_residuals_of_even_schedules_thin_out_to_the_last_factor():
 def test_thin_schedules_keep_the_budget_and_chain(shape):
     for budget in range(sum(shape), shape[0] * shape[1]):
         for inner in range(1, min(shape)):
-            schedule = roads._thin_schedule(shape, inner, budget)
+            schedule = attempts._thin_schedule(shape, inner, budget)
             assert_chains_to(shape, schedule)
             assert chained(schedule)[0].shape == (shape[0], inner)
-            assert min(budget, inner * sum(shape)) - 1 <= schedule.max_nonzero <= budget
+            assert min(budget, inner * sum(shape)) - 1 <= schedule.n_nonzero <= budget
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (24, 8), (8, 24)])
@@ -94,7 +94,7 @@ def test_candidates_keep_the_budget_and_the_methods(shape, share):
     found = candidates(shape, budget, None, ("hierarchical", "low_rank"))
     for candidate in found:
         assert_chains_to(shape, candidate.schedule)
-        assert candidate.schedule.max_nonzero <= budget
+        assert candidate.schedule.n_nonzero <= budget
     counts = {len(chained(candidate.schedule)) for candidate in found if candidate.method == "hierarchical"}
     assert counts == {2, 3}
     for methods in (("hierarchical",), ("low_rank",), ()):
@@ -141,7 +141,7 @@ def test_low_rank_is_the_best_of_its_rank_and_says_its_error(shape, dtype):
 # -- the watch -----------------------------------------------------------------------------------------
 
 
-STEP = pp.Step("split 1", 1, 0.5, 1.0, 0.0)
+STEP = pp.results.Step("split 1", 1, 0.5, 1.0, 0.0)
 
 
 def test_the_watch_puts_the_road_before_the_phase_and_counts_what_is_done():
@@ -193,7 +193,7 @@ def test_the_watch_lists_what_it_is_told():
     fit = low_rank(gaussian((6, 6)), decomposed(gaussian((6, 6))), 2)
     noted = watch.note("low_rank", "rank 2", fit, 0.0)
     assert noted.method == "low_rank"
-    assert watch.roads[0][:4] == ("low_rank", "rank 2", fit.error, 24)
+    assert watch.attempts[0][:4] == ("low_rank", "rank 2", fit.error, 24)
 
 
 # -- the search ----------------------------------------------------------------------------------------
@@ -204,9 +204,9 @@ def test_the_search_returns_the_best_of_all_it_noted(few_rounds):
     options = candidates(X.shape, 72, None, ("hierarchical", "low_rank"))
     watch = Watch(None, None)
     fit = searched(X, options, decomposed(X), np.random.RandomState(0), watch)
-    assert fit.error == min(road.error for road in watch.roads)
-    assert len(watch.roads) == len(options) + 1
-    assert watch.roads[-1].detail.endswith("annealed for longer")
+    assert fit.error == min(road.error for road in watch.attempts)
+    assert len(watch.attempts) == len(options) + 1
+    assert watch.attempts[-1].detail.endswith("annealed for longer")
     assert fit.operator.nnz <= 72
 
 
@@ -225,7 +225,7 @@ def test_a_search_that_is_stopped_anywhere_ends_in_the_sets_of_a_candidate(few_r
         assert watch.stopped
         assert len(fit.operator.factors) == n_factors
         assert fit.operator.nnz <= 60
-        assert all(road.nnz <= 60 for road in watch.roads)
+        assert all(road.nnz <= 60 for road in watch.attempts)
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_a_search_that_is_stopped_among_many_candidates_keeps_the_budget(few_rou
     watch = Watch(stop, None)
     fit = searched(X, options, decomposed(X), np.random.RandomState(0), watch)
     assert [name.endswith(phase) for name in seen] == [False] * (len(seen) - 1) + [True]
-    assert fit.error == min(road.error for road in watch.roads)
-    assert all(road.nnz <= 60 for road in watch.roads)
+    assert fit.error == min(road.error for road in watch.attempts)
+    assert all(road.nnz <= 60 for road in watch.attempts)
 
 
 def counting(at):
@@ -266,9 +266,9 @@ def counting(at):
 @pytest.mark.parametrize("shape", [(12, 12), (24, 8), (400, 400)])
 def test_more_effort_and_smaller_matrices_plan_more_steps(shape):
     X = np.ones(shape)
-    assert 0 < roads.planned_steps(X, 0.5) <= roads.planned_steps(X)
-    assert roads.planned_steps(np.ones((12, 12))) >= roads.planned_steps(X)
-    assert roads.planned_steps(np.ones((12, 12)), 0.5) < roads.planned_steps(np.ones((12, 12)))
+    assert 0 < attempts.planned_steps(X, 0.5) <= attempts.planned_steps(X)
+    assert attempts.planned_steps(np.ones((12, 12))) >= attempts.planned_steps(X)
+    assert attempts.planned_steps(np.ones((12, 12)), 0.5) < attempts.planned_steps(np.ones((12, 12)))
 
 
 def test_the_plan_is_about_what_the_search_takes():
@@ -281,4 +281,4 @@ def test_the_plan_is_about_what_the_search_takes():
         np.random.RandomState(0),
         Watch(seen.append, None),
     )
-    assert 0.3 * roads.planned_steps(X) < len(seen) < 1.5 * roads.planned_steps(X)
+    assert 0.3 * attempts.planned_steps(X) < len(seen) < 1.5 * attempts.planned_steps(X)

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import papilio as pp
-from papilio.dictionary.common import moments_of_rows
-from papilio.dictionary.data import enough
+from papilio.dictionary.atoms import moments_of_rows
+from papilio.dictionary.signals import enough
 from papilio.samples import PassStopped, as_samples, held, passed_over
 from papilio.samples.passes import current_client
 
@@ -77,7 +77,7 @@ def test_what_is_learned_from_all_data_is_better_than_from_the_sample_alone(tmp_
     scores = []
     for n_passes in (0, 2):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("papilio.dictionary.data.Streamed.n_passes", n_passes)
+            patch.setattr("papilio.dictionary.signals.Streamed.n_passes", n_passes)
             scores.append(make(learner).fit(on_disk(tmp_path)).score(X))
     assert scores[1] > scores[0]
 
@@ -93,7 +93,7 @@ def test_the_final_error_is_that_of_all_samples(tmp_path, learner):
 def test_the_number_of_threads_changes_no_bit(tmp_path, learner, threads):
     rows = np.concatenate([X, 2 * X, -X])  # samples of more than one share of the moments
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("papilio.dictionary.data._SAMPLE", 700)
+        patch.setattr("papilio.dictionary.signals._SAMPLE", 700)
         expected = make(learner).fit(on_disk(tmp_path, rows))
         try:
             pp.set_num_threads(threads)
@@ -511,7 +511,7 @@ def test_a_callback_sees_the_passes_and_can_stop_within_one(tmp_path, learner):
 
 
 def test_the_sums_of_a_pass_are_those_of_all_samples():
-    from papilio.dictionary.summary import Task, merged, summarised
+    from papilio.dictionary.statistics import Task, merged, summarised
 
     D = np.random.default_rng(3).standard_normal((8, 12))
     assert len(held(X).parts()) > 3

@@ -7,7 +7,7 @@ import pytest
 
 import papilio as pp
 from papilio.datasets import synthetic_signals
-from papilio.dictionary.data import enough
+from papilio.dictionary.signals import enough
 
 from .large import X, make, on_disk, pretend_large
 from .learners import N_ATOMS

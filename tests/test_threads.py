@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio import application
 from papilio import constraints as c
-from papilio.kernels import threads
+from papilio.operators import packing as application
+from papilio.runtime import threads
 
 X = np.random.default_rng(0).standard_normal((64, 300))
 OP = pp.transforms.hadamard(64)

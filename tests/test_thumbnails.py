@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from papilio import SparseProduct, thumbnails
-from papilio.thumbnails import thumbnail
+from papilio import SparseProduct
+from papilio.plot import thumbnails
+from papilio.plot.thumbnails import thumbnail
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, lambda a: SparseProduct([a])])

@@ -12,8 +12,8 @@ import papilio as pp
 from papilio.cli import app, progress
 from papilio.cli import tradeoff as command
 from papilio.cli.errors import Stopped
-from papilio.dictionary import sweep
-from papilio.solvers import roads
+from papilio.dictionary import tradeoff as sweep
+from papilio.search import candidates as attempts
 
 matplotlib.use("Agg")
 
@@ -23,7 +23,7 @@ DIAL = [0.35, 0.5, 0.7, 0.9]
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch):
     """Enough to see what is meant."""
-    monkeypatch.setattr(roads, "_ROUNDS", 16)
+    monkeypatch.setattr(attempts, "_ROUNDS", 16)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def matrix():
 
 @pytest.fixture(scope="module")
 def samples():
-    return pp.datasets.rand(200, n_features=10, n_nonzero=2, random_state=0).signals.T
+    return pp.datasets.rand(200, n_features=10, n_nonzero_coefs=2, random_state=0).signals.T
 
 
 def relative_error(M, op):
@@ -73,7 +73,7 @@ def test_samples_are_coded_better_the_more_entries_the_dictionary_may_have(sampl
 
 
 def test_of_many_samples_a_part_is_learned_from_and_all_are_measured(samples, monkeypatch):
-    monkeypatch.setattr(sweep, "enough", lambda n_atoms: 60)
+    monkeypatch.setattr(sweep, "enough", lambda n_components: 60)
     (point,) = pp.tradeoff(samples, [0.6], n_nonzero_coefs=2, random_state=0).points
     missed = samples.T - point.operator @ pp.omp(point.operator, samples.T, 2)
     assert point.error == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(samples), rel=1e-6)
@@ -233,7 +233,7 @@ def made(*pairs, dense_error=0.0):
     for entries, error in pairs:
         diagonal = np.zeros((10, 10))
         diagonal.flat[:entries] = 1
-        points.append(pp.Point(entries / 100, error, pp.SparseProduct([diagonal])))
+        points.append(pp.results.TradeoffPoint(entries / 100, error, pp.SparseProduct([diagonal])))
     return pp.Tradeoff(tuple(points), dense_error, pp.Status.CONVERGED, 1.0)
 
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from . import images as images
     from . import metrics as metrics
     from . import plot as plot
+    from . import results as results
     from . import transforms as transforms
     from .coding import omp as omp
-    from .dial import tradeoff as tradeoff
     from .dictionary.fast import fast_dictionary as fast_dictionary
     from .dictionary.ksvd import ksvd as ksvd
     from .dictionary.online import online_dictionary as online_dictionary
@@ -25,53 +25,48 @@ if TYPE_CHECKING:
     from .estimators import FastDictionaryLearning as FastDictionaryLearning
     from .estimators import OnlineDictionaryLearning as OnlineDictionaryLearning
     from .estimators import SparseKSVD as SparseKSVD
-    from .kernels.threads import get_num_threads as get_num_threads
-    from .kernels.threads import set_num_threads as set_num_threads
-    from .moments import Moments as Moments
     from .operators import SparseProduct as SparseProduct
+    from .operators.storage import load as load
     from .results import Factorization as Factorization
     from .results import History as History
-    from .results import Point as Point
-    from .results import Road as Road
     from .results import Status as Status
-    from .results import Step as Step
     from .results import Tradeoff as Tradeoff
-    from .solvers.butterfly import butterfly as butterfly
-    from .solvers.factorize import factorize as factorize
+    from .runtime.threads import get_num_threads as get_num_threads
+    from .runtime.threads import set_num_threads as set_num_threads
+    from .search.butterfly import butterfly as butterfly
+    from .search.dial import tradeoff as tradeoff
+    from .search.factorize import factorize as factorize
     from .solvers.hierarchical import hierarchical as hierarchical
+    from .solvers.moments import Moments as Moments
     from .solvers.palm import palm as palm
     from .solvers.schedule import Schedule as Schedule
-    from .storage import load as load
 
-_MODULES = ("constraints", "datasets", "images", "metrics", "plot", "transforms")
+_MODULES = ("constraints", "datasets", "images", "metrics", "plot", "results", "transforms")
 _HOME = {
     "Factorization": "results",
     "FastDictionaryLearning": "estimators",
     "History": "results",
     "KSVD": "estimators",
-    "Moments": "moments",
+    "Moments": "solvers.moments",
     "OnlineDictionaryLearning": "estimators",
-    "Point": "results",
     "Schedule": "solvers.schedule",
     "SparseKSVD": "estimators",
     "SparseProduct": "operators",
-    "Road": "results",
     "Status": "results",
-    "Step": "results",
     "Tradeoff": "results",
-    "butterfly": "solvers.butterfly",
-    "factorize": "solvers.factorize",
+    "butterfly": "search.butterfly",
+    "factorize": "search.factorize",
     "fast_dictionary": "dictionary.fast",
-    "get_num_threads": "kernels.threads",
+    "get_num_threads": "runtime.threads",
     "hierarchical": "solvers.hierarchical",
     "ksvd": "dictionary.ksvd",
-    "load": "storage",
+    "load": "operators.storage",
     "omp": "coding",
     "online_dictionary": "dictionary.online",
     "palm": "solvers.palm",
-    "set_num_threads": "kernels.threads",
+    "set_num_threads": "runtime.threads",
     "sparse_ksvd": "dictionary.sparse_ksvd",
-    "tradeoff": "dial",
+    "tradeoff": "search.dial",
 }
 __all__ = ["__version__", *_MODULES, *_HOME]
 

@@ -15,7 +15,8 @@ import scipy.sparse as sp
 from .linalg import column_norms
 from .operators import SparseProduct
 from .samples import on_disk as on_disk
-from .validation import Array, as_choice, as_integer, as_matrix, as_random, as_shape
+from .typing import Array
+from .validation import as_choice, as_integer, as_matrix, as_random, as_shape
 
 _IMAGES = ("china", "flower")
 _LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
@@ -30,7 +31,7 @@ class Synthetic(NamedTuple):
     codes: sp.csc_array
 
 
-def random_dictionary(n_features: int = 32, n_atoms: int | None = None, *, random_state: Any = None) -> Array:
+def random_dictionary(n_features: int = 32, n_components: int | None = None, *, random_state: Any = None) -> Array:
     """A dictionary of i.i.d. standard Gaussian entries: the D₀ of the paper's RAND (section 4.2).
 
     The atoms are not normalised.
@@ -39,7 +40,7 @@ def random_dictionary(n_features: int = 32, n_atoms: int | None = None, *, rando
     ----------
     n_features : int
         d.
-    n_atoms : int, optional
+    n_components : int, optional
         a; as many as features by default.
     random_state : int or RandomState, optional
 
@@ -54,8 +55,8 @@ def random_dictionary(n_features: int = 32, n_atoms: int | None = None, *, rando
     (8, 12)
     """
     n_features = as_integer("n_features", n_features, 1)
-    n_atoms = n_features if n_atoms is None else as_integer("n_atoms", n_atoms, 1)
-    return as_random(random_state).standard_normal((n_features, n_atoms))
+    n_components = n_features if n_components is None else as_integer("n_components", n_components, 1)
+    return as_random(random_state).standard_normal((n_features, n_components))
 
 
 def factorizable_dictionary(
@@ -101,11 +102,11 @@ def factorizable_dictionary(
 
 
 def synthetic_signals(
-    dictionary: Any, n_signals: int = 500, n_nonzero: int = 5, *, random_state: Any = None
+    dictionary: Any, n_signals: int = 500, n_nonzero_coefs: int = 5, *, random_state: Any = None
 ) -> tuple[Array, sp.csc_array]:
     """Signals X = DΓ that are sparse in a dictionary.
 
-    Each uses ``n_nonzero`` different atoms, all choices being equally likely, with i.i.d. standard Gaussian
+    Each uses ``n_nonzero_coefs`` different atoms, all choices being equally likely, with i.i.d. standard Gaussian
     coefficients.
 
     Parameters
@@ -114,7 +115,7 @@ def synthetic_signals(
         D, one atom a column.
     n_signals : int
         n.
-    n_nonzero : int
+    n_nonzero_coefs : int
         Atoms a signal, at most a.
     random_state : int or RandomState, optional
 
@@ -129,31 +130,33 @@ def synthetic_signals(
     --------
     >>> import numpy as np
     >>> from papilio.datasets import synthetic_signals
-    >>> signals, codes = synthetic_signals(np.eye(6), n_signals=4, n_nonzero=2, random_state=0)
+    >>> signals, codes = synthetic_signals(np.eye(6), n_signals=4, n_nonzero_coefs=2, random_state=0)
     >>> np.count_nonzero(signals, axis=0)
     array([2, 2, 2, 2])
     """
     D = dictionary if isinstance(dictionary, SparseProduct) else as_matrix("dictionary", dictionary)
-    n_atoms = D.shape[1]
+    n_components = D.shape[1]
     n_signals = as_integer("n_signals", n_signals, 1)
-    n_nonzero = as_integer("n_nonzero", n_nonzero, 1, n_atoms)
+    n_nonzero_coefs = as_integer("n_nonzero_coefs", n_nonzero_coefs, 1, n_components)
     random = as_random(random_state)
-    atoms = _different_atoms(n_signals, n_nonzero, n_atoms, random)
+    atoms = _different_atoms(n_signals, n_nonzero_coefs, n_components, random)
     values = random.standard_normal(atoms.size).astype(D.dtype.type(0).real.dtype)
-    starts = np.arange(0, atoms.size + 1, n_nonzero)
-    codes = sp.csc_array((values, atoms.ravel(), starts), shape=(n_atoms, n_signals))
+    starts = np.arange(0, atoms.size + 1, n_nonzero_coefs)
+    codes = sp.csc_array((values, atoms.ravel(), starts), shape=(n_components, n_signals))
     signals = D @ codes
     return np.ascontiguousarray(signals.toarray() if sp.issparse(signals) else signals), codes
 
 
-def rand(n_signals: int = 500, *, n_features: int = 32, n_nonzero: int = 5, random_state: Any = None) -> Synthetic:
+def rand(
+    n_signals: int = 500, *, n_features: int = 32, n_nonzero_coefs: int = 5, random_state: Any = None
+) -> Synthetic:
     """The paper's RAND (section 4.2): signals that are sparse in a dictionary without structure.
 
     `synthetic_signals` of a square `random_dictionary`, by default 500 signals of 32 features and 5 atoms each.
 
     Parameters
     ----------
-    n_signals, n_features, n_nonzero : int
+    n_signals, n_features, n_nonzero_coefs : int
         n; d, also the number of atoms; atoms a signal.
     random_state : int or RandomState, optional
 
@@ -171,11 +174,13 @@ def rand(n_signals: int = 500, *, n_features: int = 32, n_nonzero: int = 5, rand
     """
     random = as_random(random_state)
     dictionary = random_dictionary(n_features, random_state=random)
-    signals, codes = synthetic_signals(dictionary, n_signals, n_nonzero, random_state=random)
+    signals, codes = synthetic_signals(dictionary, n_signals, n_nonzero_coefs, random_state=random)
     return Synthetic(signals, dictionary, codes)
 
 
-def fact(n_signals: int = 500, *, n_features: int = 32, n_nonzero: int = 5, random_state: Any = None) -> Synthetic:
+def fact(
+    n_signals: int = 500, *, n_features: int = 32, n_nonzero_coefs: int = 5, random_state: Any = None
+) -> Synthetic:
     """The paper's FACT (section 4.2): signals that are sparse in a dictionary with sparse factors.
 
     `synthetic_signals` of a `factorizable_dictionary` of five factors, by default 500 signals of 32 features and 5
@@ -183,7 +188,7 @@ def fact(n_signals: int = 500, *, n_features: int = 32, n_nonzero: int = 5, rand
 
     Parameters
     ----------
-    n_signals, n_features, n_nonzero : int
+    n_signals, n_features, n_nonzero_coefs : int
         n; d, also the number of atoms; atoms a signal.
     random_state : int or RandomState, optional
 
@@ -201,7 +206,7 @@ def fact(n_signals: int = 500, *, n_features: int = 32, n_nonzero: int = 5, rand
     """
     random = as_random(random_state)
     dictionary = factorizable_dictionary(n_features, random_state=random)
-    signals, codes = synthetic_signals(dictionary, n_signals, n_nonzero, random_state=random)
+    signals, codes = synthetic_signals(dictionary, n_signals, n_nonzero_coefs, random_state=random)
     return Synthetic(signals, dictionary, codes)
 
 
@@ -290,14 +295,16 @@ def _full_rank_factor(side: int, random: np.random.RandomState) -> sp.csr_array:
             return factor
 
 
-def _different_atoms(n_signals: int, n_nonzero: int, n_atoms: int, random: np.random.RandomState) -> Array:
+def _different_atoms(
+    n_signals: int, n_nonzero_coefs: int, n_components: int, random: np.random.RandomState
+) -> Array:
     """For each signal, one a row, the sorted numbers of its atoms: those of the smallest of i.i.d. numbers."""
-    chosen = np.empty((n_signals, n_nonzero), dtype=np.int64)
-    height = max(_BLOCK_ENTRIES // n_atoms, 1)
+    chosen = np.empty((n_signals, n_nonzero_coefs), dtype=np.int64)
+    height = max(_BLOCK_ENTRIES // n_components, 1)
     for start in range(0, n_signals, height):
         block = chosen[start : start + height]
-        draws = random.random_sample((len(block), n_atoms))
-        block[:] = np.argpartition(draws, n_nonzero - 1, axis=1)[:, :n_nonzero]
+        draws = random.random_sample((len(block), n_components))
+        block[:] = np.argpartition(draws, n_nonzero_coefs - 1, axis=1)[:, :n_nonzero_coefs]
     chosen.sort(axis=1)
     return chosen
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .validation import Array
+from .typing import Array
 
 _TINY = 1e-300
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .csr import as_csr
 from .linalg import column_norms, frobenius, rescaled, wide
 from .operators import SparseProduct
-from .validation import Array, as_array, as_matrix, as_numbers, as_real, require_finite
+from .operators.csr import as_csr
+from .typing import Array
+from .validation import as_array, as_matrix, as_numbers, as_real, require_finite
 
 _WINDOW, _DEVIATION = 11, 1.5  # of SSIM's Gaussian window, in pixels
 _BLOCK_ENTRIES = 1 << 22  # of the largest matrix that is formed at once: 32 MB of float64

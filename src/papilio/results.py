@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .io import replacing
 from .operators import SparseProduct
-from .validation import Array, as_real
+from .runtime.files import replacing
+from .typing import Array
+from .validation import as_real
 
 
 class Status(StrEnum):
@@ -21,7 +22,7 @@ class Status(StrEnum):
     CONVERGED = "converged"
     MAX_ITER = "max_iter"
     STOPPED = "stopped"
-    NO_STRUCTURE = "no structure"
+    NO_STRUCTURE = "no_structure"
 
 
 class Step(NamedTuple):
@@ -77,7 +78,7 @@ class History(list[Step]):
         )
 
 
-class Road(NamedTuple):
+class Attempt(NamedTuple):
     """One way to factorize that was tried, and what it gave."""
 
     method: str
@@ -99,13 +100,13 @@ class Factorization:
     n_iter : int
         Iterations of PALM in all phases.
     status : Status
-        ``"converged"``, ``"max_iter"``, ``"stopped"`` (by a callback), or ``"no structure"`` where none was found.
+        ``"converged"``, ``"max_iter"``, ``"stopped"`` (by a callback), or ``"no_structure"`` where none was found.
     history : History
         Error, scale, phase and seconds of each iteration.
     method : str
         Which road `factorize` took; empty from other solvers.
-    roads : tuple of Road
-        All roads that `factorize` tried, with what they gave, in the order of trying.
+    attempts : tuple of Attempt
+        All attempts that `factorize` tried, with what they gave, in the order of trying.
     """
 
     operator: SparseProduct
@@ -114,7 +115,7 @@ class Factorization:
     status: Status
     history: History = field(repr=False, compare=False)
     method: str = ""
-    roads: tuple[Road, ...] = field(default=(), repr=False, compare=False)
+    attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how the error fell (`papilio.plot.convergence`); ``fit.operator.plot()`` draws the factors."""
@@ -123,7 +124,7 @@ class Factorization:
         return plot.convergence(self, ax)
 
 
-class Point(NamedTuple):
+class TradeoffPoint(NamedTuple):
     """One setting of the dial: a largest relative complexity, and the best product within it that was found."""
 
     complexity: float
@@ -137,7 +138,7 @@ class Tradeoff:
 
     Attributes
     ----------
-    points : tuple of Point
+    points : tuple of TradeoffPoint
         By growing complexity; the error never rises from one to the next. ``complexity`` is what was asked for,
         ``operator.relative_complexity`` what was needed.
     dense_error : float
@@ -150,23 +151,23 @@ class Tradeoff:
         What ``error`` is.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[TradeoffPoint, ...]
     dense_error: float
     status: Status
     seconds: float = field(compare=False)
     error_name: str = "relative error"
 
     @property
-    def front(self) -> tuple[Point, ...]:
+    def front(self) -> tuple[TradeoffPoint, ...]:
         """The points that no other one beats in both the entries that it needs and the error: the Pareto front."""
-        chosen: list[Point] = []
+        chosen: list[TradeoffPoint] = []
         for point in sorted(self.points, key=lambda point: (point.operator.nnz, point.error)):
             if not chosen or point.error < chosen[-1].error:
                 chosen.append(point)
         return tuple(chosen)
 
     @property
-    def knee(self) -> Point:
+    def knee(self) -> TradeoffPoint:
         """The point that is recommended where nothing else is known.
 
         Of the front, that with the lowest sum of relative complexity and (error − lowest)/(highest − lowest): one
@@ -177,7 +178,7 @@ class Tradeoff:
         span = (highest - lowest) or 1.0
         return min(front, key=lambda point: point.operator.relative_complexity + (point.error - lowest) / span)
 
-    def at(self, complexity: float) -> Point:
+    def at(self, complexity: float) -> TradeoffPoint:
         """The best point with at most this relative complexity."""
         complexity = as_real("complexity", complexity, 0.0)
         within = [point for point in self.points if point.operator.relative_complexity <= complexity + 1e-12]

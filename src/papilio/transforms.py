@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .operators import SparseProduct
-from .validation import Array, as_integer, as_power_of_two
+from .typing import Array
+from .validation import as_integer, as_power_of_two
 
 _SQRT_HALF = np.sqrt(0.5)
 

@@ -3,12 +3,12 @@
 import operator
 from collections.abc import Sequence
 from numbers import Number
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-Array: TypeAlias = np.ndarray[Any, Any]
+from .typing import Array, RandomState
 
 DTYPES = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))
 
@@ -135,14 +135,17 @@ def as_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return str(value)
 
 
-def as_random(value: Any) -> Any:
-    """``random_state`` as NumPy's RandomState, by scikit-learn's rules: an integer, a RandomState or None."""
-    from sklearn.utils import check_random_state  # takes a while to load
-
-    try:
-        return check_random_state(value)
-    except ValueError:
-        raise ValueError(
-            "random_state must be None, an integer from 0 to 4294967295 or a numpy.random.RandomState, "
-            f"got {value!r}"
-        ) from None
+def as_random(value: RandomState) -> np.random.RandomState:
+    """``random_state`` as NumPy's RandomState, by scikit-learn's rules; a Generator gives it a seed."""
+    if value is None:
+        return np.random.mtrand._rand
+    if isinstance(value, np.random.RandomState):
+        return value
+    if isinstance(value, np.random.Generator):
+        return np.random.RandomState(value.integers(2**32, dtype=np.uint32))
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < 2**32:
+        return np.random.RandomState(value)
+    raise ValueError(
+        "random_state must be None, an integer from 0 to 4294967295, a numpy.random.RandomState or a "
+        f"numpy.random.Generator, got {value!r}"
+    )

@@ -6,7 +6,7 @@ import typer
 
 import papilio as pp
 
-from ..speed import both_ways
+from ..report.speed import both_ways
 from .describe import sentence
 from .files import as_dense, read_operator
 from .progress import Watch

@@ -12,7 +12,7 @@ from rich.table import Table
 import papilio as pp
 
 from ..report import Subject
-from ..speed import BELOW_ONE, compare
+from ..report.speed import BELOW_ONE, compare
 from .outputs import check_folder
 from .progress import Watch
 from .report import check_report, write_report

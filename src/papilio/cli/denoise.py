@@ -39,7 +39,7 @@ def denoise(
         typer.Option(help="Their largest number of entries, relative to dense atoms; 0.4 by default."),
     ] = None,
     stride: Annotated[int, typer.Option(min=1, help="Pixels from one patch to the next; more are faster.")] = 1,
-    random_state: Seed = None,
+    random_state: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -58,7 +58,7 @@ def denoise(
     begin = perf_counter()
     with Watch(terminal, "Denoising", _LEARNING if D is None else ()) as watch:
 
-        def report(step: pp.Step) -> bool:
+        def report(step: pp.results.Step) -> bool:
             if step.done is None:
                 return watch.report(step)
             watch.advance(step.done, "coding")

@@ -42,7 +42,7 @@ def factorize(
         float | None, typer.Option(help="Seconds after which the best result so far is taken.")
     ] = None,
     report: Report = None,
-    random_state: Seed = None,
+    random_state: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -74,7 +74,7 @@ def factorize(
         {"output": str(output)}
         | facts(fit.operator)
         | {"error": fit.error, "status": str(fit.status), "iterations": fit.n_iter, "seconds": seconds}
-        | {"method": fit.method, "roads": [_as_facts(road) for road in fit.roads]}
+        | {"method": fit.method, "attempts": [_as_facts(road) for road in fit.attempts]}
     )
     if fit.status is pp.Status.STOPPED and watch.stopping:
         raise Stopped(f"stopped; the factors so far are in {output}, with relative error {fit.error:.4g}")
@@ -92,19 +92,19 @@ def _subject(fit: pp.Factorization, source: str, seconds: float) -> Subject:
         source,
         fit.error,
         history=fit.history,
-        roads=fit.roads,
+        attempts=fit.attempts,
         facts={"Method": fit.method.replace("_", " "), "Ended": str(fit.status), "Time": f"{seconds:.1f} s"},
     )
 
 
-def _as_facts(road: pp.Road) -> dict[str, Any]:
+def _as_facts(road: pp.results.Attempt) -> dict[str, Any]:
     """For JSON, which has no infinity: a road that led nowhere has no error."""
     return road._asdict() | {"error": road.error if isfinite(road.error) else None}
 
 
 def _roads(fit: pp.Factorization) -> Table:
     made = table("Roads tried", "method", "detail", "error", "entries", "seconds")
-    for road in fit.roads:
+    for road in fit.attempts:
         error = f"{road.error:.4g}" if isfinite(road.error) else ""
         made.add_row(road.method, road.detail, error, str(road.nnz) if error else "", f"{road.seconds:.2f}")
     return made

@@ -16,8 +16,9 @@ from numpy.lib import format as npy
 
 import papilio as pp
 
-from ..csr import as_csr
-from ..validation import Array, as_matrix
+from ..operators.csr import as_csr
+from ..typing import Array
+from ..validation import as_matrix
 from .errors import BadInput
 from .limits import check_sides, memory
 from .matlab import read_mat

@@ -12,7 +12,7 @@ import typer
 
 import papilio as pp
 
-from ..dictionary.data import enough
+from ..dictionary.signals import enough
 from ..linalg import frobenius
 from ..samples import Samples
 from .describe import facts, sentence
@@ -63,7 +63,7 @@ def learn(
         str | None, typer.Option(metavar="ADDRESS", help="Code samples on this Dask cluster, as tcp://host:8786.")
     ] = None,
     report: Report = None,
-    random_state: Seed = None,
+    random_state: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..csr import as_csr
-from ..validation import Array
+from ..operators.csr import as_csr
+from ..typing import Array
 from .limits import check_sides
 
 _LAYOUTS = ("coordinate", "array")

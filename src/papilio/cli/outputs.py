@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..io import replacing
+from ..runtime.files import replacing
 from .errors import BadInput, Failed
 
 DENSE = (".npy", ".csv", ".mat")

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..io import replacing
-from ..validation import Array
+from ..runtime.files import replacing
+from ..typing import Array
 from .errors import BadInput
 from .files import IMAGES, read
 from .outputs import saving, write

@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from papilio import Step
+from papilio.results import Step
 
 from .terminal import Terminal
 

@@ -10,11 +10,11 @@ import typer
 
 import papilio as pp
 
-from ..dictionary.common import as_sparsity
-from ..io import replacing
+from ..dictionary.atoms import as_sparsity
 from ..linalg import frobenius
 from ..report import Subject, page
-from ..speed import Speed, both_ways
+from ..report.speed import Speed, both_ways
+from ..runtime.files import replacing
 from .errors import BadInput
 from .files import read_matrix, read_operator
 from .limits import memory

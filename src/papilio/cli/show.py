@@ -9,7 +9,7 @@ import typer
 
 import papilio as pp
 
-from ..io import replacing
+from ..runtime.files import replacing
 from .describe import facts, sentence
 from .errors import BadInput, Failed
 from .files import as_dense, read, read_matrix, read_operator

@@ -8,8 +8,8 @@ from rich.table import Table
 
 import papilio as pp
 
-from ..io import replacing
 from ..report import Subject
+from ..runtime.files import replacing
 from .describe import facts, sentence
 from .errors import BadInput, Stopped
 from .files import is_image, patches, read_matrix
@@ -38,7 +38,7 @@ def tradeoff(
     ] = None,
     n_patches: Annotated[int, typer.Option(min=1, help="How many of them, drawn at random.")] = 10_000,
     report: Report = None,
-    random_state: Seed = None,
+    random_state: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..linalg import frobenius, rescaled
-from ..validation import Array, as_matrix, as_numbers
+from ..typing import Array
+from ..validation import as_matrix, as_numbers
 from .selection import first_largest
 
 
@@ -17,7 +18,7 @@ class Constraint(ABC):
     ----------
     shape : tuple of int
         Rows and columns of the members.
-    max_nonzero : int
+    n_nonzero : int
         An upper bound on the non-zero entries of a member: what a factor costs at most.
     exact : bool
         Whether `project` gives a nearest member (up to ties and rounding), or only a near one.
@@ -29,7 +30,7 @@ class Constraint(ABC):
     exact: ClassVar[bool] = True
     free_on_support: ClassVar[bool] = False
     shape: tuple[int, int]
-    max_nonzero: int
+    n_nonzero: int
 
     def project(self, matrix: Any) -> Array:
         """The member that is nearest to ``matrix`` in the Frobenius norm, as a new dense array.

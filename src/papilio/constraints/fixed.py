@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..linalg import rescaled
-from ..validation import Array, as_matrix, as_shape
+from ..typing import Array
+from ..validation import as_matrix, as_shape
 from .base import Constraint
 from .selection import first_largest
 
@@ -17,7 +18,7 @@ class Fixed(Constraint):
         self.matrix: Array = as_matrix("matrix", matrix).copy()
         self.matrix.flags.writeable = False
         self.shape = self.matrix.shape
-        self.max_nonzero = int(np.count_nonzero(self.matrix))
+        self.n_nonzero = int(np.count_nonzero(self.matrix))
 
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         return self.matrix.astype(np.result_type(matrix, self.matrix))
@@ -27,7 +28,7 @@ class Fixed(Constraint):
         return super().contains(matrix, 1e-6 * scale if tol is None else tol)
 
     def _describe(self) -> str:
-        return f"matrix of {self.shape}, {self.max_nonzero} entries"
+        return f"matrix of {self.shape}, {self.n_nonzero} entries"
 
 
 class UnitRows(Constraint):
@@ -38,7 +39,7 @@ class UnitRows(Constraint):
 
     def __init__(self, shape: Any) -> None:
         self.shape = as_shape("shape", shape)
-        self.max_nonzero = self.shape[0] * self.shape[1]
+        self.n_nonzero = self.shape[0] * self.shape[1]
 
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         return _unit_lines(matrix, nonnegative)
@@ -52,7 +53,7 @@ class UnitColumns(Constraint):
 
     def __init__(self, shape: Any) -> None:
         self.shape = as_shape("shape", shape)
-        self.max_nonzero = self.shape[0] * self.shape[1]
+        self.n_nonzero = self.shape[0] * self.shape[1]
 
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         return np.ascontiguousarray(_unit_lines(matrix.T, nonnegative).T)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels.matching import exchange, fill
 from ..kernels.select import keep_largest_of_lines, nth_largest
-from ..validation import Array
+from ..typing import Array
 
 
 def slack_of(worth: Array) -> float:

@@ -1,6 +1,6 @@
 """Non-negativity, a modifier of any other set."""
 
-from ..validation import Array
+from ..typing import Array
 from .base import Constraint
 from .fixed import Fixed
 
@@ -31,7 +31,7 @@ class NonNegative(Constraint):
             raise ValueError("constraint must have non-negative members, got a Fixed matrix that is not")
         self.constraint = constraint
         self.shape = constraint.shape
-        self.max_nonzero = constraint.max_nonzero
+        self.n_nonzero = constraint.n_nonzero
         self.exact = constraint.exact  # type: ignore[misc]
 
     def relaxed(self, share: float) -> "NonNegative":

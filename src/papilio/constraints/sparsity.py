@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..validation import Array, as_integer, as_shape, require_finite
+from ..typing import Array
+from ..validation import as_integer, as_shape, require_finite
 from .base import UnitNorm
 from .selection import largest, largest_per_row_and_column
 
@@ -21,7 +22,7 @@ class Dense(UnitNorm):
 
     def __init__(self, shape: Any) -> None:
         self.shape = as_shape("shape", shape)
-        self.max_nonzero = self.shape[0] * self.shape[1]
+        self.n_nonzero = self.shape[0] * self.shape[1]
 
     def _select(self, worth: Array) -> Array:
         return worth > 0
@@ -35,16 +36,16 @@ class Sparse(UnitNorm):
 
     def __init__(self, shape: Any, n_nonzero: int) -> None:
         self.shape = as_shape("shape", shape)
-        self.max_nonzero = as_integer("n_nonzero", n_nonzero, 1, self.shape[0] * self.shape[1])
+        self.n_nonzero = as_integer("n_nonzero", n_nonzero, 1, self.shape[0] * self.shape[1])
 
     def _select(self, worth: Array) -> Array:
-        return largest(worth.ravel(), self.max_nonzero).reshape(self.shape)
+        return largest(worth.ravel(), self.n_nonzero).reshape(self.shape)
 
     def relaxed(self, share: float) -> "Sparse":
-        return Sparse(self.shape, _between(self.max_nonzero, self.shape[0] * self.shape[1], share))
+        return Sparse(self.shape, _between(self.n_nonzero, self.shape[0] * self.shape[1], share))
 
     def _describe(self) -> str:
-        return f"{self.shape}, {self.max_nonzero}"
+        return f"{self.shape}, {self.n_nonzero}"
 
 
 class SparseRows(UnitNorm):
@@ -53,7 +54,7 @@ class SparseRows(UnitNorm):
     def __init__(self, shape: Any, k: int) -> None:
         self.shape = as_shape("shape", shape)
         self.k = as_integer("k", k, 1, self.shape[1])
-        self.max_nonzero = self.k * self.shape[0]
+        self.n_nonzero = self.k * self.shape[0]
 
     def _select(self, worth: Array) -> Array:
         return largest(worth, self.k)
@@ -71,7 +72,7 @@ class SparseColumns(UnitNorm):
     def __init__(self, shape: Any, k: int) -> None:
         self.shape = as_shape("shape", shape)
         self.k = as_integer("k", k, 1, self.shape[0])
-        self.max_nonzero = self.k * self.shape[1]
+        self.n_nonzero = self.k * self.shape[1]
 
     def _select(self, worth: Array) -> Array:
         return largest(worth.T, self.k).T
@@ -97,7 +98,7 @@ class SparseRowsAndColumns(UnitNorm):
     def __init__(self, shape: Any, k: int) -> None:
         self.shape = as_shape("shape", shape)
         self.k = as_integer("k", k, 1, max(self.shape))
-        self.max_nonzero = min(self.k * min(self.shape), self.shape[0] * self.shape[1])
+        self.n_nonzero = min(self.k * min(self.shape), self.shape[0] * self.shape[1])
 
     def _select(self, worth: Array) -> Array:
         return largest_per_row_and_column(worth, self.k)
@@ -135,7 +136,7 @@ class Support(UnitNorm):
         available = int(np.count_nonzero(self._mask))
         if available == 0:
             raise ValueError(f"mask must allow at least one entry, got none in shape {self.shape}")
-        self.max_nonzero = available if n_nonzero is None else as_integer("n_nonzero", n_nonzero, 1, available)
+        self.n_nonzero = available if n_nonzero is None else as_integer("n_nonzero", n_nonzero, 1, available)
 
     def _coordinates(self, matrix: Array) -> Array:
         return matrix[self._mask]
@@ -146,10 +147,10 @@ class Support(UnitNorm):
         return matrix
 
     def _select(self, worth: Array) -> Array:
-        return largest(worth, self.max_nonzero)
+        return largest(worth, self.n_nonzero)
 
     def _describe(self) -> str:
-        return f"{self.shape}, {self.max_nonzero} of {np.count_nonzero(self._mask)} places"
+        return f"{self.shape}, {self.n_nonzero} of {np.count_nonzero(self._mask)} places"
 
 
 def _between(entries: int, places: int, share: float) -> int:

@@ -7,7 +7,8 @@ import numpy as np
 import scipy.linalg
 
 from ..linalg import rescaled
-from ..validation import Array, as_integer, as_shape
+from ..typing import Array
+from ..validation import as_integer, as_shape
 from .base import UnitNorm
 from .selection import largest, slack_of
 from .sparsity import Support
@@ -66,23 +67,28 @@ class _Tied(UnitNorm):
 
     free_on_support: ClassVar[bool] = False
 
-    def __init__(self, labels: Array, n_nonzero: int | None) -> None:
-        """Group the places by ``labels``; groups are numbered by their first place in row-major order."""
+    def __init__(self, labels: Array, name: str, count: int | None) -> None:
+        """Group the places by ``labels``; groups are numbered by their first place in row-major order.
+
+        ``count`` is the limit, which the constructor calls ``name``.
+        """
         _, first, groups = np.unique(labels.ravel(), return_index=True, return_inverse=True)
         rank = np.empty(first.size, dtype=np.intp)
         rank[np.argsort(first)] = np.arange(first.size)
         self.shape = labels.shape
         self._groups: Array = rank[groups]
         self._sizes: Array = np.bincount(self._groups)
-        self.n_nonzero = self._limit(n_nonzero)
-        self.max_nonzero = self._bound()
+        available = self._available()
+        self._count = available if count is None else as_integer(name, count, 1, available)
+        self.n_nonzero = self._bound()
 
-    def _limit(self, n_nonzero: int | None) -> int:
-        available = self._sizes.size
-        return available if n_nonzero is None else as_integer("n_nonzero", n_nonzero, 1, available)
+    def _available(self) -> int:
+        """The largest limit: all groups."""
+        return self._sizes.size
 
     def _bound(self) -> int:
-        return int(np.sort(self._sizes)[-self.n_nonzero :].sum())
+        """The most entries that a member can have."""
+        return int(np.sort(self._sizes)[-self._count :].sum())
 
     def _coordinates(self, matrix: Array) -> Array:
         matrix = rescaled(matrix)  # or sums could overflow
@@ -96,48 +102,48 @@ class _Tied(UnitNorm):
         return values[self._groups].reshape(self.shape)
 
     def _select(self, worth: Array) -> Array:
-        return largest(worth, self.n_nonzero)
+        return largest(worth, self._count)
 
     def _describe(self) -> str:
-        return f"{self.shape}, {self.n_nonzero}"
+        return f"{self.shape}, {self._count}"
 
 
 class Circulant(_Tied):
-    """{A : a_ij depends on (i − j) mod n, at most n_nonzero of these n values, ‖A‖_F = 1}; exact.
+    """{A : a_ij depends on (i − j) mod n, at most n_diagonals of these n values, ‖A‖_F = 1}; exact.
 
     Parameters
     ----------
     n : int
         Rows and columns.
-    n_nonzero : int, optional
+    n_diagonals : int, optional
         How many of the n free parameters may be non-zero (each fills n places); all by default.
     """
 
-    def __init__(self, n: Any, n_nonzero: int | None = None) -> None:
+    def __init__(self, n: Any, n_diagonals: int | None = None) -> None:
         side = _as_side(n)
-        super().__init__(np.subtract.outer(np.arange(side), np.arange(side)) % side, n_nonzero)
+        super().__init__(np.subtract.outer(np.arange(side), np.arange(side)) % side, "n_diagonals", n_diagonals)
 
 
 class Toeplitz(_Tied):
-    """{A : a_ij depends on i − j, at most n_nonzero of these values, ‖A‖_F = 1}. The projection is exact.
+    """{A : a_ij depends on i − j, at most n_diagonals of these values, ‖A‖_F = 1}. The projection is exact.
 
-    ``n_nonzero`` counts diagonals, rows + columns − 1 in all.
+    There are rows + columns − 1 diagonals in all.
     """
 
-    def __init__(self, shape: Any, n_nonzero: int | None = None) -> None:
+    def __init__(self, shape: Any, n_diagonals: int | None = None) -> None:
         rows, columns = as_shape("shape", shape)
-        super().__init__(np.subtract.outer(np.arange(rows), np.arange(columns)), n_nonzero)
+        super().__init__(np.subtract.outer(np.arange(rows), np.arange(columns)), "n_diagonals", n_diagonals)
 
 
 class Hankel(_Tied):
-    """{A : a_ij depends on i + j, at most n_nonzero of these values, ‖A‖_F = 1}. The projection is exact.
+    """{A : a_ij depends on i + j, at most n_antidiagonals of these values, ‖A‖_F = 1}. The projection is exact.
 
-    ``n_nonzero`` counts antidiagonals, rows + columns − 1 in all.
+    There are rows + columns − 1 antidiagonals in all.
     """
 
-    def __init__(self, shape: Any, n_nonzero: int | None = None) -> None:
+    def __init__(self, shape: Any, n_antidiagonals: int | None = None) -> None:
         rows, columns = as_shape("shape", shape)
-        super().__init__(np.add.outer(np.arange(rows), np.arange(columns)), n_nonzero)
+        super().__init__(np.add.outer(np.arange(rows), np.arange(columns)), "n_antidiagonals", n_antidiagonals)
 
 
 class Symmetric(_Tied):
@@ -151,14 +157,13 @@ class Symmetric(_Tied):
     def __init__(self, n: Any, n_nonzero: int | None = None) -> None:
         side = _as_side(n)
         row, column = np.indices((side, side))
-        super().__init__(np.minimum(row, column) * side + np.maximum(row, column), n_nonzero)
+        super().__init__(np.minimum(row, column) * side + np.maximum(row, column), "n_nonzero", n_nonzero)
 
-    def _limit(self, n_nonzero: int | None) -> int:
-        available = self.shape[0] * self.shape[1]
-        return available if n_nonzero is None else as_integer("n_nonzero", n_nonzero, 1, available)
+    def _available(self) -> int:
+        return self.shape[0] * self.shape[1]
 
     def _bound(self) -> int:
-        return self.n_nonzero
+        return self._count
 
     def _may_stand_alone(self) -> Array | None:
         return self._sizes <= self.n_nonzero

@@ -6,22 +6,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checkpoint import Checkpoint
 from ..operators import SparseProduct
+from ..runtime.checkpoint import Checkpoint
 from ..samples import PassStopped, Samples, held
 from ..solvers.hierarchical import Peeled, peel
 from ..solvers.palm import Callback, Run
 from ..solvers.schedule import Schedule
-from ..validation import Array, as_choice, as_integer, as_random, as_real
-from .all_data import STAGE as ALL_DATA
-from .all_data import from_arrays, improved_on_all, to_arrays
-from .common import Learned, as_rows, as_sparsity, as_start
-from .data import Data, Held, as_learned, opened
+from ..typing import Array
+from ..validation import as_choice, as_integer, as_random, as_real
+from .atoms import Learned, as_rows, as_sparsity, as_start
+from .full_passes import STAGE as ALL_DATA
+from .full_passes import from_arrays, improved_on_all, to_arrays
 from .ksvd import learn_ksvd
 from .online import OnlineLimits, learn_online
 from .refinement import STAGE as REFINE
 from .refinement import descended, order_of, refined
-from .summary import Summary
+from .signals import Data, Held, as_learned, opened
+from .statistics import Summary
 
 _HIERARCHY = "hierarchy"
 
@@ -29,7 +30,7 @@ _HIERARCHY = "hierarchy"
 def fast_dictionary(
     signals: Any,
     schedule: Schedule,
-    n_nonzero: int | None = None,
+    n_nonzero_coefs: int | None = None,
     *,
     init: Any = "ksvd",
     refine: bool = True,
@@ -54,7 +55,7 @@ def fast_dictionary(
         X, one signal a column.
     schedule : Schedule
         The sets of the factors; its shape is that of the dictionary, (d, a).
-    n_nonzero : int, optional
+    n_nonzero_coefs : int, optional
         Atoms a signal; a tenth of d by default, at least one.
     init : {"ksvd", "online"} or (d, a) matrix
         D₀, or who learns it: `ksvd` or `online_dictionary`.
@@ -83,11 +84,11 @@ def fast_dictionary(
         raise ValueError(
             f"schedule must be for {rows.shape[1]} features, as the signals have, got {schedule.shape[0]}"
         )
-    n_nonzero = as_sparsity(n_nonzero, *schedule.shape)
+    n_nonzero_coefs = as_sparsity(n_nonzero_coefs, *schedule.shape)
     options = FastOptions(init, refine, max_iter, tol).checked()
     random, run = as_random(random_state), Run(callback)
-    product, _, data = learn_fast(held(rows), schedule, n_nonzero, options, random, run, Checkpoint())
-    return as_learned(data if isinstance(data, Held) else Held(rows, n_nonzero), product, run)
+    product, _, data = learn_fast(held(rows), schedule, n_nonzero_coefs, options, random, run, Checkpoint())
+    return as_learned(data if isinstance(data, Held) else Held(rows, n_nonzero_coefs), product, run)
 
 
 class FastOptions(NamedTuple):
@@ -109,7 +110,7 @@ class FastOptions(NamedTuple):
 def learn_fast(
     samples: Samples,
     schedule: Schedule,
-    n_nonzero: int,
+    n_nonzero_coefs: int,
     options: FastOptions,
     random: np.random.RandomState,
     run: Run,
@@ -119,7 +120,7 @@ def learn_fast(
     start: Any = None
     if not isinstance(options.init, str):
         start = as_start(options.init, schedule.shape, samples.dtype)
-    data = opened(samples, n_nonzero, schedule.shape[1], random, run, checkpoint)
+    data = opened(samples, n_nonzero_coefs, schedule.shape[1], random, run, checkpoint)
     later = {_HIERARCHY: 1, REFINE: 2, ALL_DATA: 3}.get(checkpoint.stage, 0)
     if later == 0:
         if start is None:
@@ -139,12 +140,12 @@ def learn_fast(
 
 
 def _start(
-    data: Held, n_atoms: int, init: str, random: np.random.RandomState, run: Run, checkpoint: Checkpoint
+    data: Held, n_components: int, init: str, random: np.random.RandomState, run: Run, checkpoint: Checkpoint
 ) -> Array:
     """A dense dictionary (d, a) to start from."""
     if init == "ksvd":
-        return learn_ksvd(data, n_atoms, None, 100, 1e-4, random, run, checkpoint).T.copy()
-    return learn_online(data, n_atoms, None, OnlineLimits(), random, run, checkpoint).T.copy()
+        return learn_ksvd(data, n_components, None, 100, 1e-4, random, run, checkpoint).T.copy()
+    return learn_online(data, n_components, None, OnlineLimits(), random, run, checkpoint).T.copy()
 
 
 def _factorized(

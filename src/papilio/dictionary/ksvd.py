@@ -5,19 +5,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..checkpoint import Checkpoint
 from ..kernels.atoms import group_by_atom, update_atoms
+from ..runtime.checkpoint import Checkpoint
 from ..solvers.palm import Callback, Run
-from ..validation import Array, as_integer, as_random, as_real
-from .common import Learned, as_rows, as_sparsity, energies_of, first_atoms, replace_bad_atoms
-from .data import Held, as_learned
-from .rounds import Rounds
+from ..typing import Array
+from ..validation import as_integer, as_random, as_real
+from .alternation import Rounds
+from .atoms import Learned, as_rows, as_sparsity, energies_of, first_atoms, replace_bad_atoms
+from .signals import Held, as_learned
 
 
 def ksvd(
     signals: Any,
-    n_atoms: int,
-    n_nonzero: int | None = None,
+    n_components: int,
+    n_nonzero_coefs: int | None = None,
     *,
     init: Any = None,
     max_iter: int = 100,
@@ -40,10 +41,10 @@ def ksvd(
     ----------
     signals : (d, n) matrix
         X, one signal a column.
-    n_atoms : int
-    n_nonzero : int, optional
+    n_components : int
+    n_nonzero_coefs : int, optional
         Atoms a signal; a tenth of d by default, at least one.
-    init : (d, n_atoms) matrix, optional
+    init : (d, n_components) matrix, optional
         The first dictionary; by default different signals, drawn at random.
     max_iter : int
     tol : float
@@ -54,25 +55,25 @@ def ksvd(
 
     Returns
     -------
-    dictionary : (d, n_atoms) array
+    dictionary : (d, n_components) array
         The best that was seen, with unit-norm atoms.
-    codes : (n_atoms, n) csc_array
+    codes : (n_components, n) csc_array
         Of the signals in it, by `omp`.
     history : History
         With the relative error ‖X − DΓ‖/‖X‖ of the signals that were coded.
     """
     rows = as_rows(signals)
-    n_atoms = as_integer("n_atoms", n_atoms, 1)
-    n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
+    n_components = as_integer("n_components", n_components, 1)
+    n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     max_iter, tol = as_integer("max_iter", max_iter, 0), as_real("tol", tol, 0.0)
-    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero)
-    atoms = learn_ksvd(data, n_atoms, init, max_iter, tol, random, run, Checkpoint())
+    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero_coefs)
+    atoms = learn_ksvd(data, n_components, init, max_iter, tol, random, run, Checkpoint())
     return as_learned(data, atoms.T.copy(), run)
 
 
 def learn_ksvd(
     data: Held,
-    n_atoms: int,
+    n_components: int,
     init: Any,
     max_iter: int,
     tol: float,
@@ -82,7 +83,7 @@ def learn_ksvd(
 ) -> Array:
     """The iterations of `ksvd` on signals in memory: the best atoms, one a row."""
     rounds = Rounds("ksvd", data, max_iter, tol, random, run, checkpoint)
-    model = rounds.restored() or {"atoms": first_atoms(data.rows, n_atoms, init, random)}
+    model = rounds.restored() or {"atoms": first_atoms(data.rows, n_components, init, random)}
     atoms = model["atoms"]
     for rows, codes, residuals in rounds.over(model):
         starts, entries, owners = uses_of(codes)

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checkpoint import Checkpoint
 from ..coding import Coder
 from ..kernels.atoms import descend_atoms
-from ..kernels.threads import blas_threads
 from ..linalg import frobenius, wide
+from ..runtime.checkpoint import Checkpoint
+from ..runtime.threads import blas_threads
 from ..solvers.palm import Callback, Run
-from ..validation import Array, as_integer, as_random, as_real
-from .common import (
+from ..typing import Array
+from ..validation import as_integer, as_random, as_real
+from .atoms import (
     Learned,
     Progress,
     as_rows,
@@ -27,8 +28,8 @@ from .common import (
     residuals_of,
     scaled,
 )
-from .data import Held, as_learned
-from .summary import Summary
+from .signals import Held, as_learned
+from .statistics import Summary
 
 RECENT = 0.1  # the share of all batches so far that count: codes of earlier, poorer dictionaries only hold back
 
@@ -49,7 +50,7 @@ class OnlineState:
     ----------
     atoms : (a, d) array
         Unit-norm atoms to start from, one a row; they are changed in place.
-    n_nonzero : int
+    n_nonzero_coefs : int
         Atoms a signal.
     recent : float
         The share of all batches so far that count.
@@ -57,10 +58,12 @@ class OnlineState:
         Batches that count at most; no limit by default.
     """
 
-    def __init__(self, atoms: Array, n_nonzero: int, recent: float = RECENT, memory: int | None = None) -> None:
+    def __init__(
+        self, atoms: Array, n_nonzero_coefs: int, recent: float = RECENT, memory: int | None = None
+    ) -> None:
         kind = wide(atoms.dtype)
         self.atoms = atoms
-        self.n_nonzero = n_nonzero
+        self.n_nonzero_coefs = n_nonzero_coefs
         self.gram = np.zeros((len(atoms), len(atoms)), kind)
         self.cross = np.zeros(atoms.shape, kind)
         self.uses = np.zeros(len(atoms))
@@ -95,7 +98,7 @@ class OnlineState:
     def learn(self, batch: Array) -> float:
         """Learn from a batch, one signal a row; returns its relative error before."""
         batch = scaled(batch, self._unit)
-        codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero)
+        codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero_coefs)
         residuals = residuals_of(batch, self.atoms, codes)
         self.batches += 1
         beta = forgetting(self.batches, self._recent, self._memory)
@@ -112,8 +115,8 @@ class OnlineState:
 
 def online_dictionary(
     signals: Any,
-    n_atoms: int,
-    n_nonzero: int | None = None,
+    n_components: int,
+    n_nonzero_coefs: int | None = None,
     *,
     init: Any = None,
     batch_size: int | None = None,
@@ -129,10 +132,10 @@ def online_dictionary(
     ----------
     signals : (d, n) matrix
         X, one signal a column.
-    n_atoms : int
-    n_nonzero : int, optional
+    n_components : int
+    n_nonzero_coefs : int, optional
         Atoms a signal; a tenth of d by default, at least one.
-    init : (d, n_atoms) matrix, optional
+    init : (d, n_components) matrix, optional
         The first dictionary; by default different signals, drawn at random.
     batch_size : int, optional
         Signals a mini-batch; by default 512, or a quarter of all where these are fewer.
@@ -149,17 +152,17 @@ def online_dictionary(
 
     Returns
     -------
-    dictionary : (d, n_atoms) array
-    codes : (n_atoms, n) csc_array
+    dictionary : (d, n_components) array
+    codes : (n_components, n) csc_array
     history : History
         With the mean relative error of the batches of each pass, and in the end that of all signals.
     """
     rows = as_rows(signals)
-    n_atoms = as_integer("n_atoms", n_atoms, 1)
-    n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
+    n_components = as_integer("n_components", n_components, 1)
+    n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     limits = OnlineLimits(batch_size, memory, max_iter, tol).checked()
-    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero)
-    atoms = learn_online(data, n_atoms, init, limits, random, run, Checkpoint())
+    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero_coefs)
+    atoms = learn_online(data, n_components, init, limits, random, run, Checkpoint())
     run.report("final", data.summary(atoms.T).error, 1.0, [atoms.T])
     return as_learned(data, atoms.T.copy(), run)
 
@@ -183,7 +186,7 @@ class OnlineLimits(NamedTuple):
 
 def learn_online(
     data: Held,
-    n_atoms: int,
+    n_components: int,
     init: Any,
     limits: OnlineLimits,
     random: np.random.RandomState,
@@ -196,8 +199,8 @@ def learn_online(
     recent = min(RECENT, 1 / limits.max_iter)
     progress, begin = Progress(limits.tol), 0
     saved = checkpoint.saved("online")
-    atoms = saved["atoms"] if saved else first_atoms(data.rows, n_atoms, init, random)
-    state = OnlineState(atoms, data.n_nonzero, recent, limits.memory)
+    atoms = saved["atoms"] if saved else first_atoms(data.rows, n_components, init, random)
+    state = OnlineState(atoms, data.n_nonzero_coefs, recent, limits.memory)
     if saved:
         begin = int(saved["pass"])
         state.restore(saved)

@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoint import Checkpoint
-from ..moments import Moments
 from ..operators import SparseProduct
+from ..runtime.checkpoint import Checkpoint
 from ..solvers.hierarchical import hierarchical
+from ..solvers.moments import Moments
 from ..solvers.palm import ORDERS, Run, palm
 from ..solvers.schedule import Schedule
-from ..validation import Array
-from .all_data import from_arrays, to_arrays
-from .common import Progress, growing_share
-from .data import Held
+from ..typing import Array
+from .atoms import Progress, growing_share
+from .full_passes import from_arrays, to_arrays
 from .online import RECENT, forgetting
-from .summary import Summary, Task, summarised
+from .signals import Held
+from .statistics import Summary, Task, summarised
 
 STAGE = "refine"
 _ROUNDS = 100  # at most
@@ -47,7 +47,7 @@ def refined(
 
     for i in range(first, n_rounds):
         checkpoint.offer(STAGE, state)
-        some = growing_share(data.rows, schedule.shape[1], data.n_nonzero, i, n_rounds - 1, random)
+        some = growing_share(data.rows, schedule.shape[1], data.n_nonzero_coefs, i, n_rounds - 1, random)
         part = data.part(some)
         product = descended(part.summary(product).moments(product), schedule, product)
         error = part.error(product)
@@ -90,19 +90,19 @@ class FastState:
         Where to start.
     schedule : Schedule
         Its last sets are those of the factors.
-    n_nonzero : int
+    n_nonzero_coefs : int
         Atoms a signal.
     memory : int, optional
         Batches that count at most; no limit by default.
     """
 
     def __init__(
-        self, operator: SparseProduct, schedule: Schedule, n_nonzero: int, memory: int | None = None
+        self, operator: SparseProduct, schedule: Schedule, n_nonzero_coefs: int, memory: int | None = None
     ) -> None:
         self.operator = operator
         self.batches = 0
         self._schedule = schedule
-        self._n_nonzero = n_nonzero
+        self._n_nonzero = n_nonzero_coefs
         self._memory = np.inf if memory is None else memory
         self._gram: Any = 0.0
         self._cross: Any = 0.0

@@ -5,26 +5,27 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..checkpoint import Checkpoint
 from ..coding import Coder
 from ..kernels.atoms import direction_of, exchange_atom
 from ..linalg import column_norms
 from ..operators import SparseProduct
+from ..runtime.checkpoint import Checkpoint
 from ..solvers.palm import Callback, Run
-from ..validation import Array, as_integer, as_matrix, as_random, as_real
-from .common import Learned, as_rows, as_sparsity, energies_of, first_atoms, replace_bad_atoms
-from .data import Held, as_learned
+from ..typing import Array
+from ..validation import as_integer, as_matrix, as_random, as_real
+from .alternation import Rounds
+from .atoms import Learned, as_rows, as_sparsity, energies_of, first_atoms, replace_bad_atoms
 from .ksvd import uses_of
-from .rounds import Rounds
+from .signals import Held, as_learned
 
 
 def sparse_ksvd(
     signals: Any,
     base: Any,
-    n_atoms: int,
-    n_nonzero: int | None = None,
+    n_components: int,
+    n_nonzero_coefs: int | None = None,
     *,
-    atom_nonzero: int | None = None,
+    k: int | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
     random_state: Any = None,
@@ -40,10 +41,10 @@ def sparse_ksvd(
         X, one signal a column.
     base : SparseProduct or (d, b) matrix
         B: synthesis, one base atom a column, such as ``papilio.transforms.dct(d).T``.
-    n_atoms : int
-    n_nonzero : int, optional
+    n_components : int
+    n_nonzero_coefs : int, optional
         Atoms a signal; a tenth of d by default, at least one.
-    atom_nonzero : int, optional
+    k : int, optional
         Base atoms an atom: entries in each column of S; 4 by default, or as many as there are.
     max_iter, tol, random_state, callback
         As for `ksvd`.
@@ -52,23 +53,23 @@ def sparse_ksvd(
     -------
     dictionary : SparseProduct
         The base's factors and one sparse factor more.
-    codes : (n_atoms, n) csc_array
+    codes : (n_components, n) csc_array
     history : History
     """
     rows = as_rows(signals)
-    in_base = Base.over(base, rows.shape[1], atom_nonzero)
-    n_atoms = as_integer("n_atoms", n_atoms, 1)
-    n_nonzero = as_sparsity(n_nonzero, rows.shape[1], n_atoms)
+    in_base = Base.over(base, rows.shape[1], k)
+    n_components = as_integer("n_components", n_components, 1)
+    n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     max_iter, tol = as_integer("max_iter", max_iter, 0), as_real("tol", tol, 0.0)
-    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero)
-    dictionary = learn_sparse_ksvd(data, in_base, n_atoms, max_iter, tol, random, run, Checkpoint())
+    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero_coefs)
+    dictionary = learn_sparse_ksvd(data, in_base, n_components, max_iter, tol, random, run, Checkpoint())
     return as_learned(data, dictionary, run)
 
 
 def learn_sparse_ksvd(
     data: Held,
     in_base: "Base",
-    n_atoms: int,
+    n_components: int,
     max_iter: int,
     tol: float,
     random: np.random.RandomState,
@@ -81,13 +82,13 @@ def learn_sparse_ksvd(
     rounds = Rounds("sparse ksvd", data, max_iter, tol, random, run, checkpoint)
     model = rounds.restored()
     if not model:
-        atoms, sparse = in_base.start(data.rows, n_atoms, random)
+        atoms, sparse = in_base.start(data.rows, n_components, random)
         model = {"atoms": atoms, "sparse": sparse}
     atoms, sparse = model["atoms"], model["sparse"]
     direction = np.empty(atoms.shape[1], atoms.dtype)
     for rows, codes, residuals in rounds.over(model):
         starts, entries, owners = uses_of(codes)
-        for j in range(n_atoms):
+        for j in range(n_components):
             own = slice(starts[j], starts[j + 1])
             where = residuals, codes.data, entries[own], owners[own]
             if direction_of(atoms[j], *where, direction) > 0:
@@ -105,35 +106,35 @@ def learn_sparse_ksvd(
 class Base:
     """A base dictionary that directions are coded in."""
 
-    def __init__(self, base: SparseProduct, n_nonzero: int) -> None:
+    def __init__(self, base: SparseProduct, n_nonzero_coefs: int) -> None:
         self._base = base
         self._dense = base.toarray()
         if not self._dense.any():
             raise ValueError("base must not be zero, got a zero matrix")
         self._coder = Coder(self._dense)
-        self._n_nonzero = n_nonzero
+        self._n_nonzero = n_nonzero_coefs
         self.dtype = base.dtype
 
     @classmethod
-    def over(cls, base: Any, n_features: int, n_nonzero: int | None) -> "Base":
+    def over(cls, base: Any, n_features: int, n_nonzero_coefs: int | None) -> "Base":
         """``base`` after checks, with so many base atoms an atom."""
         if not isinstance(base, SparseProduct):
             base = SparseProduct([as_matrix("base", base)])
         if base.shape[0] != n_features:
             raise ValueError(f"base must have {n_features} rows, as the signals have, got {base.shape[0]}")
-        if n_nonzero is None:
-            n_nonzero = min(4, *base.shape)
-        return cls(base, as_integer("atom_nonzero", n_nonzero, 1, min(base.shape)))
+        if n_nonzero_coefs is None:
+            n_nonzero_coefs = min(4, *base.shape)
+        return cls(base, as_integer("k", n_nonzero_coefs, 1, min(base.shape)))
 
     def astype(self, dtype: Any) -> "Base":
         return Base(self._base.astype(dtype), self._n_nonzero)
 
-    def start(self, rows: Array, n_atoms: int, random: np.random.RandomState) -> tuple[Array, Array]:
+    def start(self, rows: Array, n_components: int, random: np.random.RandomState) -> tuple[Array, Array]:
         """The atoms of the base itself; where it has too few, then signals, and where too many, the most used."""
         uses = np.bincount(self._coder.code(rows.T, self._n_nonzero).indices, minlength=self._base.shape[1])
-        chosen = np.argsort(-uses, kind="stable")[:n_atoms]
+        chosen = np.argsort(-uses, kind="stable")[:n_components]
         chosen = chosen[column_norms(self._dense[:, chosen]) > 0]
-        others = first_atoms(rows, n_atoms - chosen.size, None, random)
+        others = first_atoms(rows, n_components - chosen.size, None, random)
         return self.nearest(np.concatenate([self._dense.T[chosen], others]))
 
     def nearest(self, directions: Array) -> tuple[Array, Array]:

@@ -12,15 +12,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..checkpoint import Checkpoint
-from ..dictionary.common import as_sparsity
-from ..dictionary.summary import Task, merged, summarised
+from ..dictionary.atoms import as_sparsity
+from ..dictionary.statistics import Task, merged, summarised
 from ..metrics import rmse
 from ..operators import SparseProduct
 from ..results import History, Step
+from ..runtime.checkpoint import Checkpoint
 from ..samples import Samples, as_samples, held, is_dask, is_large, passed_over
 from ..solvers.palm import Callback, Run
-from ..validation import Array, as_integer, working_dtype
+from ..typing import Array
+from ..validation import as_integer, working_dtype
 from .lazily import BlockCoder, lazily_coded, lazily_decoded
 
 
@@ -43,7 +44,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_iter_: int
 
     @abstractmethod
-    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+    def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> None:
         """Learn from samples, and store what was learned."""
 
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -10,7 +10,8 @@ from ..results import Step
 from ..samples import Samples
 from ..solvers.palm import Callback, Run
 from ..solvers.schedule import Schedule
-from ..validation import Array, as_integer, as_random
+from ..typing import Array
+from ..validation import as_integer, as_random
 from .streams import StreamEstimator
 
 
@@ -93,16 +94,16 @@ class FastDictionaryLearning(StreamEstimator):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+    def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> None:
         schedule = self._schedule_for((samples.shape[1], n_components))
         init = self.init if isinstance(self.init, str) else np.transpose(self.init)
         options = FastOptions(init, self.refine, self.max_iter, self.tol).checked()
         memory = None if self.memory is None else as_integer("memory", self.memory, 1)
         run, checkpoint = Run(self._reporter()), self._opened_checkpoint(schedule=schedule)
         random = as_random(self.random_state)
-        product, summary, data = learn_fast(samples, schedule, n_nonzero, options, random, run, checkpoint)
+        product, summary, data = learn_fast(samples, schedule, n_nonzero_coefs, options, random, run, checkpoint)
         self._store(product, run.history)
-        self._state = FastState(self.operator_, schedule, n_nonzero, memory)
+        self._state = FastState(self.operator_, schedule, n_nonzero_coefs, memory)
         self._state.remember(summary, data.unit)
         self._close(run, checkpoint)
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.fft import idct
 
-from ..dictionary.data import opened
 from ..dictionary.dense import learn_dense
 from ..dictionary.ksvd import learn_ksvd
+from ..dictionary.signals import opened
 from ..dictionary.sparse_ksvd import Base, learn_sparse_ksvd
 from ..samples import Samples
 from ..solvers.palm import Callback, Run
@@ -36,7 +36,7 @@ class KSVD(DictionaryEstimator):
         Let `transform` return a csr_array.
     random_state : int, RandomState or None
     callback : callable, optional
-        Called with a `papilio.Step` after each iteration; a true result stops learning.
+        Called with a `papilio.results.Step` after each iteration; a true result stops learning.
     checkpoint : path, optional
         A file in which `fit` keeps what it has after each phase and every half minute. If it is there, of the same
         data and parameters, `fit` goes on from it, to the same result. It is removed in the end, unless a callback
@@ -87,12 +87,12 @@ class KSVD(DictionaryEstimator):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+    def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> None:
         max_iter, tol = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
         run, checkpoint = Run(self._reporter()), self._opened_checkpoint()
         random = as_random(self.random_state)
-        start = partial(learn_ksvd, n_atoms=n_components, init=None, max_iter=max_iter, tol=tol)
-        atoms, data = learn_dense(samples, n_components, n_nonzero, start, random, run, checkpoint)
+        start = partial(learn_ksvd, n_components=n_components, init=None, max_iter=max_iter, tol=tol)
+        atoms, data = learn_dense(samples, n_components, n_nonzero_coefs, start, random, run, checkpoint)
         if data.latest is not None:
             run.report("final", data.latest.error, 1.0, [atoms.T])
         self._store(atoms.T.copy(), run.history)
@@ -111,7 +111,7 @@ class SparseKSVD(DictionaryEstimator):
     base : SparseProduct or (n_features, n_base) matrix, optional
         The base dictionary, for synthesis: one base atom a column. The DCT by default: as a fast transform if the
         number of features is a power of two, else as one dense factor.
-    atom_nonzero : int, optional
+    k : int, optional
         Base atoms an atom; 4 by default, or as many as there are.
 
     Attributes
@@ -128,7 +128,7 @@ class SparseKSVD(DictionaryEstimator):
         n_nonzero_coefs: int | None = None,
         *,
         base: Any = None,
-        atom_nonzero: int | None = None,
+        k: int | None = None,
         max_iter: int = 100,
         tol: float = 1e-4,
         transform_sparse: bool = False,
@@ -140,7 +140,7 @@ class SparseKSVD(DictionaryEstimator):
         self.n_components = n_components
         self.n_nonzero_coefs = n_nonzero_coefs
         self.base = base
-        self.atom_nonzero = atom_nonzero
+        self.k = k
         self.max_iter = max_iter
         self.tol = tol
         self.transform_sparse = transform_sparse
@@ -149,12 +149,12 @@ class SparseKSVD(DictionaryEstimator):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+    def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> None:
         max_iter, tol = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
-        base = Base.over(self._base(samples.shape[1], samples.dtype), samples.shape[1], self.atom_nonzero)
+        base = Base.over(self._base(samples.shape[1], samples.dtype), samples.shape[1], self.k)
         run, checkpoint = Run(self._reporter()), self._opened_checkpoint()
         random = as_random(self.random_state)
-        data = opened(samples, n_nonzero, n_components, random, run, checkpoint, can_hold=True)
+        data = opened(samples, n_nonzero_coefs, n_components, random, run, checkpoint, can_hold=True)
         self._store(
             learn_sparse_ksvd(data.start, base, n_components, max_iter, tol, random, run, checkpoint), run.history
         )

@@ -6,17 +6,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..coding import Coder
-from ..kernels.threads import one_thread
 from ..operators import SparseProduct
-from ..validation import Array, require_finite, working_dtype
+from ..runtime.threads import one_thread
+from ..typing import Array
+from ..validation import require_finite, working_dtype
 
 
 class BlockCoder:
     """Codes blocks of samples in a dictionary (d, a), with so many atoms a sample."""
 
-    def __init__(self, dictionary: SparseProduct | Array, n_nonzero: int) -> None:
+    def __init__(self, dictionary: SparseProduct | Array, n_nonzero_coefs: int) -> None:
         self._coder = Coder(dictionary)
-        self._n_nonzero = n_nonzero
+        self._n_nonzero = n_nonzero_coefs
 
     def code(self, rows: Array) -> sp.csc_array:
         """Codes of samples, one a row, as columns."""
@@ -27,27 +28,27 @@ def lazily_coded(X: Any, coding: tuple[SparseProduct | Array, int], as_sparse: b
     """The codes of a Dask array as a Dask array, with one block a chunk along samples."""
     import dask
 
-    dictionary, n_nonzero = coding
+    dictionary, n_nonzero_coefs = coding
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
-    dtype, n_atoms = dictionary.dtype, dictionary.shape[1]
-    meta = sp.csr_array((0, n_atoms), dtype=dtype) if as_sparse else np.empty((0, n_atoms), dtype)
+    dtype, n_components = dictionary.dtype, dictionary.shape[1]
+    meta = sp.csr_array((0, n_components), dtype=dtype) if as_sparse else np.empty((0, n_components), dtype)
     return X.map_blocks(
         _coded,
         dask.delayed(dictionary, traverse=False),
-        n_nonzero,
+        n_nonzero_coefs,
         as_sparse,
         dtype=dtype,
-        chunks=(X.chunks[0], (n_atoms,)),
+        chunks=(X.chunks[0], (n_components,)),
         meta=meta,
     )
 
 
-def _coded(rows: Any, dictionary: Any, n_nonzero: int, as_sparse: bool, block_id: Any = None) -> Any:
+def _coded(rows: Any, dictionary: Any, n_nonzero_coefs: int, as_sparse: bool, block_id: Any = None) -> Any:
     rows = np.asarray(rows, dtype=working_dtype("X", rows.dtype))
     require_finite(f"X, chunk {block_id[0] if block_id else 0},", rows)
     with one_thread():
-        codes = BlockCoder(dictionary, n_nonzero).code(rows).T
+        codes = BlockCoder(dictionary, n_nonzero_coefs).code(rows).T
     return sp.csr_array(codes) if as_sparse else codes.toarray()
 
 

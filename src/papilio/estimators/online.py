@@ -3,13 +3,14 @@
 from functools import partial
 from typing import Any
 
-from ..dictionary.common import first_atoms
+from ..dictionary.atoms import first_atoms
 from ..dictionary.dense import learn_dense
 from ..dictionary.online import OnlineLimits, OnlineState, learn_online
 from ..results import History, Step
 from ..samples import Samples
 from ..solvers.palm import Callback, Run
-from ..validation import Array, as_integer, as_random
+from ..typing import Array
+from ..validation import as_integer, as_random
 from .streams import StreamEstimator
 
 
@@ -64,12 +65,12 @@ class OnlineDictionaryLearning(StreamEstimator):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, samples: Samples, n_components: int, n_nonzero: int) -> None:
+    def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> None:
         limits = OnlineLimits(self.batch_size, self.memory, self.max_iter, self.tol).checked()
         run, checkpoint = Run(self._reporter()), self._opened_checkpoint()
         random = as_random(self.random_state)
-        start = partial(learn_online, n_atoms=n_components, init=None, limits=limits)
-        atoms, data = learn_dense(samples, n_components, n_nonzero, start, random, run, checkpoint)
+        start = partial(learn_online, n_components=n_components, init=None, limits=limits)
+        atoms, data = learn_dense(samples, n_components, n_nonzero_coefs, start, random, run, checkpoint)
         summary = data.summary(atoms.T) if data.latest is None else data.latest
         run.report("final", summary.error, 1.0, [atoms.T])
         self._store(atoms.T.copy(), run.history)

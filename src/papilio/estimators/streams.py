@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..dictionary.data import enough
+from ..dictionary.signals import enough
 from ..samples import is_large
-from ..validation import Array
+from ..typing import Array
 from .base import DictionaryEstimator
 
 _BATCH = 4096  # samples that are learned from at a time, where a stream comes in smaller pieces

@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..kernels.threads import get_num_threads
+from ..runtime.threads import get_num_threads
 from ..validation import as_integer
 from . import PAGES
 from .configuration import claim_folder, describe, settings_of

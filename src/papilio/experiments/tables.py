@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..io import replacing
-from ..validation import Array
+from ..runtime.files import replacing
+from ..typing import Array
 
 Row = dict[str, str]
 ENTRIES = ("matrix", "row", "column", "value", "shape")

@@ -16,7 +16,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ..kernels.threads import one_thread
+from ..runtime.threads import one_thread
 from .tables import Row, lines_of, read_table, write_table
 
 Task = TypeVar("Task")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..coding import Coder
-from ..dictionary.common import residuals_of
+from ..dictionary.atoms import residuals_of
 from ..operators import SparseProduct
-from ..validation import Array
+from ..typing import Array
 from .cosines import redundant_dct
 from .patches import Average, Grid
 
@@ -32,17 +32,17 @@ class Cleaner:
         Of the planes.
     gain : float
         Patches are coded to a squared residual of gain²·d, or stay as they are where d/2 atoms do not do.
-    n_nonzero : int, optional
+    n_nonzero_coefs : int, optional
         So many atoms a patch instead, whatever residual they leave.
     """
 
-    def __init__(self, dictionary: Any, grid: Grid, gain: float, n_nonzero: int | None = None) -> None:
+    def __init__(self, dictionary: Any, grid: Grid, gain: float, n_nonzero_coefs: int | None = None) -> None:
         self._grid = grid
         self._coder = Coder(dictionary)
         dense = dictionary.toarray() if isinstance(dictionary, SparseProduct) else dictionary
         self._atoms = np.ascontiguousarray(dense.T)
         self._tol = gain**2 * len(dense)
-        self._n_nonzero = n_nonzero
+        self._n_nonzero = n_nonzero_coefs
 
     def clean(self, plane: Array, advance: Callable[[int], bool] = lambda rows: False) -> Array:
         """The plane without noise; ``advance`` is told how many rows of patches are done, and stops with True."""

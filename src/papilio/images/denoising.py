@@ -12,7 +12,8 @@ from ..operators import SparseProduct
 from ..results import Step
 from ..solvers.palm import Callback
 from ..solvers.schedule import Schedule
-from ..validation import Array, as_array, as_integer, as_matrix, as_random, as_real, require_finite
+from ..typing import Array
+from ..validation import as_array, as_integer, as_matrix, as_random, as_real, require_finite
 from .cleaning import STANDS_OUT, Cleaner, atoms_a_patch, training_patches
 from .cosines import redundant_dct
 from .patches import Grid
@@ -150,13 +151,13 @@ def _learned(
     callback: Callback | None,
 ) -> SparseProduct:
     """A dictionary of the patches that stand out from noise of unit deviation; the DCT, if these are few."""
-    n_atoms = schedule.shape[1]
+    n_components = schedule.shape[1]
     patches = training_patches(planes, Grid(planes[0].shape, size, 1), STANDS_OUT, _TRAINING, random)
-    if len(patches) < max(n_atoms, 2 * size**2):
-        return redundant_dct(size, max(isqrt(n_atoms - 1) + 1, size))
-    n_nonzero = min(atoms_a_patch(patches, size, gain), n_atoms)
+    if len(patches) < max(n_components, 2 * size**2):
+        return redundant_dct(size, max(isqrt(n_components - 1) + 1, size))
+    n_nonzero_coefs = min(atoms_a_patch(patches, size, gain), n_components)
     return fast_dictionary(
-        patches.T, schedule, n_nonzero, max_iter=_PALM_MAX_ITER, random_state=random, callback=callback
+        patches.T, schedule, n_nonzero_coefs, max_iter=_PALM_MAX_ITER, random_state=random, callback=callback
     ).dictionary
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..validation import Array, as_array, as_integer, as_numbers
+from ..typing import Array
+from ..validation import as_array, as_integer, as_numbers
 
 
 def extract_patches(image: Any, size: int, stride: int = 1) -> Array:

@@ -1,6 +1,6 @@
 """A chain of sparse factors times vectors, fused: a tile of vectors goes through all factors in cache.
 
-The factors are packed in the order of application (`papilio.application`). ``steps[f]`` is (rows, kind, first,
+The factors are packed in the order of application (`papilio.operators.packing`). ``steps[f]`` is (rows, kind, first,
 index, value) of factor f: its indices begin at ``indices[index]``, its values at ``values[value]``, and ``kind``
 says how to read them:
 
@@ -18,7 +18,7 @@ Indices are unsigned, so that numba does not test each of them for a negative si
 import numpy as np
 from numba import njit
 
-from ..validation import Array
+from ..typing import Array
 
 ANY, PAIRS, QUADS = 0, -1, -2
 

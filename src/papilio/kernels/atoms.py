@@ -7,7 +7,7 @@ Signals, residuals and atoms are rows here. Codes are those of a csc_array with 
 import numpy as np
 from numba import njit
 
-from ..validation import Array
+from ..typing import Array
 
 compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
 

@@ -7,7 +7,7 @@ of the chain, so that S_j is d_{j−1} × d_j. ``kinds`` says which set a block 
 import numpy as np
 from numba import njit
 
-from ..validation import Array
+from ..typing import Array
 from .select import keep_largest, keep_largest_of_lines
 
 FIXED, ENTRIES, ROWS, COLUMNS = range(4)

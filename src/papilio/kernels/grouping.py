@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from ..validation import Array
+from ..typing import Array
 
 compiled = njit(cache=True, nogil=True)
 

@@ -6,7 +6,7 @@ Each kernel changes ``mask`` and the room left in ``rows`` and ``columns`` in pl
 import numpy as np
 from numba import njit
 
-from ..validation import Array
+from ..typing import Array
 
 
 @njit(cache=True)

@@ -9,7 +9,7 @@ r is needed.
 import numpy as np
 from numba import njit
 
-from ..validation import Array
+from ..typing import Array
 
 # Numbers are finite here. Sums are short, and keep their order: where they may be reordered, a kernel that was
 # just compiled and one from the cache, whose helpers are other copies, differ in the last bits.

@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from ..validation import Array
+from ..typing import Array
 
 compiled = njit(cache=True, nogil=True)
 

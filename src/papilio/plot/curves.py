@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..results import Factorization, Tradeoff
-from ..validation import Array, as_matrix
+from ..typing import Array
+from ..validation import as_matrix
 from .common import SERIES, new_axes
 
 _FLOOR = 1e-17  # errors of exactly zero are drawn here

@@ -3,9 +3,9 @@
 from math import isqrt
 from typing import Any
 
-from ..thumbnails import mosaic
 from ..validation import as_matrix, as_shape
 from .common import new_axes, without_ticks
+from .thumbnails import mosaic
 
 
 def atoms(dictionary: Any, shape: tuple[int, int] | None = None, ax: Any = None) -> Any:

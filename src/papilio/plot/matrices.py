@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from ..operators import SparseProduct
-from ..thumbnails import thumbnail
-from ..validation import Array, as_matrix
+from ..typing import Array
+from ..validation import as_matrix
 from .common import new_axes, pyplot, signed_colours, without_ticks
+from .thumbnails import thumbnail
 
 _LEAST_SIDE, _MOST_SIDE = 64, 512  # cells along an image
 _CELLS_PER_PIXEL = 0.7  # below 1, as axes shrink when their titles find their place

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..validation import Array
+from ..typing import Array
 
 COLOURS = 6  # that the style sheet has, as the classes c1, c2, …
 _WIDTH, _HEIGHT = 720, 330

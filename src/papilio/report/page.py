@@ -6,9 +6,9 @@ from datetime import datetime
 from html import escape
 
 from ..operators import SparseProduct
-from ..results import History, Road, Tradeoff
-from ..speed import Speed
+from ..results import Attempt, History, Tradeoff
 from . import sections
+from .speed import Speed
 from .style import STYLE
 
 # Nothing may be loaded: what the page shows is in it.
@@ -30,7 +30,7 @@ class Subject:
     speeds : sequence of Speed
     history : History, optional
         The errors of each iteration.
-    roads : sequence of Road
+    attempts : sequence of Attempt
         What `papilio.factorize` tried.
     tradeoff : Tradeoff, optional
         Of which ``operator`` is one point.
@@ -49,7 +49,7 @@ class Subject:
     error_name: str = "relative error"
     speeds: Sequence[Speed] = ()
     history: History | None = None
-    roads: Sequence[Road] = ()
+    attempts: Sequence[Attempt] = ()
     tradeoff: Tradeoff | None = None
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     patches: tuple[int, int] | None = None
@@ -99,7 +99,7 @@ def _article(subject: Subject, alone: bool) -> str:
         "Speed on this machine": sections.speed(subject.speeds),
         "Error against complexity": sections.dial(subject.error_name, subject.tradeoff, subject.series),
         "How the error fell": sections.convergence(subject.history, subject.error),
-        "What was tried": sections.roads(subject.roads),
+        "What was tried": sections.attempts(subject.attempts),
         "In detail": sections.facts(op, subject.facts),
     }
     if subject.tradeoff is not None:  # is what the page is about

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..operators import SparseProduct
-from ..pictures import grey_picture, signed_picture
-from ..results import History, Road, Tradeoff
-from ..speed import BELOW_ONE, Speed
-from ..thumbnails import mosaic
-from ..validation import Array
+from ..plot.png import grey_picture, signed_picture
+from ..plot.thumbnails import mosaic
+from ..results import Attempt, History, Tradeoff
+from ..typing import Array
 from .charts import COLOURS, Curve, chart, spans_decades
+from .speed import BELOW_ONE, Speed
 
 _FACTORS = 12  # that are drawn at most; of more, the first ones and the last
 _CELLS = 600_000  # pixels of all pictures of factors together
@@ -208,7 +208,7 @@ def convergence(history: History | None, error: float | None) -> str:
     return f"<figure>{drawn}{caption}</figure>"
 
 
-def roads(tried: Sequence[Road]) -> str:
+def attempts(tried: Sequence[Attempt]) -> str:
     """What was tried to find the factors."""
     if not tried:
         return ""
@@ -219,7 +219,7 @@ def roads(tried: Sequence[Road]) -> str:
         for road in tried
     )
     return (
-        '<div class="scroll"><table class="roads"><thead><tr><th>method</th>'
+        '<div class="scroll"><table class="attempts"><thead><tr><th>method</th>'
         "<th>detail</th><th>error</th><th>entries</th><th>seconds</th></tr></thead>"
         f"<tbody>{lines}</tbody></table></div>"
     )

@@ -36,7 +36,7 @@ table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabu
 caption { text-align: left; font-size: .88rem; color: var(--soft); padding-bottom: .3rem; }
 th, td { text-align: right; padding: .28rem .9rem .28rem 0; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; color: var(--soft); font-size: .84rem; vertical-align: bottom; }
-th:first-child, td:first-child, .words th, .words td, .roads th:nth-child(2), .roads td:nth-child(2) {
+th:first-child, td:first-child, .words th, .words td, .attempts th:nth-child(2), .attempts td:nth-child(2) {
   text-align: left; }
 tr.knee td { font-weight: 700; color: var(--accent); }
 .scroll { overflow-x: auto; }

@@ -11,8 +11,8 @@ from contextlib import suppress
 from math import ceil
 from typing import Any, Protocol, TypeVar
 
-from ..kernels.threads import get_num_threads, one_thread, split_work
-from ..validation import Array
+from ..runtime.threads import get_num_threads, one_thread, split_work
+from ..typing import Array
 from .rows import DaskSamples, Part, Samples
 
 _GROUPS = 16  # sums that come back from the workers, however many parts and workers there are

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.lib import format as npy
 
-from ..kernels.threads import scratch
-from ..validation import Array, working_dtype
+from ..runtime.threads import scratch
+from ..typing import Array
+from ..validation import working_dtype
 
 _PART_ROWS = 1 << 17  # a quarter of a second of coding: much more than it costs to hand a part out
 _FEW_PARTS = 4  # that smaller data are cut into, for as many threads

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..linalg import frobenius, inner
-from ..moments import Moments
-from ..validation import Array
+from ..typing import Array
+from .moments import Moments
 from .products import Matrix, compact, dense, times
 
 

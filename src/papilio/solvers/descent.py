@@ -8,11 +8,11 @@ import numpy as np
 from ..constraints import Constraint, Dense, Fixed, Sparse, SparseColumns, SparseRows
 from ..constraints.selection import slack_of
 from ..kernels import descent as kernel
-from ..kernels.threads import blas_threads
 from ..linalg import frobenius, inner, probe
-from ..moments import Moments
-from ..validation import Array
+from ..runtime.threads import blas_threads
+from ..typing import Array
 from .chain import Chain
+from .moments import Moments
 from .products import Matrix, adjoint, compact, dense, spectral_norm_squared, times
 
 _TOLERANCE = 1e-7  # of squared spectral norms
@@ -158,7 +158,7 @@ class CompiledDescent(Descent):
         self._views: list[Array] = []  # of the blocks in `_flat`
         self._sizes = np.array([blocks[0].shape[0], *(block.shape[1] for block in blocks)])
         self._kinds = np.array([_KINDS[type(constraint)] for constraint in sets] + [kernel.FIXED] * len(fixed))
-        limits = [getattr(constraint, "k", constraint.max_nonzero) for constraint in sets]
+        limits = [getattr(constraint, "k", constraint.n_nonzero) for constraint in sets]
         self._limits = np.array(limits + [0] * len(fixed))
         self._is_member = np.append(self._is_member, [True] * len(fixed))
         self._guesses = np.zeros(len(blocks))

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..moments import Moments
 from ..operators import SparseProduct
 from ..results import Factorization, Status
-from ..validation import Array, as_choice, as_integer, as_matrix, as_real
+from ..typing import Array
+from ..validation import as_choice, as_integer, as_matrix, as_real
+from .moments import Moments
 from .palm import ORDERS, Callback, Run, default_start
 from .polish import polish as fit_on_supports
 from .schedule import Schedule

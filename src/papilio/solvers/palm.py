@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..constraints import Constraint, Fixed
-from ..moments import Moments
 from ..operators import SparseProduct
 from ..results import Factorization, History, Status, Step
-from ..validation import Array, as_choice, as_integer, as_matrix, as_real
+from ..typing import Array
+from ..validation import as_choice, as_integer, as_matrix, as_real
 from .chain import Chain
 from .descent import descent_for
+from .moments import Moments
 
 ORDERS = ("right_to_left", "left_to_right")
 Callback: TypeAlias = Callable[[Step], Any]

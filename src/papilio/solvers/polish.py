@@ -6,9 +6,9 @@ import numpy as np
 
 from ..constraints import Constraint
 from ..linalg import frobenius
-from ..moments import Moments
-from ..validation import Array
+from ..typing import Array
 from .chain import Chain
+from .moments import Moments
 from .products import Matrix, adjoint, compact, dense, times
 
 

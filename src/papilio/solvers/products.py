@@ -9,7 +9,7 @@ from ..kernels.convert import count_entries, fill_entries
 from ..kernels.descent import norm_squared
 from ..linalg import largest_eigenvalue, probe
 from ..operators import SparseProduct
-from ..validation import Array
+from ..typing import Array
 
 Matrix: TypeAlias = Array | SparseProduct
 

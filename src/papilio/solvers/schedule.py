@@ -73,9 +73,9 @@ class Schedule:
         return left.shape[0], right.shape[1]
 
     @property
-    def max_nonzero(self) -> int:
+    def n_nonzero(self) -> int:
         """An upper bound on the entries of the resulting product."""
-        return sum(constraint.max_nonzero for constraint in self.together(len(self.factors) - 1))
+        return sum(constraint.n_nonzero for constraint in self.together(len(self.factors) - 1))
 
     @classmethod
     def hadamard(cls, n: int) -> "Schedule":
@@ -165,11 +165,11 @@ class Schedule:
         )
 
     @classmethod
-    def rectangular(cls, shape: Any, n_factors: int, entries_per_row: int, decay: float) -> "Schedule":
+    def rectangular(cls, shape: Any, n_factors: int, k: int, decay: float) -> "Schedule":
         """A tall or wide matrix as one rectangular factor of its shape and square ones of its short side.
 
-        For a tall matrix (m ≥ n) the rectangular factor is leftmost, with ``entries_per_row`` entries in each
-        row; the others are n × n with n·entries_per_row entries in all, and the k-th residual has n²·decay^k, or
+        For a tall matrix (m ≥ n) the rectangular factor is leftmost, with ``k`` entries in each
+        row; the others are n × n with n·k entries in all, and the j-th residual has n²·decay^j, or
         as many as a factor where that is more. A wide matrix is the mirror image: columns for rows, from the
         right.
 
@@ -178,14 +178,14 @@ class Schedule:
         shape : (int, int) or int
         n_factors : int
             Factors in all, at least 2.
-        entries_per_row : int
+        k : int
         decay : float
             By how much each split thins the residual, above 0 and at most 1.
         """
         rows, columns = as_shape("shape", shape)
         short = min(rows, columns)
         splits = as_integer("n_factors", n_factors, 2) - 1
-        k = as_integer("entries_per_row", entries_per_row, 1, short)
+        k = as_integer("k", k, 1, short)
         if as_real("decay", decay, 0.0, 1.0) == 0.0:
             raise ValueError("decay must be above 0 and at most 1, got 0")
         square = (short, short)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...validation import Array
+from ...typing import Array
 
 _LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
 _PYWAVELETS = ("aero", "ascent")

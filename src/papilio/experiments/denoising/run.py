@@ -19,7 +19,8 @@ from ...images.patches import Grid
 from ...metrics import psnr, ssim
 from ...operators import SparseProduct
 from ...solvers.schedule import Schedule
-from ...validation import Array, as_integer
+from ...typing import Array
+from ...validation import as_integer
 from ..trials import Ledger, Progress, Rows, run_trials
 from .photographs import photograph
 
@@ -88,8 +89,8 @@ def measure(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
     results, times = [], []
     for case, dictionary, learning in _dictionaries(settings, plane, grid, seed):
         begin = perf_counter()
-        n_nonzero = settings["followup_n_nonzero"] if case.coding == FIXED else None
-        cleaned = Cleaner(dictionary.astype(np.float32), grid, settings["gain"], n_nonzero).clean(plane)
+        n_nonzero_coefs = settings["followup_n_nonzero_coefs"] if case.coding == FIXED else None
+        cleaned = Cleaner(dictionary.astype(np.float32), grid, settings["gain"], n_nonzero_coefs).clean(plane)
         image = np.clip(cleaned * draw.sigma, 0, 255)
         denoising = perf_counter() - begin
         operator = dictionary if isinstance(dictionary, SparseProduct) else SparseProduct([dictionary])
@@ -130,13 +131,13 @@ def _dictionaries(
             (FIXED, 0.0, settings["followup_n_patches"]),
         )
     }
-    n_nonzero = {
+    n_nonzero_coefs = {
         TARGET: atoms_a_patch(signals[TARGET].T, grid.size, settings["gain"]),
-        FIXED: settings["followup_n_nonzero"],
+        FIXED: settings["followup_n_nonzero_coefs"],
     }
     start, start_seconds = np.empty(0), 0.0
     for case in cases(settings):
-        X, k, begin = signals[case.coding], n_nonzero[case.coding], perf_counter()
+        X, k, begin = signals[case.coding], n_nonzero_coefs[case.coding], perf_counter()
         if case.method == DCT:
             dictionary: Any = redundant_dct(grid.size, isqrt(case.atoms - 1) + 1)
         elif case.method == KSVD:

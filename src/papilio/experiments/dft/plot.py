@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...validation import Array
+from ...typing import Array
 from ..drawing import new_figure, save
 from ..tables import Row, matrices_of, read_table
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ...solvers.butterfly import butterfly
+from ...search.butterfly import butterfly
 from ...transforms import dft
-from ...validation import Array
+from ...typing import Array
 from ..tables import ENTRIES, entries_of, write_table
 from ..trials import Progress
 

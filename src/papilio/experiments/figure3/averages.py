@@ -30,17 +30,17 @@ class Point(NamedTuple):
     n_complexities: int = 1
 
 
-def averages(rows: Iterable[Row], n_nonzero: int = 5) -> dict[tuple[str, Method], Point]:
+def averages(rows: Iterable[Row], n_nonzero_coefs: int = 5) -> dict[tuple[str, Method], Point]:
     """The points by data set and method, in the table's order."""
     groups: dict[tuple[str, Method], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["data"], _method(row, "p")), []).append(row)
-    return {key: _average(*key, group, n_nonzero) for key, group in groups.items()}
+    return {key: _average(*key, group, n_nonzero_coefs) for key, group in groups.items()}
 
 
-def _average(data: str, method: Method, rows: list[Row], n_nonzero: int) -> Point:
+def _average(data: str, method: Method, rows: list[Row], n_nonzero_coefs: int) -> Point:
     errors = np.array([float(row["rmse"]) for row in rows])
-    loudness = np.array([float(row["signal_rms"]) for row in rows]) / np.sqrt(n_nonzero)
+    loudness = np.array([float(row["signal_rms"]) for row in rows]) / np.sqrt(n_nonzero_coefs)
     complexities = {float(row["relative_complexity"]) for row in rows}
     spread = float(errors.std(ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else 0.0
     return Point(

@@ -20,7 +20,7 @@ def write(folder: Path) -> list[Path]:
     meta = json.loads((folder / META).read_text(encoding="utf-8"))
     rows, times = read_table(folder / "table.csv"), read_table(folder / "times.csv")
     path = folder / "claims.md"
-    write_text(path, page(averages(rows, meta["settings"]["n_nonzero"]), times, meta))
+    write_text(path, page(averages(rows, meta["settings"]["n_nonzero_coefs"]), times, meta))
     return [path]
 
 

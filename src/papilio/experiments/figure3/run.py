@@ -20,7 +20,8 @@ from ...metrics import rmse
 from ...operators import SparseProduct
 from ...solvers.schedule import Schedule
 from ...transforms import dct, haar, hadamard
-from ...validation import Array, as_integer
+from ...typing import Array
+from ...validation import as_integer
 from ..trials import Ledger, Progress, Rows, run_trials
 
 PROPOSED, KSVD, ONLINE, SPARSE_KSVD = "PROPOSED", "K-SVD", "online", "Sparse K-SVD"
@@ -97,7 +98,7 @@ def learn(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
     X = make(
         settings["n_signals"],
         n_features=settings["n_features"],
-        n_nonzero=settings["n_nonzero"],
+        n_nonzero_coefs=settings["n_nonzero_coefs"],
         random_state=data_seed,
     ).signals
     signal_rms = float(np.sqrt(np.mean(X**2)))
@@ -116,7 +117,7 @@ def learn(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
                 **key,
                 "relative_complexity": complexity_of(method.name, op, settings),
                 "entries": op.nnz,
-                "rmse": _rounded(rmse(X, op, omp(op, X, settings["n_nonzero"]))),
+                "rmse": _rounded(rmse(X, op, omp(op, X, settings["n_nonzero_coefs"]))),
                 "signal_rms": _rounded(signal_rms),
             }
         )
@@ -133,8 +134,8 @@ def _learners(
     settings: dict[str, Any], X: Array, seed: int, start: Array | None
 ) -> dict[str, Callable[[Method], Any]]:
     """For each method what gives its dictionary, (d, d)."""
-    d, k = settings["n_features"], settings["n_nonzero"]
-    dense = {"n_nonzero": k, "random_state": seed}
+    d, k = settings["n_features"], settings["n_nonzero_coefs"]
+    dense = {"n_nonzero_coefs": k, "random_state": seed}
 
     def proposed(method: Method) -> SparseProduct:
         return fast_dictionary(
@@ -157,7 +158,7 @@ def _learners(
                 X,
                 dct(d).H,
                 d,
-                atom_nonzero=settings["atom_nonzero"],
+                k=settings["k"],
                 max_iter=settings["sparse_ksvd_max_iter"],
                 tol=settings["sparse_ksvd_tol"],
                 **dense,
@@ -176,5 +177,5 @@ def complexity_of(method: str, op: SparseProduct, settings: dict[str, Any]) -> f
     if method == DCT:
         return 2 * log2(d) / d
     if method == SPARSE_KSVD:
-        return 2 * log2(d) / d + settings["atom_nonzero"] / d
+        return 2 * log2(d) / d + settings["k"] / d
     return float(op.relative_complexity)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.patches import ConnectionPatch
 
-from ...validation import Array
+from ...typing import Array
 from ..drawing import DARK_TO_LIGHT, draw_matrix, new_figure, save
 from ..tables import Row, matrices_of, read_table
 from .run import AT_ONCE, HIERARCHICAL, IN_ALL, PER_LINE

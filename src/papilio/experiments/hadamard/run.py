@@ -70,8 +70,8 @@ def _solve(
 def _in_all(schedule: Schedule) -> Schedule:
     """The same numbers of entries, at any places."""
     return Schedule(
-        [Sparse(factor.shape, factor.max_nonzero) for factor in schedule.factors],
-        [Sparse(residual.shape, residual.max_nonzero) for residual in schedule.residuals],
+        [Sparse(factor.shape, factor.n_nonzero) for factor in schedule.factors],
+        [Sparse(residual.shape, residual.n_nonzero) for residual in schedule.residuals],
     )
 
 

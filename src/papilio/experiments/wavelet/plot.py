@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...validation import Array
+from ...typing import Array
 from ..drawing import draw_matrix, new_figure, save
 from ..tables import matrices_of, read_table
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...validation import Array
+from ...typing import Array
 from ..tables import ENTRIES, entries_of, write_table
 from ..trials import Progress
 

@@ -1,0 +1,79 @@
+"""Sound csr_arrays: every index in range and in order, every value finite, arrays read-only.
+
+Kernels index without bounds checks, so whatever comes from a user or a file passes through here first.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..typing import Array
+from ..validation import as_matrix, require_finite, working_dtype
+
+_LARGEST = 2**31 - 1  # rows, columns: what a 32-bit index can name
+
+
+def as_csr(name: str, value: Any) -> sp.csr_array:
+    """A copy of ``value`` as csr_array: two dimensions, finite, no duplicates, no zeros."""
+    if not sp.issparse(value):
+        return sp.csr_array(as_matrix(name, value))
+    if value.ndim != 2 or 0 in value.shape:
+        raise ValueError(f"{name} must be a matrix with rows and columns, got shape {value.shape}")
+    dtype = working_dtype(name, value.dtype)
+    if value.format in ("csr", "csc"):
+        n_lines, length = value.shape if value.format == "csr" else value.shape[::-1]
+        _check_lines(name, value.indptr, value.indices, value.data.size, n_lines, length)
+    try:
+        matrix = sp.csr_array(value, dtype=dtype, copy=True)
+        matrix.check_format(full_check=True)
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"{name} must be a sound sparse matrix: {error}") from None
+    with np.errstate(over="ignore"):
+        matrix.sum_duplicates()
+    require_finite(name, matrix.data)
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def from_parts(name: str, data: Array, indices: Array, indptr: Array, shape: Array) -> sp.csr_array:
+    """The csr_array of arrays that a file holds, after a check of everything that a kernel relies on."""
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or not ((shape >= 1) & (shape <= _LARGEST)).all():
+        raise ValueError(f"{name} has shape {shape}")
+    n_rows, n_columns = map(int, shape)
+    if data.ndim != 1 or working_dtype(name, data.dtype) != data.dtype:
+        raise ValueError(f"{name} has values of dtype {data.dtype} in {data.ndim} dimensions")
+    for part, array in (("indices", indices), ("indptr", indptr)):
+        if array.ndim != 1 or array.dtype not in (np.int32, np.int64):
+            raise ValueError(f"{name} has {part} of dtype {array.dtype} in {array.ndim} dimensions")
+    _check_lines(name, indptr, indices, data.size, n_rows, n_columns)
+    rises = indices[1:] > indices[:-1]
+    starts = indptr[1:-1]
+    rises[starts[(starts > 0) & (starts < data.size)] - 1] = True  # a new row may begin anywhere
+    if not rises.all():
+        raise ValueError(f"{name} has indices that are not in order")
+    return sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
+
+
+def _check_lines(name: str, indptr: Array, indices: Array, size: int, n_lines: int, length: int) -> None:
+    # Comparisons, not differences, which could wrap around.
+    if indptr.size != n_lines + 1 or indptr[0] != 0 or indptr[-1] != size or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(f"{name} has line pointers that do not fit its {n_lines} lines and {size} entries")
+    if indices.size != size or (indices < 0).any() or (indices >= length).any():
+        raise ValueError(f"{name} has indices outside of its {length} places a line")
+
+
+def frozen(matrix: sp.csr_array) -> sp.csr_array:
+    """``matrix`` with sorted indices, on read-only arrays."""
+    if matrix.data.flags.writeable:
+        matrix.sort_indices()
+        for array in (matrix.data, matrix.indices, matrix.indptr):
+            array.flags.writeable = False
+    return matrix
+
+
+def same(left: sp.csr_array, right: sp.csr_array) -> bool:
+    """Whether two frozen matrices are equal, place by place."""
+    return left.shape == right.shape and all(
+        np.array_equal(getattr(left, part), getattr(right, part)) for part in ("indptr", "indices", "data")
+    )

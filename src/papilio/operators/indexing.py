@@ -1,0 +1,34 @@
+"""What a row or column key selects."""
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from ..typing import Array
+
+
+def is_index(key: Any) -> bool:
+    """Whether ``key`` is one integer."""
+    return isinstance(key, numbers.Integral) or (isinstance(key, np.ndarray) and key.ndim == 0)
+
+
+def selected(name: str, key: Any, size: int) -> Array | None:
+    """The indices that ``key`` selects along an axis of ``size``; None for all of them."""
+    if key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
+        return None
+    if isinstance(key, slice):
+        indices = np.arange(size)[key]
+    else:
+        given = np.asarray(key)
+        if given.dtype == bool and given.shape != (size,):
+            raise IndexError(f"a boolean mask of {name} must have shape ({size},), got {given.shape}")
+        indices = np.flatnonzero(given) if given.dtype == bool else np.atleast_1d(given)
+    if indices.size == 0:
+        raise IndexError(f"{name} must be selected so that at least one of {size} is left, got {key!r}")
+    if indices.ndim > 1 or indices.dtype.kind not in "iu":
+        raise IndexError(f"{name} must be selected by integers, slices or booleans, got {key!r}")
+    if ((indices < -size) | (indices >= size)).any():
+        raise IndexError(f"{name} must be selected from {-size} to {size - 1}, got {key!r}")
+    indices = indices.astype(np.intp)
+    return np.where(indices < 0, indices + size, indices)

@@ -1,0 +1,1 @@
+"""`factorize` and the methods it tries; the trade-off between error and complexity."""

@@ -1,0 +1,121 @@
+"""Moments: all that PALM needs to know of the data."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..linalg import frobenius, wide
+from ..runtime.threads import blas_threads
+from ..typing import Array
+from ..validation import as_matrix, as_real, require_finite, working_dtype
+
+
+class Compressed(NamedTuple):
+    """A small least-squares problem with the same objective: ‖X − DΓ‖² = ‖target − D·tail‖² + offset."""
+
+    target: Array
+    tail: Array | None
+    offset: float
+
+
+class Moments:
+    """B = XΓᴴ, A = ΓΓᴴ and ‖X‖² of data X with codes Γ; a plain matrix X is A = I.
+
+    With the codes fixed, ‖X − DΓ‖² = ‖X‖² − 2 Re tr(BᴴD) + tr(D A Dᴴ) for every dictionary D, so that a step of
+    learning costs the same for a thousand signals as for a billion, and moments of parts of the data add up.
+
+    Parameters
+    ----------
+    cross : (d, a) matrix
+        B = XΓᴴ.
+    gram : (a, a) matrix, optional
+        A = ΓΓᴴ, Hermitian and positive semidefinite; the identity by default.
+    energy : float, optional
+        ‖X‖_F²; by default ‖B‖_F², which is right for the identity.
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp
+    >>> signals, codes = np.eye(2), np.array([[1.0, 2.0], [0.0, 1.0]])
+    >>> moments = pp.Moments.of(signals, codes)
+    >>> moments.gram
+    array([[5., 2.],
+           [2., 1.]])
+    """
+
+    def __init__(self, cross: Any, gram: Any = None, energy: float | None = None) -> None:
+        self.cross: Array = as_matrix("cross", cross)
+        self.gram: Array | None = None
+        if gram is not None:
+            side = self.cross.shape[1]
+            self.gram = as_matrix("gram", gram, (side, side))
+            slack = 1e-6 * np.abs(self.gram).max()
+            if np.abs(self.gram - self.gram.conj().T).max() > slack or (self.gram.diagonal().real < -slack).any():
+                raise ValueError("gram must be Hermitian and positive semidefinite, got a matrix that is not")
+            if energy is None:
+                raise ValueError("energy must be given together with gram")
+        self.norm = frobenius(self.cross) if energy is None else float(np.sqrt(as_real("energy", energy, 0.0)))
+
+    @classmethod
+    def of(cls, signals: Any, codes: Any) -> "Moments":
+        """The moments of signals X (d, n), one a column, with codes Γ (a, n), dense or sparse."""
+        X = as_matrix("signals", signals)
+        if sp.issparse(codes):
+            if codes.ndim != 2:
+                raise ValueError(f"codes must be a matrix, got shape {codes.shape}")
+            G = sp.csr_array(codes, dtype=working_dtype("codes", codes.dtype))
+            require_finite("codes", G.data)
+        else:
+            G = as_matrix("codes", codes)
+        if G.shape[1] != X.shape[1]:
+            raise ValueError(f"codes must have {X.shape[1]} columns, one a signal, got shape {G.shape}")
+        gram = G @ G.conj().T
+        return cls((G.conj() @ X.T).T, gram.toarray() if sp.issparse(gram) else gram, frobenius(X) ** 2)
+
+    def __add__(self, other: "Moments") -> "Moments":
+        """The moments of both parts of the data together."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        if self.gram is None or other.gram is None:
+            raise ValueError("moments of plain matrices cannot be added: give their gram")
+        return Moments(self.cross + other.cross, self.gram + other.gram, self.energy + other.energy)
+
+    @property
+    def energy(self) -> float:
+        """‖X‖_F²."""
+        return self.norm * self.norm
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the dictionaries: features × atoms."""
+        return self.cross.shape
+
+    @cached_property
+    def compressed(self) -> Compressed:
+        """X and Γ rotated into as few columns as possible, by the eigenvectors of A.
+
+        With A = CCᴴ, C = V Λ^{1/2}, and T = B V Λ^{-1/2}, ‖X − DΓ‖² = ‖T − DC‖² + (‖X‖² − ‖T‖²). PALM then sees
+        a plain matrix T and one more fixed factor C, and near an exact fit nothing cancels. Null directions
+        of A are left out: B, as a product with Γᴴ, has nothing there.
+        """
+        if self.gram is None:
+            return Compressed(self.cross, None, 0.0)
+        kind = wide(np.result_type(self.gram, self.cross))
+        with blas_threads(len(self.gram) ** 2 * self.shape[0]):
+            eigenvalues, vectors = np.linalg.eigh(self.gram.astype(kind))
+        if eigenvalues[0] < -1e-6 * eigenvalues[-1]:
+            raise ValueError("gram must be Hermitian and positive semidefinite, got a matrix that is not")
+        used = eigenvalues > eigenvalues.size * np.finfo(kind).eps * eigenvalues[-1]
+        if not used.any():
+            raise ValueError("gram must not be zero: no signal uses any atom")
+        roots = np.sqrt(eigenvalues[used])
+        target = (self.cross.astype(kind) @ vectors[:, used]) / roots
+        tail = vectors[:, used] * roots
+        offset = max(self.energy - frobenius(target) ** 2, 0.0)
+        dtype = np.result_type(self.cross, self.gram)
+        return Compressed(target.astype(dtype), tail.astype(dtype), offset)
+
+    def __repr__(self) -> str:
+        return f"<Moments of {self.shape[0]} features, {self.shape[1]} atoms, energy {self.energy:.4g}>"
