@@ -1,9 +1,8 @@
-"""Schedules: which sets the hierarchical factorization uses, split by split."""
+"""Schedules: the constraint sets of the hierarchical factorization, split by split."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 from ..constraints import Constraint, Sparse, SparseColumns, SparseRows, SparseRowsAndColumns
 from ..validation import as_choice, as_integer, as_power_of_two, as_real, as_shape
@@ -24,8 +23,20 @@ class Schedule:
         E_1, E_2, …: the sets of the factors that are peeled off.
     residuals : sequence of Constraint
         Ẽ_1, Ẽ_2, …: the sets of what is left after each split.
-    side : {"left", "right"}
-        From which side factors are peeled off.
+    side : {"left", "right"}, default="left"
+        The side from which factors are peeled off.
+
+    Examples
+    --------
+    Three factors of a 6 × 6 matrix. The two residuals get sparser; the last one is the third factor.
+
+    >>> import papilio as pp
+    >>> from papilio.constraints import Sparse
+    >>> schedule = pp.Schedule([Sparse(6, 12), Sparse(6, 12)], [Sparse(6, 24), Sparse(6, 18)])
+    >>> schedule.constraints
+    [Sparse((6, 6), 12), Sparse((6, 6), 12), Sparse((6, 6), 18)]
+    >>> schedule.shape, schedule.n_nonzero
+    ((6, 6), 42)
     """
 
     factors: Sequence[Constraint]
@@ -57,14 +68,46 @@ class Schedule:
                 )
 
     def split(self, k: int) -> tuple[Constraint, Constraint]:
-        """The two sets of split k, left to right."""
+        """The two sets of split k (counted from 0), left to right.
+
+        Parameters
+        ----------
+        k : int
+            From 0 to ``len(factors) - 1``.
+
+        Returns
+        -------
+        tuple of two Constraint
+            (E, Ẽ) for ``side="left"``, (Ẽ, E) for ``side="right"``.
+        """
         pair = self.factors[k], self.residuals[k]
         return pair if self.side == "left" else (pair[1], pair[0])
 
     def together(self, k: int) -> list[Constraint]:
-        """All sets after split k, left to right: the constraints of the global step."""
+        """All sets after split k (counted from 0), left to right: the constraints of the global step.
+
+        Parameters
+        ----------
+        k : int
+            From 0 to ``len(factors) - 1``.
+
+        Returns
+        -------
+        list of Constraint
+            The sets of the k + 1 factors peeled off so far, and that of the residual.
+        """
         sets = [*self.factors[: k + 1], self.residuals[k]]
         return sets if self.side == "left" else sets[::-1]
+
+    @property
+    def constraints(self) -> list[Constraint]:
+        """The sets of the final factors, left to right."""
+        return self.together(len(self.factors) - 1)
+
+    @property
+    def order(self) -> str:
+        """The order of PALM's updates in which the residual comes first, as `palm` takes it."""
+        return "right_to_left" if self.side == "left" else "left_to_right"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -75,13 +118,28 @@ class Schedule:
     @property
     def n_nonzero(self) -> int:
         """An upper bound on the entries of the resulting product."""
-        return sum(constraint.n_nonzero for constraint in self.together(len(self.factors) - 1))
+        return sum(constraint.n_nonzero for constraint in self.constraints)
 
     @classmethod
     def hadamard(cls, n: int) -> "Schedule":
-        """log₂n factors with two entries per row and column; residuals with n/2, n/4, …, 2 (section 4.1).
+        """The sets of section 4.1: log₂n factors with two entries per row and column.
 
-        n is a power of two, at least 4.
+        The residuals have n/2, n/4, …, 2 entries per row and column.
+
+        Parameters
+        ----------
+        n : int
+            Rows and columns of the matrix: a power of two, at least 4.
+
+        Returns
+        -------
+        Schedule
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> [residual.k for residual in pp.Schedule.hadamard(16).residuals]
+        [8, 4, 2]
         """
         levels = as_power_of_two("n", n)[1] - 1
         if levels < 1:
@@ -93,7 +151,7 @@ class Schedule:
 
     @classmethod
     def paper(cls, d: int, Q: int, p: float, P: float) -> "Schedule":
-        """The sets of section 4.2, from the right: Q − 1 square dictionary factors of size d.
+        """The sets of section 4.2, peeled off from the right: Q − 1 square dictionary factors of size d.
 
         ‖E_k‖₀ ≤ p·d and ‖Ẽ_k‖₀ ≤ P/2^(k−2) for k = 2, …, Q − 1; k = 1, which splits off the codes Γ, is done by
         dictionary learning and is not in the schedule.
@@ -105,9 +163,20 @@ class Schedule:
         Q : int
             The number of factors as the paper counts them, Γ included; at least 3.
         p : float
-            Entries per row of the sparse factors: each has p·d in all.
+            Mean number of entries per row of a sparse factor, which has p·d entries in all.
         P : float
-            Entries of the first residual; not an integer in the paper (512·1.2), rounded down.
+            Entries of the first residual. In the paper it is not an integer (512·1.2); numbers are rounded down.
+
+        Returns
+        -------
+        Schedule
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> schedule = pp.Schedule.paper(32, 5, 4, 512 * 1.2)
+        >>> schedule.constraints
+        [Sparse((32, 32), 153), Sparse((32, 32), 128), Sparse((32, 32), 128), Sparse((32, 32), 128)]
         """
         d = as_integer("d", d, 2)
         splits = as_integer("Q", Q, 3) - 2
@@ -121,29 +190,42 @@ class Schedule:
 
     @classmethod
     def with_complexity(
-        cls, shape: Any, complexity: float | None = None, n_factors: int | None = None
+        cls, shape: int | tuple[int, int], complexity: float | None = None, n_factors: int | None = None
     ) -> "Schedule":
-        """Factors with at most ``complexity`` times the entries of the dense matrix, to learn a dictionary.
+        """Sets for learning a dictionary with at most ``complexity`` times the entries of the dense matrix.
 
         A wide or square matrix is peeled from the right: one factor of its shape, and square ones of its short
-        side to the left of it; a tall matrix is the mirror image. The innermost factor, the last residual, gets
-        five parts of the entries, and the others share four: in two factors, the outer one gets 4√ρ parts, where
-        ρ is the long side over the short one. Among dictionaries of Gaussian data (32×32) and of image patches
-        (64×64, 64×256), with complexities from 0.15 to 0.8, two factors gave the lowest error, and of their
-        entries the outer one had 35 to 50 % of them in the best square ones, and 65 % in the best redundant one.
+        side to the left of it. A tall matrix is the mirror image. With ρ the long side over the short one, the
+        entries are shared out by weight: 5 for the innermost factor (the last residual), 4/(M − 1) for each
+        other square one, and 4√ρ/(M − 1) for the outer one, of M factors in all.
+
+        The weights were measured on dictionaries of Gaussian data (32×32) and of image patches (64×64, 64×256),
+        with complexities from 0.15 to 0.8. Two factors gave the lowest error; the outer one had 35 to 50 % of
+        the entries in the best square dictionaries, and 65 % in the best redundant one.
 
         Parameters
         ----------
-        shape : (int, int) or int
+        shape : int or (int, int)
+            Features and atoms of the dictionary; one integer n stands for (n, n).
         complexity : float, optional
-            By default 0.5, or the least that is possible where that is more.
+            By default 0.5, or the smallest possible value if that is larger.
         n_factors : int, optional
-            By default 2.
+            The number of factors, at least 2; by default 2.
+
+        Returns
+        -------
+        Schedule
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> pp.Schedule.with_complexity((8, 32), complexity=0.5).constraints
+        [Sparse((8, 8), 49), Sparse((8, 32), 79)]
         """
         rows, columns = as_shape("shape", shape)
         short, long = sorted((rows, columns))
         count = 2 if n_factors is None else as_integer("n_factors", n_factors, 2)
-        floors = [long, *[short] * (count - 1)]  # outer, middle, inner: one entry a line, else atoms are zero
+        floors = [long, *[short] * (count - 1)]  # outer, middle, inner: one entry per line, or atoms would be zero
         caps = [rows * columns, *[short * short] * (count - 1)]
         if complexity is None:
             budget = max(rows * columns // 2, sum(floors))
@@ -155,7 +237,7 @@ class Schedule:
                 f"{rows}×{columns} matrix, got {complexity}"
             )
         weights = [4 * sqrt(long / short) / (count - 1), *[4 / (count - 1)] * (count - 2), 5]
-        outer, *middle, inner = _dealt(budget, weights, floors, caps)
+        outer, *middle, inner = _deal(budget, weights, floors, caps)
         square = (short, short)
         thinning = [(inner / short**2) ** (k / (count - 1)) for k in range(1, count)]
         return cls(
@@ -165,22 +247,33 @@ class Schedule:
         )
 
     @classmethod
-    def rectangular(cls, shape: Any, n_factors: int, k: int, decay: float) -> "Schedule":
-        """A tall or wide matrix as one rectangular factor of its shape and square ones of its short side.
+    def rectangular(cls, shape: int | tuple[int, int], n_factors: int, k: int, decay: float) -> "Schedule":
+        """Sets for a tall or wide matrix: one factor of its shape, the others square, of its short side.
 
-        For a tall matrix (m ≥ n) the rectangular factor is leftmost, with ``k`` entries in each
-        row; the others are n × n with n·k entries in all, and the j-th residual has n²·decay^j, or
-        as many as a factor where that is more. A wide matrix is the mirror image: columns for rows, from the
-        right.
+        For a tall m × n matrix the rectangular factor is leftmost, with ``k`` entries in each row. The others
+        are n × n with n·k entries in all, and the j-th residual has n²·decay^j entries, but at least n·k. A wide
+        matrix is the mirror image: columns in place of rows, peeled from the right.
 
         Parameters
         ----------
-        shape : (int, int) or int
+        shape : int or (int, int)
+            Rows and columns of the matrix; one integer n stands for (n, n).
         n_factors : int
-            Factors in all, at least 2.
+            The number of factors, at least 2.
         k : int
+            Entries per row (per column of a wide matrix) of the rectangular factor, and on average of the others.
         decay : float
-            By how much each split thins the residual, above 0 and at most 1.
+            The share of the residual's entries that each split keeps: above 0, at most 1.
+
+        Returns
+        -------
+        Schedule
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> pp.Schedule.rectangular((20, 8), n_factors=3, k=2, decay=0.5).constraints
+        [SparseRows((20, 8), 2), Sparse((8, 8), 16), Sparse((8, 8), 16)]
         """
         rows, columns = as_shape("shape", shape)
         short = min(rows, columns)
@@ -199,8 +292,8 @@ class Schedule:
         )
 
 
-def _dealt(budget: int, weights: Sequence[float], floors: Sequence[int], caps: Sequence[int]) -> list[int]:
-    """``budget`` dealt out by ``weights``, each share within floor and cap; what is over goes to the first."""
+def _deal(budget: int, weights: Sequence[float], floors: Sequence[int], caps: Sequence[int]) -> list[int]:
+    """``budget`` dealt out by ``weights``, each share between floor and cap; the first takes the remainder."""
     shares = [
         min(max(int(budget * weight / sum(weights)), floor), cap)
         for weight, floor, cap in zip(weights, floors, caps, strict=True)
