@@ -33,7 +33,7 @@ def fitted(matrix, schedule, rounds=4, seed=0, callback=None):
 
 
 def assert_in_sets(fit, schedule):
-    sets = schedule.together(len(schedule.factors) - 1)
+    sets = schedule.constraints
     factors = fit.operator.factors
     assert len(factors) == len(sets)
     for constraint, factor in zip(sets, factors, strict=True):

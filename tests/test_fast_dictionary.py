@@ -76,7 +76,7 @@ def test_factors_lie_in_the_sets_of_the_schedule(schedule, refine):
     product = learn(schedule=schedule, refine=refine).dictionary
     assert product.shape == schedule.shape
     assert product.nnz <= schedule.n_nonzero
-    for factor, constraint in zip(product.factors, schedule.together(len(schedule.factors) - 1), strict=True):
+    for factor, constraint in zip(product.factors, schedule.constraints, strict=True):
         assert constraint.contains(factor)
 
 

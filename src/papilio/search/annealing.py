@@ -40,8 +40,8 @@ def annealed(
     and 0.5), this one gave the lowest error: on average 0.55 of that of plain hierarchical PALM. Noise alone gave
     0.60 to 0.68, relaxation alone 0.64, dropping entries at random about 0.9.
     """
-    sets = schedule.together(len(schedule.factors) - 1)
-    order = "right_to_left" if schedule.side == "left" else "left_to_right"
+    sets = schedule.constraints
+    order = schedule.order
     moments, run = Moments(target), Run(callback)
     factors, scale = [factor.toarray() for factor in start.operator.factors], start.operator.scale
     best = start.error, factors, scale

@@ -157,8 +157,8 @@ def started(matrix: Array, option: Candidate, svd: Svd | None, callback: Callbac
         if len(fit.operator.factors) == len(schedule.factors) + 1:
             return fit
         # Stopped before the last split: the residual is denser than the last factor may be.
-        order = "right_to_left" if schedule.side == "left" else "left_to_right"
-        fit = palm(matrix, schedule.together(len(schedule.factors) - 1), order=order, max_iter=1)
+        order = schedule.order
+        fit = palm(matrix, schedule.constraints, order=order, max_iter=1)
         return replace(fit, status=Status.STOPPED)
     assert svd is not None
     sets = option.schedule.together(0)
@@ -181,7 +181,7 @@ def planned_steps(matrix: Array, effort: float = 1.0) -> int:
 
 
 def rounds_for(schedule: Schedule) -> int:
-    sets = schedule.together(len(schedule.factors) - 1)
+    sets = schedule.constraints
     inner = max(constraint.shape[1] for constraint in sets[:-1])
     return _rounds_within(len(sets) * schedule.shape[0] * schedule.shape[1] * inner)
 

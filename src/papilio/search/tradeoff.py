@@ -116,7 +116,7 @@ def _family(option: Candidate) -> tuple[str, int]:
 
 def _continued(matrix: Array, schedule: Schedule, before: Factorization, callback: Callback) -> Factorization:
     """PALM from the factors of a fit in tighter sets."""
-    sets = schedule.together(len(schedule.factors) - 1)
+    sets = schedule.constraints
     factors = [
         constraint.project(factor.toarray())
         for constraint, factor in zip(sets, before.operator.factors, strict=True)
@@ -126,7 +126,7 @@ def _continued(matrix: Array, schedule: Schedule, before: Factorization, callbac
         sets,
         init=factors,
         scale=best_scale(matrix, factors) or 1.0,
-        order="right_to_left" if schedule.side == "left" else "left_to_right",
+        order=schedule.order,
         max_iter=START_STEPS,
         inertia=True,
         callback=callback,
