@@ -1,178 +1,156 @@
-"""Checkpoints: what a long run has so far, in a file, so that a run that was killed goes on where it was."""
+"""Checkpoint files: the state of a run, from which a run that was interrupted is resumed."""
 
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
 
+from .. import typing as types
 from ..typing import Array
-from .files import read_arrays, replacing
+from .files import read_arrays
 
-_FORMAT = "papilio.Checkpoint"
-_SECONDS = 30.0  # between checkpoints within a phase
-_OWN = ("format", "identity", "stage")
+_FORMAT, _VERSION = "papilio.Checkpoint", 2
+_OWN = ("format", "version", "identity")
 
 
 class Checkpoint:
-    """The state of a run in ``path``, and the one before it in ``path`` + ".before".
+    """A state in ``path``, and the one before it in ``path`` + ".before".
 
-    A state is a stage and named arrays. It is written whole or not at all: to ``path`` + ".fresh" first, which is
-    flushed to the disk and then takes its place. A file that is damaged is refused, with a warning if the one
-    before it is intact, which then serves.
+    A state is a dictionary of arrays and numbers, which may be nested. It is written whole or not at all: to
+    ``path`` + ".fresh" first, which is flushed to the disk and then renamed. A damaged file is refused; if the one
+    before it is intact, that one serves, with a warning.
 
     Parameters
     ----------
-    path : path, optional
-        None: nothing is kept.
+    path : path
     identity : mapping
-        What the run is: it goes on only from a state of the same.
+        What identifies the run: its states are of no use to any other.
+
+    Attributes
+    ----------
+    state : dict or None
+        The state that was found in the file; None if there is no file.
     """
 
-    def __init__(self, path: Any = None, identity: Mapping[str, Any] | None = None) -> None:
-        if not isinstance(path, str | os.PathLike | None):
+    def __init__(self, path: types.Path, identity: Mapping[str, Any]) -> None:
+        if not isinstance(path, str | os.PathLike):
             raise TypeError(f"checkpoint must be a path or None, got {path!r}")
-        self._path = None if path is None else Path(path)
-        self._identity = {key: str(value) for key, value in (identity or {}).items()}
-        self._constant: Callable[[], Mapping[str, Any]] = dict
-        self._has_stopped: Callable[[], bool] = bool
-        self._last: Mapping[str, Any] = {}
-        self._time = monotonic()
-        self._saved: dict[str, Array] = {}
+        self._path = Path(path)
+        if not self._path.parent.is_dir():
+            raise ValueError(f"checkpoint must be in a folder that exists, got {os.fspath(self._path)!r}")
+        if self._path.is_dir():
+            raise ValueError(f"checkpoint must be a file, got the folder {os.fspath(self._path)!r}")
+        self._identity = {key: str(value) for key, value in identity.items()}
+        self._their_identity: dict[str, str] = {}
         self._is_damaged = False
-        if self._path is not None:
-            if not self._path.parent.is_dir():
-                raise ValueError(f"checkpoint must be in a folder that exists, got {os.fspath(self._path)!r}")
-            if self._path.is_dir():
-                raise ValueError(f"checkpoint must be a file, got the folder {os.fspath(self._path)!r}")
-            self._saved = self._read()
-            with replacing(self._path, keep=False) as trial:
-                trial.touch()  # fails now, and not after hours, where nothing can be written
-        self.stage = str(self._saved["stage"]) if self._saved else ""
-
-    @property
-    def is_kept(self) -> bool:
-        return self._path is not None
-
-    def saved(self, stage: str | None = None) -> dict[str, Array]:
-        """The arrays of the state that was found; of another stage than ``stage``, none."""
-        return self._saved if stage is None or stage == self.stage else {}
-
-    def always(self, state: Callable[[], Mapping[str, Any]], has_stopped: Callable[[], bool]) -> None:
-        """Arrays that belong to every state: the history, say, and the random state.
-
-        Nothing is kept any more when the run ``has_stopped``: what follows then is only there to return something.
-        """
-        self._constant = state
-        self._has_stopped = has_stopped
+        self.state = self._read()
+        fresh = self._paths()[2]
+        fresh.touch()  # fails now, and not after hours, where nothing can be written
+        fresh.unlink()
 
     def require(self, **facts: Any) -> None:
-        """More that the run is, known only now, such as what its data look like."""
+        """Add to the identity what is known only now, such as the shape of the data."""
         mine = {key: str(value) for key, value in facts.items()}
         self._identity |= mine
-        if self._saved:
-            self._compare(self._saved, mine)
+        if self.state is not None:
+            self._compare(mine)
 
-    def save(self, stage: str, state: Mapping[str, Any]) -> None:
-        """Keep a state: a phase has ended."""
-        if self._path is not None:
-            self._last = {"stage": np.array(stage), **self._constant(), **state}
-            self._write({})
-
-    def offer(self, stage: str, state: Callable[[], Mapping[str, Any]]) -> None:
-        """Keep a state if the last one is old."""
-        if self._path is not None and monotonic() - self._time >= _SECONDS:
-            self.save(stage, state())
-
-    def extend(self, state: Callable[[], Mapping[str, Any]]) -> None:
-        """Keep the last state again, with more arrays, if it is old: a long step from it is not finished yet."""
-        if self._path is not None and monotonic() - self._time >= _SECONDS:
-            self._write(state())
+    def write(self, state: Mapping[str, Any]) -> None:
+        """Replace the state in the file."""
+        path, before, fresh = self._paths()
+        own = {"format": _FORMAT, "version": _VERSION, "identity": json.dumps(self._identity)}
+        with open(fresh, "wb") as file:
+            np.savez(file, **{name: np.asarray(value) for name, value in (own | _flat(state)).items()})
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists() and not self._is_damaged:  # otherwise the one before it is the better one
+            os.replace(path, before)
+        os.replace(fresh, path)
+        self._is_damaged = False
 
     def remove(self) -> None:
-        """The run has ended: nothing is to be gone on with."""
+        """Delete the files: the run is complete."""
         for path in self._paths():
             path.unlink(missing_ok=True)
 
     def _paths(self) -> list[Path]:
-        """The state, the one before it, and one that is being written."""
-        return [] if self._path is None else [Path(f"{self._path}{end}") for end in ("", ".before", ".fresh")]
+        """The state, the one before it, and the one that is being written."""
+        return [Path(f"{self._path}{end}") for end in ("", ".before", ".fresh")]
 
-    def _write(self, more: Mapping[str, Any]) -> None:
-        if self._has_stopped():
-            return
-        path, before, fresh = self._paths()
-        own: dict[str, Any] = {"format": np.array(_FORMAT), "identity": np.array(json.dumps(self._identity))}
-        with open(fresh, "wb") as file:
-            np.savez(file, **own, **self._last, **more)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists() and not self._is_damaged:  # else the one before it is the better one
-            os.replace(path, before)
-        os.replace(fresh, path)
-        self._is_damaged = False
-        self._time = monotonic()
-
-    def _read(self) -> dict[str, Array]:
+    def _read(self) -> dict[str, Any] | None:
         problems = []
         for path in self._paths()[:2]:
             try:
                 arrays = read_arrays(path)
-                if any(name not in arrays for name in _OWN) or str(arrays["format"]) != _FORMAT:
-                    raise ValueError(f"{os.fspath(path)!r} is not a checkpoint")
-                self._compare(arrays, self._identity)
+                self._their_identity = self._identity_in(arrays, path)
             except FileNotFoundError:
                 continue
-            except _OtherRun:
+            except _WrongCheckpoint:
                 raise
             except ValueError as error:
                 problems.append(str(error))
                 continue
+            self._compare(self._identity)
             self._is_damaged = bool(problems)
             if problems:
-                warnings.warn(
-                    f"checkpoint is damaged: {problems[0]}; going on from the one before it", stacklevel=5
-                )
-            return arrays
+                warnings.warn(f"checkpoint is damaged: {problems[0]}; resuming from the one before it", stacklevel=5)
+            return _nested({name: array for name, array in arrays.items() if name not in _OWN})
         if problems:
             raise ValueError(
-                f"checkpoint is damaged, and none before it is intact: {problems[0]}; remove it to begin anew"
+                f"checkpoint is damaged, and so is the one before it: {problems[0]}; remove it to start again"
             )
-        return {}
+        return None
 
-    def _compare(self, arrays: Mapping[str, Array], mine: Mapping[str, str]) -> None:
-        theirs = json.loads(str(arrays["identity"]))
-        if not isinstance(theirs, dict):
-            raise ValueError("it does not say what it is of")
+    def _identity_in(self, arrays: Mapping[str, Array], path: Path) -> dict[str, str]:
+        """What the state in ``path`` belongs to."""
+        if str(arrays.get("format")) != _FORMAT:
+            raise ValueError(f"{os.fspath(path)!r} is not a checkpoint")
+        if str(arrays.get("version", 1)) != str(_VERSION):
+            raise _WrongCheckpoint(
+                f"checkpoint {os.fspath(path)!r} was written by another version of papilio; finish the run with that "
+                "version, or remove the file to start again"
+            )
+        identity = json.loads(str(arrays.get("identity")))
+        if not isinstance(identity, dict):
+            raise ValueError(f"{os.fspath(path)!r} does not say which run it belongs to")
+        return identity
+
+    def _compare(self, mine: Mapping[str, str]) -> None:
         for key, value in mine.items():
-            if theirs.get(key) != value:
-                raise _OtherRun(
-                    f"checkpoint {os.fspath(self._path or '')!r} is of another run: {key} was {theirs.get(key)}, "
-                    f"and is {value}; remove it, or give another path"
+            theirs = self._their_identity.get(key)
+            if theirs != value:
+                raise _WrongCheckpoint(
+                    f"checkpoint {os.fspath(self._path)!r} belongs to another run: {key} was {theirs}, and is now "
+                    f"{value}; remove it, or give another path"
                 )
 
 
-class _OtherRun(ValueError):
-    """A sound checkpoint that does not fit."""
+class _WrongCheckpoint(ValueError):
+    """An intact checkpoint that cannot be used here."""
 
 
-def random_to_arrays(random: np.random.RandomState) -> dict[str, Array]:
-    """The state of a random number generator."""
-    name, keys, place, has_gauss, gauss = random.get_state()
-    return {
-        "random_keys": np.asarray(keys),
-        "random_name": np.array(name),
-        "random_rest": np.array([float(place), float(has_gauss), float(gauss)]),
-    }
+def _flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one, with names such as ``best/scale``."""
+    flat: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}/")
+        else:
+            flat[prefix + name] = value
+    return flat
 
 
-def random_from_arrays(random: np.random.RandomState, arrays: Mapping[str, Array]) -> None:
-    """Put a generator into a state that was kept; nothing happens where none was."""
-    if "random_keys" in arrays:
-        place, has_gauss, gauss = arrays["random_rest"].tolist()
-        name = str(arrays["random_name"])
-        random.set_state((name, arrays["random_keys"], int(place), int(has_gauss), gauss))
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `_flat`, apart from dictionaries that were empty."""
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        *folders, last = name.split("/")
+        place = nested
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[last] = value
+    return nested

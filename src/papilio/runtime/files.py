@@ -1,8 +1,8 @@
-"""Named arrays in one npz file: written whole or not at all, and believed only after a check.
+"""Files that are written whole or not at all, and the one reader of .npy and .npz files.
 
-The files are what ``numpy.savez`` writes: a zip archive of .npy members, not compressed. Reading accepts nothing
-else: no compressed member, so that a small file cannot unpack into a large one, no array of objects, no header
-that is not of the plain form which NumPy writes, and no member that claims more bytes than there are.
+`numpy.load(allow_pickle=False)` does not unpickle, but it trusts a file otherwise: it allocates what a header claims
+before it looks for the bytes, unpacks a small archive into a huge array, and sees neither a flipped bit of a value nor a
+member that a damaged directory lost. Files come from anywhere, so they are read here, with these checks.
 """
 
 import contextlib
@@ -12,26 +12,32 @@ import re
 import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, NamedTuple
 
 import numpy as np
 
+from .. import typing as types
 from ..typing import Array
 
-_MAGIC = b"\x93NUMPY\x01\x00"
+_MAGIC = b"\x93NUMPY"
+_LONGEST_HEADER = 10_000  # bytes, as in NumPy
 _HEADER = re.compile(
-    rb"\{'descr': '([<>|][biufcU]\d{1,6})', 'fortran_order': (False|True), 'shape': \(([0-9, ]{0,60})\), \} *\n"
+    rb"\{ *'descr': *('[^'\n]*'|[\[(][^\n]*[\])]), *'fortran_order': *(False|True), *"
+    rb"'shape': *\(([0-9, ]{0,60})\),? *\} *\n?"
 )
+_PLAIN_DTYPE = re.compile(r"'[<>|=][biufcUS]\d{1,6}'")
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str], keep: bool = True) -> Iterator[Path]:
-    """A path in the same folder to write to, which takes the place of ``path`` if all goes well.
+def replacing(path: types.Path, keep: bool = True) -> Iterator[Path]:
+    """A path in the same folder to write to; on success its file replaces ``path``.
 
-    A crash leaves the old file, or none, but never half of a new one. Without ``keep`` nothing is left: a trial.
+    A crash leaves the old file, or none, but never half of a new one. With ``keep=False`` the new file is removed: this
+    only tests that it can be written.
     """
-    target = Path(os.path.realpath(path))  # a link goes on to point to the file
+    target = Path(os.path.realpath(path))  # a link keeps pointing to the file
     partial = target.with_name(f".{uuid.uuid4().hex}.partial{target.suffix}")
     try:
         yield partial
@@ -46,14 +52,66 @@ def replacing(path: str | os.PathLike[str], keep: bool = True) -> Iterator[Path]
             partial.unlink()
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write ``arrays`` to ``path``, all of them or nothing."""
+def write_arrays(path: types.Path, arrays: Mapping[str, Array]) -> None:
+    """Write ``arrays`` to ``path`` as an npz file, all of them or nothing."""
     with replacing(path) as partial, open(partial, "xb") as file:
         np.savez(file, **arrays)
 
 
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """The arrays in ``path`` by name; ``ValueError`` if the file is damaged, hostile or no such archive."""
+class Header(NamedTuple):
+    """What the header of a .npy file says."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    order: str  # "C" or "F"
+    offset: int  # of the values, from the beginning of the file
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of the values. Python's integers: a hostile shape must not overflow."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def npy_header(file: IO[bytes]) -> Header:
+    """The header of the .npy file that begins here, in version 1.0, 2.0 or 3.0; leaves ``file`` at the values.
+
+    The text is matched, never evaluated. ``ValueError`` for anything but a plain array of numbers or strings.
+    """
+    start = file.read(8)
+    version = tuple(start[6:])
+    if start[:6] != _MAGIC or version not in ((1, 0), (2, 0), (3, 0)):
+        raise ValueError(f"it must begin with the .npy format's version 1.0, 2.0 or 3.0, got {start!r}")
+    size = 2 if version == (1, 0) else 4
+    length = int.from_bytes(file.read(size), "little")
+    text = file.read(min(length, _LONGEST_HEADER))
+    match = _HEADER.fullmatch(text)
+    if len(text) != length or match is None:
+        raise ValueError(f"its .npy header must be as NumPy writes it, got {text[:80]!r}")
+    described = match[1].decode("utf-8", "replace")
+    if described == "'|O'":
+        raise ValueError("it holds Python objects, which are never loaded")
+    if not _PLAIN_DTYPE.fullmatch(described):
+        raise ValueError(f"it must hold real or complex numbers, got dtype {described}")
+    try:
+        dtype = np.dtype(described[1:-1])
+    except TypeError as error:
+        raise ValueError(f"its dtype is unknown: {error}") from None
+    shape = tuple(int(side) for side in match[3].split(b",") if side.strip())
+    return Header(shape, dtype, "F" if match[2] == b"True" else "C", 8 + size + length)
+
+
+def read_npy(file: IO[bytes], size: int) -> Array:
+    """The array of a .npy file of ``size`` bytes that begins here, and ends with its values; read-only."""
+    header = npy_header(file)
+    if header.offset + header.n_bytes != size:
+        raise ValueError(
+            f"it must hold {header.n_bytes} bytes for shape {header.shape} of {header.dtype}, got {size - header.offset}"
+        )
+    return np.frombuffer(file.read(), header.dtype).reshape(header.shape, order=header.order)
+
+
+def read_arrays(path: types.Path) -> dict[str, Array]:
+    """The arrays that `write_arrays` wrote to ``path``; ``ValueError`` if the file is damaged or anything else."""
     content = Path(path).read_bytes()
     try:
         return _read_archive(content)
@@ -67,35 +125,20 @@ def _read_archive(content: bytes) -> dict[str, Array]:
         members = archive.infolist()
         if sum(member.file_size for member in members) > len(content):
             raise ValueError("its members are larger than the file")
-        # A damaged directory may hide members; its end tells how many there are, and zipfile does not compare.
+        # A damaged directory may hide members; its last record says how many there are, and zipfile does not compare.
         end = len(content) - len(archive.comment)
         if int.from_bytes(content[end - 12 : end - 10], "little") != min(len(members), 0xFFFF):
             raise ValueError("some of its members are missing")
         for member in members:
             name = member.filename.removesuffix(".npy")
             if name in arrays or name == member.filename:
-                raise ValueError(f"member {member.filename!r} is foreign or there twice")
+                raise ValueError(f"member {member.filename!r} occurs twice or is not a .npy file")
             if member.compress_type != zipfile.ZIP_STORED:
                 raise ValueError(f"member {name!r} is compressed")
-            # ZipFile.read checks the CRC, so that a flipped bit is seen.
-            arrays[name] = _parse_npy(name, archive.read(member))
+            try:
+                # Read to its end, a member's checksum is compared, which finds flipped bits.
+                with archive.open(member) as file:
+                    arrays[name] = read_npy(file, member.file_size).copy("K")
+            except ValueError as error:
+                raise ValueError(f"member {name!r} is not sound: {error}") from error
     return arrays
-
-
-def _parse_npy(name: str, content: bytes) -> Array:
-    """The array of a .npy file; its header is matched, not evaluated."""
-    length = int.from_bytes(content[len(_MAGIC) : len(_MAGIC) + 2], "little")
-    begin = len(_MAGIC) + 2
-    header = _HEADER.fullmatch(content[begin : begin + length])
-    if not content.startswith(_MAGIC) or header is None:
-        raise ValueError(f"member {name!r} is no plain array")
-    dtype = np.dtype(header[1].decode())
-    shape = tuple(int(number) for number in header[3].split(b",") if number.strip())
-    values = content[begin + length :]
-    count = 1
-    for side in shape:  # Python's integers: a hostile shape must not overflow
-        count *= side
-    if len(shape) > 2 or count * dtype.itemsize != len(values):
-        raise ValueError(f"member {name!r} holds {len(values)} bytes for shape {shape} of {dtype}")
-    fortran_order = header[2] == b"True"
-    return np.frombuffer(values, dtype=dtype).reshape(shape, order="F" if fortran_order else "C").copy("K")

@@ -1,23 +1,26 @@
 """The hierarchical strategy: the paper's Algorithm 3."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 from ..operators import SparseProduct
-from ..results import Factorization, Status
-from ..typing import Array
-from ..validation import as_choice, as_integer, as_matrix, as_real
+from ..results import Callback, Factorization, History, Status
+from ..runtime.session import Session
+from ..typing import Array, MatrixLike
+from ..validation import as_matrix
 from .moments import Moments
-from .palm import ORDERS, Callback, Run, default_start
+from .palm import Fit, Limits, as_factorization, default_start, descend
 from .polish import polish as fit_on_supports
 from .schedule import Schedule
 
+Retarget: TypeAlias = Callable[[SparseProduct], Moments]
+
 
 def hierarchical(
-    target: Any,
+    target: MatrixLike,
     schedule: Schedule,
     *,
-    retarget: Callable[[SparseProduct], Moments] | None = None,
+    retarget: Retarget | None = None,
     order: str = "right_to_left",
     polish: bool = True,
     max_iter: int = 500,
@@ -65,65 +68,80 @@ def hierarchical(
     >>> fit.operator.nnz, bool(fit.error < 1e-12)
     (320, True)
     """
-    residual = as_matrix("target", target)
+    matrix = as_matrix("target", target)
     if not isinstance(schedule, Schedule):
         raise TypeError(f"schedule must be a Schedule, got {type(schedule).__name__}")
-    if schedule.shape != residual.shape:
-        raise ValueError(f"schedule must be for the target's shape {residual.shape}, got one for {schedule.shape}")
-    as_choice("order", order, ORDERS)
-    left_side = schedule.side == "left"
-    order = order if left_side else ORDERS[1 - ORDERS.index(order)]
-    limits = order, as_integer("max_iter", max_iter, 1), as_real("tol", tol, 0.0), bool(inertia)
-    run = Run(callback)
-    peeled, moments, status = peel(run, schedule, retarget, limits, Peeled(0, [residual], 1.0))
-    factors, scale = peeled.factors, peeled.scale
-    if polish and status is not Status.STOPPED:
-        factors, scale = fit_on_supports(moments, schedule.together(peeled.levels - 1), factors, scale, order)
-    return run.factorization(moments, factors, scale, status)
+    if schedule.shape != matrix.shape:
+        raise ValueError(f"schedule must be for the target's shape {matrix.shape}, got one for {schedule.shape}")
+    limits = Limits(order, max_iter, tol, inertia).checked()
+    session = Session(callback)
+    return factorize_by_splits(session, matrix, schedule, limits, retarget=retarget, polish=bool(polish))
 
 
-class Peeled(NamedTuple):
-    """How far the hierarchy is: the splits so far, all factors with the residual, and the scale."""
+def factorize_by_splits(
+    session: Session,
+    matrix: Array,
+    schedule: Schedule,
+    limits: Limits,
+    *,
+    retarget: Retarget | None = None,
+    polish: bool = True,
+) -> Factorization:
+    """`hierarchical` without checks, as part of a session. ``limits.order`` is stated for ``side="left"``."""
+    begin = len(session.history)
+    if schedule.side == "right":
+        limits = limits.mirrored()
+    start = Split(0, Fit([matrix], 1.0, 0.0, Status.MAX_ITER), Moments(matrix))
+    levels, fit, moments = split_all(session, schedule, limits, start, retarget)
+    if polish and fit.status is not Status.STOPPED:
+        sets = schedule.together(levels - 1)
+        factors, scale = fit_on_supports(moments, sets, fit.factors, fit.scale, limits.order)
+        fit = fit._replace(factors=factors, scale=scale)
+    return as_factorization(moments, fit, History(session.history[begin:]))
+
+
+class Split(NamedTuple):
+    """How far the hierarchy is: the number of splits, all factors with the residual, and what they fit."""
 
     levels: int
-    factors: Sequence[Array]
-    scale: float
+    fit: Fit
+    moments: Moments
 
 
-def peel(
-    run: Run,
+def split_all(
+    session: Session,
     schedule: Schedule,
-    retarget: Callable[[SparseProduct], Moments] | None,
-    limits: tuple[str, int, float, bool],
-    begin: Peeled,
-    after_level: Callable[[Peeled], Any] | None = None,
-) -> tuple[Peeled, Moments, Status]:
-    """The splits and global steps of `hierarchical`, from where ``begin`` is: the target alone, at first.
+    limits: Limits,
+    start: Split,
+    retarget: Retarget | None = None,
+    after_level: Callable[[Split], Any] = lambda split: None,
+) -> Split:
+    """The splits and global steps of `hierarchical` that are left, in the order that is right for this side.
 
-    ``limits`` are order (of this side), max_iter, tol and inertia of each `palm`.
+    ``start`` is the target alone, or where an earlier call ended.
     """
-    left_side, order = schedule.side == "left", limits[0]
-    levels, factors, scale = begin
-    moments, status = Moments(factors[0]), Status.MAX_ITER  # of the target, where nothing else is said
-    for k in range(levels, len(schedule.factors)):
-        residual = factors[-1] if left_side else factors[0]
+    n_levels, left_side = len(schedule.factors), schedule.side == "left"
+    levels, fit, moments = start
+    for k in range(levels, n_levels):
+        residual = fit.factors[-1] if left_side else fit.factors[0]
         pair = schedule.split(k)
-        start = default_start(pair, order, residual.dtype)
-        split, split_scale, _, status = run.descend(f"split {k + 1}", Moments(residual), pair, start, 1.0, *limits)
-        if retarget is not None and not run.stopped:
-            moments = _checked(retarget(SparseProduct(factors, scale)), schedule.shape)
-        factors = [*factors[:-1], *split] if left_side else [*split, *factors[1:]]
-        scale *= split_scale
-        levels = k + 1
-        if status is Status.STOPPED:
+        zero = default_start(pair, limits.order, residual.dtype)
+        with session.part(1 / (2 * n_levels)):
+            split = descend(session, f"split {k + 1}", Moments(residual), pair, zero, 1.0, limits)
+        with session.part(1 / (2 * n_levels)):
+            if retarget is not None and not session.stopped:
+                moments = _checked(retarget(SparseProduct(fit.factors, fit.scale)), schedule.shape)
+            others = fit.factors[:-1] if left_side else fit.factors[1:]
+            factors = [*others, *split.factors] if left_side else [*split.factors, *others]
+            levels, fit = k + 1, split._replace(factors=factors, scale=fit.scale * split.scale)
+            if fit.status is Status.STOPPED:
+                break
+            sets = schedule.together(k)
+            fit = descend(session, f"global {k + 1}", moments, sets, fit.factors, fit.scale, limits)
+        after_level(Split(levels, fit, moments))
+        if fit.status is Status.STOPPED:
             break
-        sets = schedule.together(k)
-        factors, scale, _, status = run.descend(f"global {k + 1}", moments, sets, factors, scale, *limits)
-        if after_level is not None:
-            after_level(Peeled(levels, factors, scale))
-        if status is Status.STOPPED:
-            break
-    return Peeled(levels, factors, scale), moments, status
+    return Split(levels, fit, moments)
 
 
 def _checked(moments: Any, shape: tuple[int, int]) -> Moments:

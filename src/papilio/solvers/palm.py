@@ -1,30 +1,58 @@
 """PALM for learning efficient dictionaries: the paper's Algorithm 2."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..constraints import Constraint, Fixed
 from ..operators import SparseProduct
-from ..results import Factorization, History, Status, Step
-from ..typing import Array
+from ..results import Callback, Factorization, History, Status
+from ..runtime.session import Session
+from ..typing import Array, MatrixLike
 from ..validation import as_choice, as_integer, as_matrix, as_real
 from .chain import Chain
 from .descent import descent_for
 from .moments import Moments
 
 ORDERS = ("right_to_left", "left_to_right")
-Callback: TypeAlias = Callable[[Step], Any]
+
+
+class Limits(NamedTuple):
+    """How PALM runs: in which order it visits the factors, and when it ends (see `palm`)."""
+
+    order: str = ORDERS[0]
+    max_iter: int = 500
+    tol: float = 1e-6
+    inertia: bool = False
+
+    def checked(self) -> "Limits":
+        """The same after checks of each."""
+        order = as_choice("order", self.order, ORDERS)
+        return Limits(
+            order, as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0), bool(self.inertia)
+        )
+
+    def mirrored(self) -> "Limits":
+        """The same in the other order."""
+        return self._replace(order=ORDERS[1 - ORDERS.index(self.order)])
+
+
+class Fit(NamedTuple):
+    """Where PALM is: the factors, the scale, the relative error, and why it ended."""
+
+    factors: Sequence[Array]
+    scale: float
+    error: float
+    status: Status
 
 
 def palm(
-    target: Any,
+    target: MatrixLike | Moments,
     constraints: Sequence[Constraint],
     *,
-    init: Sequence[Any] | None = None,
+    init: Sequence[MatrixLike] | None = None,
     scale: float = 1.0,
     order: str = "right_to_left",
     max_iter: int = 500,
@@ -79,24 +107,14 @@ def palm(
     """
     moments = as_moments(target)
     sets = as_constraints(constraints, moments.shape)
-    as_choice("order", order, ORDERS)
+    limits = Limits(order, max_iter, tol, inertia).checked()
     scale = as_real("scale", scale)
     if scale == 0.0 or not np.isfinite(np.float64(moments.norm) / scale):
         raise ValueError(f"scale must not be zero, nor vanish beside the target, got {scale}")
     start = default_start(sets, order, moments.cross.dtype) if init is None else _given_start(sets, init)
-    run = Run(callback)
-    factors, final_scale, _, status = run.descend(
-        "palm",
-        moments,
-        sets,
-        start,
-        scale,
-        order,
-        as_integer("max_iter", max_iter, 1),
-        as_real("tol", tol, 0.0),
-        bool(inertia),
-    )
-    return run.factorization(moments, factors, final_scale, status)
+    session = Session(callback)
+    fit = descend(session, "palm", moments, sets, start, scale, limits)
+    return as_factorization(moments, fit, session.history)
 
 
 def as_moments(target: Any) -> Moments:
@@ -145,87 +163,40 @@ def default_start(sets: Sequence[Constraint], order: str, dtype: np.dtype[Any]) 
     return factors
 
 
-def _read_only(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def descend(
+    session: Session,
+    phase: str,
+    moments: Moments,
+    sets: Sequence[Constraint],
+    factors: Sequence[Array],
+    scale: float,
+    limits: Limits,
+) -> Fit:
+    """PALM's iterations from the given factors and scale."""
+    descent = descent_for(moments, sets, factors, limits.order, limits.inertia)
+    if scale == 0.0:
+        return Fit(descent.factors, 0.0, descent.error(0.0), Status.CONVERGED)  # no step could leave it
+    error, status, tol = np.inf, Status.MAX_ITER, limits.tol
+    # From a start that was given, the first change counts too; from zero there is nothing to compare with.
+    from_zero = any(not factor.any() for factor in factors)
+    start_error = np.inf if tol == 0 or from_zero else descent.error(scale)
+    with descent.threads:
+        for i in range(limits.max_iter):
+            previous = min(error, start_error)
+            start_error = np.inf
+            scale, error = descent.advance(scale, error)
+            session.report(phase, error, scale, descent.factors, (i + 1) / limits.max_iter)
+            if session.stopped:
+                status = Status.STOPPED
+                break
+            if scale == 0.0 or (tol > 0 and abs(previous - error) < tol):
+                status = Status.CONVERGED
+                break
+    return Fit(descent.factors, scale, error, status)
 
 
-class Run:
-    """A solver run, of one or several phases: its clock, its history and its callback."""
-
-    def __init__(self, callback: Callback | None) -> None:
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be callable, got {callback!r}")
-        self.history = History()
-        self.stopped = False
-        self._callback = callback
-        self._clock = perf_counter()
-
-    def resume(self, history: History) -> None:
-        """Go on from a history that was kept."""
-        self.history = History(history)
-        if history:
-            self._clock = perf_counter() - history[-1].seconds
-
-    def tick(self, phase: str, iteration: int, total: int) -> bool:
-        """Tell the callback that a long step, which is part of no history, goes on; returns whether to stop."""
-        if self._callback is not None and not self.stopped:
-            now = perf_counter()
-            error = self.history[-1].error if self.history else np.nan
-            step = Step(phase, iteration, error, 1.0, now - self._clock, total=total)
-            self.stopped = bool(self._callback(step))
-            self._clock += perf_counter() - now
-        return self.stopped
-
-    def report(self, phase: str, error: float, scale: float, factors: Sequence[Array]) -> None:
-        now = perf_counter()
-        last = self.history[-1] if self.history else None
-        iteration = last.iteration + 1 if last and last.phase == phase else 1
-        step = Step(phase, iteration, error, scale, now - self._clock)
-        self.history.append(step)
-        if self._callback is not None and not self.stopped:
-            shown = tuple(_read_only(factor) for factor in factors)
-            self.stopped = bool(self._callback(step._replace(factors=shown))) or self.stopped
-            self._clock += perf_counter() - now
-
-    def descend(
-        self,
-        phase: str,
-        moments: Moments,
-        sets: Sequence[Constraint],
-        factors: Sequence[Array],
-        scale: float,
-        order: str,
-        max_iter: int,
-        tol: float,
-        inertia: bool,
-    ) -> tuple[list[Array], float, float, Status]:
-        """PALM's iterations: the new factors and scale, the relative error and why they ended."""
-        descent = descent_for(moments, sets, factors, order, inertia)
-        if scale == 0.0:
-            return descent.factors, 0.0, descent.error(0.0), Status.CONVERGED  # no step could leave it
-        error, status = np.inf, Status.MAX_ITER
-        # From a start of one's own, the first change counts too; from zero there is nothing to compare with.
-        from_zero = any(not factor.any() for factor in factors)
-        start_error = np.inf if tol == 0 or from_zero else descent.error(scale)
-        with descent.threads:
-            for _ in range(max_iter):
-                previous = min(error, start_error)
-                start_error = np.inf
-                scale, error = descent.advance(scale, error)
-                self.report(phase, error, scale, descent.factors)
-                if self.stopped:
-                    status = Status.STOPPED
-                    break
-                if scale == 0.0 or (tol > 0 and abs(previous - error) < tol):
-                    status = Status.CONVERGED
-                    break
-        return descent.factors, scale, error, status
-
-    def factorization(
-        self, moments: Moments, factors: Sequence[Array], scale: float, status: Status
-    ) -> Factorization:
-        chain = Chain(moments, factors, ORDERS[0])
-        error = chain.error(chain.whole(), scale)
-        return Factorization(SparseProduct(factors, scale), error, len(self.history), status, self.history)
+def as_factorization(moments: Moments, fit: Fit, history: History) -> Factorization:
+    """The result of a solver, with the error computed anew."""
+    chain = Chain(moments, fit.factors, ORDERS[0])
+    error = chain.error(chain.whole(), fit.scale)
+    return Factorization(SparseProduct(fit.factors, fit.scale), error, len(history), fit.status, history)

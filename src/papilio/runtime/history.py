@@ -1,0 +1,91 @@
+"""What an iteration reports, and the history of a run."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..typing import Array
+
+
+class Status(StrEnum):
+    """Why a solver or a learner ended."""
+
+    #: The error no longer changed by more than the tolerance, or the search was complete.
+    CONVERGED = "converged"
+    #: The limit on the number of iterations was reached first.
+    MAX_ITER = "max_iter"
+    #: A callback or the time budget ended it early.
+    STOPPED = "stopped"
+    #: Nothing better than the matrix itself was found.
+    NO_STRUCTURE = "no_structure"
+
+
+class Step(NamedTuple):
+    """One iteration, as a callback sees it. Histories keep it without the factors.
+
+    Attributes
+    ----------
+    phase : str
+        What is under way, such as "ksvd" or "global 1".
+    iteration : int
+        Its number within the phase, from 1. Passes over large data ("scan", "pass 1", …) count the parts that
+        are done; they are reported while they run and are in no history.
+    error : float
+        The relative error; NaN while none is known.
+    scale : float
+        The scale in front of the factors.
+    seconds : float
+        Seconds since the start; the clock is stopped while a callback runs.
+    factors : tuple of ndarray
+        The factors as they are, read-only.
+    done : float
+        The estimated share of all work that is done, from 0 to 1; it never falls.
+    """
+
+    phase: str
+    iteration: int
+    error: float
+    scale: float
+    seconds: float
+    factors: tuple[Array, ...] = ()
+    done: float = 0.0
+
+
+Callback: TypeAlias = Callable[[Step], Any]
+
+
+class History(list[Step]):
+    """All iterations in order, as a list of `Step` and as columns."""
+
+    @property
+    def error(self) -> Array:
+        """Relative errors."""
+        return np.array([step.error for step in self])
+
+    @property
+    def scale(self) -> Array:
+        """The scales in front of the factors."""
+        return np.array([step.scale for step in self])
+
+    @property
+    def seconds(self) -> Array:
+        """Seconds since the start; the clock is stopped while a callback runs."""
+        return np.array([step.seconds for step in self])
+
+    @property
+    def phase(self) -> list[str]:
+        """The names of the phases."""
+        return [step.phase for step in self]
+
+    def to_arrays(self) -> dict[str, Array]:
+        """The history as arrays, for a file."""
+        numbers = [(step.iteration, step.error, step.scale, step.seconds, step.done) for step in self]
+        return {"phase": np.array(self.phase, dtype=np.str_), "numbers": np.array(numbers).reshape(-1, 5)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> "History":
+        """The history that `to_arrays` returned."""
+        rows = zip(arrays["phase"].tolist(), arrays["numbers"].tolist(), strict=True)
+        return cls(Step(phase, int(i), error, scale, s, (), done) for phase, (i, error, scale, s, done) in rows)

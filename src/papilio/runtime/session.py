@@ -1,0 +1,234 @@
+"""A session: what a long computation needs besides its mathematics."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import monotonic, perf_counter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .. import typing as types
+from ..typing import Array
+from ..validation import as_random, as_real
+from .checkpoint import Checkpoint
+from .history import Callback, History, Step
+
+_SECONDS_BETWEEN_CHECKPOINTS = 30.0
+
+State: TypeAlias = Mapping[str, Any]  # of arrays and numbers, which may be nested
+
+
+class Phase(NamedTuple):
+    """A named part of a run.
+
+    ``work`` takes the state that the phase before it returned and returns the next one. It must also accept any
+    state that it has given to `Session.offer`, and go on from there. ``share`` is its estimated share of the time,
+    in any unit. A ``closing`` phase runs even after a stop: it makes a result of what there is.
+    """
+
+    name: str
+    share: float
+    work: Callable[[State], State]
+    closing: bool = False
+
+
+class Session:
+    """The callback, clock, history, progress, stop flag, random state and checkpoint of one run.
+
+    Parameters
+    ----------
+    callback : callable, optional
+        Called with a `Step` after each iteration; a true result stops the run.
+    random_state : int, RandomState, Generator or None
+    time_budget : float, optional
+        Seconds after which the run is stopped.
+    checkpoint : path, optional
+        A file that keeps the state of the run; if it is there, the run is resumed from it.
+    identity : mapping, optional
+        What the checkpoint must belong to.
+
+    Attributes
+    ----------
+    history : History
+        All iterations so far.
+    random : numpy.random.RandomState
+    """
+
+    def __init__(
+        self,
+        callback: Callback | None = None,
+        *,
+        random_state: types.RandomState = 0,
+        time_budget: float | None = None,
+        checkpoint: types.Path | None = None,
+        identity: Mapping[str, Any] | None = None,
+    ) -> None:
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be callable, got {callback!r}")
+        self._budget = np.inf if time_budget is None else as_real("time_budget", time_budget, 0.0)
+        self.random = as_random(random_state)
+        self.history = History()
+        self._callback = callback
+        self._stopped = False
+        self._begin = self._clock = perf_counter()
+        self._label, self._place, self._width, self._done = "", 0.0, 1.0, 0.0
+        self._is_new_part = False
+        self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, identity or {})
+        self._phase = ""
+        self._kept: State = {}  # the last state that was kept
+        self._time = monotonic()  # when that was
+        self._seed: int | None = None
+        if self._checkpoint is not None and self._checkpoint.state is not None:
+            self._restore(self._checkpoint.state)
+
+    # -- stopping and reporting ------------------------------------------------------------------------
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a callback has stopped the run or its time is over."""
+        if not self._stopped and perf_counter() - self._begin > self._budget:
+            self._stopped = True
+        return self._stopped
+
+    def report(
+        self, phase: str, error: float, scale: float = 1.0, factors: Sequence[Array] = (), fraction: float = 0.0
+    ) -> None:
+        """Add an iteration to the history and tell the callback.
+
+        ``fraction`` of the work of the current `part` is done.
+        """
+        last = self.history[-1] if self.history and not self._is_new_part else None
+        self._is_new_part = False
+        iteration = last.iteration + 1 if last and last.phase == phase else 1
+        step = Step(phase, iteration, error, scale, perf_counter() - self._clock, (), self._progress(fraction))
+        self.history.append(step)
+        if self._callback is not None:
+            self._tell(step._replace(factors=tuple(_read_only(factor) for factor in factors)))
+
+    def tick(self, phase: str, done: int, total: int) -> bool:
+        """Tell the callback that a long step, which is in no history, goes on; returns whether to stop."""
+        error = self.history[-1].error if self.history else np.nan
+        self._tell(Step(phase, done, error, 1.0, perf_counter() - self._clock, (), self._progress(done / total)))
+        return self.stopped
+
+    @contextmanager
+    def part(self, share: float, label: str = "") -> Iterator[None]:
+        """Work that makes up ``share`` of the part around it. ``label`` goes before the names of its phases."""
+        place, width, before = self._place, self._width, self._label
+        self._width, self._label, self._is_new_part = share * width, before + label, True
+        try:
+            yield
+        finally:
+            self._place, self._width, self._label = place + share * width, width, before
+
+    def _progress(self, fraction: float) -> float:
+        done = self._place + self._width * min(fraction, 1.0)
+        done = max(done, (perf_counter() - self._begin) / self._budget if self._budget > 0 else 1.0)
+        self._done = max(self._done, min(done, 1.0))
+        return self._done
+
+    def _tell(self, step: Step) -> None:
+        if self._callback is None or self.stopped:
+            return
+        now = perf_counter()
+        self._stopped = bool(self._callback(step._replace(phase=self._label + step.phase))) or self._stopped
+        self._clock += perf_counter() - now
+
+    # -- phases and checkpoints ------------------------------------------------------------------------
+
+    def run(self, phases: Sequence[Phase], state: State | None = None) -> State:
+        """The state after all phases; after those that are left, where the run is resumed.
+
+        The state is kept before each phase. Once the run is stopped, phases that are not closing are skipped.
+        """
+        total = sum(phase.share for phase in phases)
+        names = [phase.name for phase in phases]
+        state = {} if state is None else state
+        resumed = 0
+        if self._phase:
+            if self._phase not in names:
+                raise ValueError(f"checkpoint is of the phase {self._phase!r}, which this run does not have")
+            resumed, state = names.index(self._phase), self._kept
+        for i, (name, share, work, closing) in enumerate(phases):
+            with self.part(share / total):
+                if i < resumed or (self.stopped and not closing):
+                    continue
+                if i > resumed or not self._phase:
+                    self._phase = name
+                    self._keep(state)
+                state = work(state)
+        return state
+
+    def offer(self, state: Callable[[], State]) -> None:
+        """Keep a newer state of the current phase, if the last one is old."""
+        if self._checkpoint is not None and monotonic() - self._time >= _SECONDS_BETWEEN_CHECKPOINTS:
+            self._keep(state())
+
+    def extend(self, more: Callable[[], State]) -> None:
+        """Keep the last state again, with more in it, if it is old: for a long step that is not finished."""
+        if self._checkpoint is not None and monotonic() - self._time >= _SECONDS_BETWEEN_CHECKPOINTS:
+            self._write({**self._kept, **more()})
+
+    def keep(self, state: State) -> None:
+        """Keep a newer state of the current phase: much work has gone into it."""
+        if self._checkpoint is not None:
+            self._keep(state)
+
+    def require(self, **facts: Any) -> None:
+        """Add to what identifies the run, and refuse to resume another one."""
+        if self._checkpoint is not None:
+            self._checkpoint.require(**facts)
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        return self._checkpoint is not None
+
+    def close(self) -> None:
+        """Delete the checkpoint, unless the run was stopped: then it can be resumed."""
+        if self._checkpoint is not None and not self.stopped:
+            self._checkpoint.remove()
+
+    def seed(self) -> int:
+        """A random seed, drawn once per run: a resumed run has the same."""
+        if self._seed is None:
+            self._seed = int(self.random.randint(2**31 - 1))
+        return self._seed
+
+    def _keep(self, state: State) -> None:
+        self._kept = state
+        self._write(state)
+
+    def _write(self, state: State) -> None:
+        # After a stop, what follows is only there to return something.
+        if self._checkpoint is None or self.stopped:
+            return
+        own: dict[str, Any] = {"phase": self._phase, "random": _random_to_arrays(self.random)}
+        if self._seed is not None:
+            own["seed"] = self._seed
+        self._checkpoint.write({"session": own, "history": self.history.to_arrays(), "state": state})
+        self._time = monotonic()
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
+        own = saved["session"]
+        self._phase, self._kept = str(own["phase"]), saved.get("state", {})
+        self._seed = int(own["seed"]) if "seed" in own else None
+        _random_from_arrays(self.random, own["random"])
+        self.history = History.from_arrays(saved["history"])
+        if self.history:
+            self._clock = perf_counter() - self.history[-1].seconds
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _random_to_arrays(random: np.random.RandomState) -> dict[str, Any]:
+    name, keys, place, has_gauss, gauss = random.get_state()
+    return {"name": name, "keys": np.asarray(keys), "rest": np.array([float(place), float(has_gauss), float(gauss)])}
+
+
+def _random_from_arrays(random: np.random.RandomState, arrays: Mapping[str, Any]) -> None:
+    place, has_gauss, gauss = arrays["rest"].tolist()
+    random.set_state((str(arrays["name"]), arrays["keys"], int(place), int(has_gauss), gauss))
