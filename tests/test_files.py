@@ -20,6 +20,8 @@ import scipy.sparse as sp
 from numpy.lib import format as npy
 
 from papilio import SparseProduct, load
+from papilio.operators import storage
+from papilio.runtime.files import npy_header, read_npy
 
 from .test_operators import CHAINS, DERIVED, DTYPES, RANDOM, evaluate, make, random_array
 
@@ -121,6 +123,44 @@ def test_whatever_is_saved_loads_again(tmp_path: Path, expression: str) -> None:
     op = evaluate(expression, OP)
     op.save(tmp_path / "op.npz")
     assert bits(load(tmp_path / "op.npz")) == bits(op)
+
+
+def test_a_file_of_format_version_1_still_loads() -> None:
+    expected = SparseProduct([[[1, 0, 2], [0, -3, 0]], [[0, 1j], [4, 0], [0, 0.5]]], -0.25)
+    assert bits(load(Path(__file__).parent / "data" / "operator_v1.npz")) == bits(expected)
+
+
+def test_arrays_of_an_operator_make_it_again_and_nothing_else_does() -> None:
+    arrays = storage.to_arrays(OP)
+    assert bits(storage.from_arrays(arrays)) == bits(OP)
+    for wrong in (arrays | {"format": np.array("x")}, {}, arrays | {"n_factors": np.array(3)}):
+        with pytest.raises(ValueError, match="no sound SparseProduct"):
+            storage.from_arrays(wrong)
+
+
+# -- headers of .npy files -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", ">c16", "i2", "?", "U3", "S5"])
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (2, 3), (2, 3, 4)])
+def test_headers_that_numpy_writes_are_read(version: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    array = np.asfortranarray(np.zeros(shape, dtype))
+    content = in_memory(npy.write_array, array, version=version)
+    head = npy_header(io.BytesIO(content))
+    assert (head.shape, head.dtype) == (array.shape, array.dtype)
+    assert head.order == ("C" if array.flags.c_contiguous else "F")
+    assert content[head.offset :] == bytes(array.nbytes)
+    read = read_npy(io.BytesIO(content), len(content))
+    np.testing.assert_array_equal(read, array)
+    with pytest.raises(ValueError, match="it must hold"):
+        read_npy(io.BytesIO(content + b"x"), len(content) + 1)
+
+
+@pytest.mark.parametrize("kind", [object, "M8[s]", "V3", [("a", "f8")]])
+def test_headers_of_objects_and_records_are_refused(kind: Any) -> None:
+    with pytest.raises(ValueError, match="Python objects" if kind is object else "must hold real or complex"):
+        npy_header(io.BytesIO(in_memory(np.save, np.zeros(2, kind))))
 
 
 @pytest.mark.parametrize("kind", [str, Path])

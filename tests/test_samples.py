@@ -382,7 +382,7 @@ def damaged_files(path):
         ("nothing", "'nothing.npy' is not a sound"),
         ("text", "'text.npy' is not a sound"),
         ("header", "'header.npy' is not a sound"),
-        ("negative", "'negative.npy' is not a sound .* it must hold a matrix"),
+        ("negative", "'negative.npy' is not a sound .* header must be as NumPy writes it"),
     ],
 )
 def test_damaged_files_are_refused_by_name(tmp_path, name, message):

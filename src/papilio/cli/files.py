@@ -8,15 +8,15 @@ import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.lib import format as npy
 
 import papilio as pp
 
 from ..operators.csr import as_csr
+from ..runtime.files import read_npy
 from ..typing import Array
 from ..validation import as_matrix
 from .errors import BadInput
@@ -151,25 +151,7 @@ def _built_in(kind: str, size: str) -> Any:
 
 def _npy(path: Path, name: str | None) -> Array:
     with open(path, "rb") as file:
-        return _parse_npy(file, os.path.getsize(path))
-
-
-def _parse_npy(file: IO[bytes], size: int) -> Array:
-    """The array of a .npy stream of ``size`` bytes, after a check that so many bytes are what it says it holds."""
-    version = npy.read_magic(file)
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"version {version} of the .npy format is not accepted")
-    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran_order, dtype = read_header(file)
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects, which are never loaded")
-    count = 1
-    for side in shape:
-        count *= side
-    content = file.read(count * dtype.itemsize + 1) if count * dtype.itemsize <= size else b""
-    if len(content) != count * dtype.itemsize:
-        raise ValueError(f"it does not hold the {count} numbers that its header names")
-    return np.frombuffer(content, dtype).reshape(shape, order="F" if fortran_order else "C").copy()
+        return read_npy(file, os.path.getsize(path)).copy()
 
 
 def _npz(path: Path, name: str | None) -> Any:
@@ -182,7 +164,7 @@ def _npz(path: Path, name: str | None) -> Any:
 
         def member(key: str) -> Array:
             with archive.open(f"{key}.npy") as file:
-                return _parse_npy(file, sizes[key])
+                return read_npy(file, sizes[key]).copy()
 
         if {"format", "shape", "data"} <= set(sizes) and name is None:
             return _sparse({key: member(key) for key in sizes})

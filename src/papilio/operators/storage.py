@@ -1,63 +1,87 @@
-"""SparseProducts in files: npz without pickle, with a format and its version, every part checked on reading."""
+"""SparseProducts as arrays, which files and checkpoints share, and as npz files with a format and a version."""
 
-import os
-from typing import Any
+from collections.abc import Mapping
+from os import fspath
 
 import numpy as np
 
 from ..runtime.files import read_arrays, write_arrays
-from ..typing import Array
+from ..typing import Array, Path
 from ..validation import as_integer, as_real
 from . import csr
 from .product import SparseProduct
 
-_FORMAT = "papilio.SparseProduct"
-_VERSION = 1
-_PARTS = ("data", "indices", "indptr", "shape")
+_FORMAT, _VERSION = "papilio.SparseProduct", 1
+_PARTS = ("data", "indices", "indptr", "shape")  # of factor i, stored as data_i, indices_i, ...
 
 
-def save(op: SparseProduct, path: str | os.PathLike[str]) -> None:
-    """Write ``op`` to ``path``; `load` reads it back."""
-    arrays: dict[str, Any] = {
-        "format": np.array(_FORMAT),
-        "version": np.array(_VERSION),
-        "scale": np.array(op.scale),
-        "n_factors": np.array(len(op.factors)),
-    }
+def to_arrays(op: SparseProduct) -> dict[str, Array]:
+    """``op`` as named arrays; `from_arrays` is the inverse."""
+    arrays = {"scale": np.array(op.scale), "n_factors": np.array(len(op.factors))}
     for i, factor in enumerate(op.factors):
-        parts = (factor.data, factor.indices, factor.indptr, np.array(factor.shape, dtype=np.int64))
-        arrays.update({f"{name}_{i}": part for name, part in zip(_PARTS, parts, strict=True)})
-    write_arrays(path, arrays)
+        arrays |= {f"{part}_{i}": np.asarray(getattr(factor, part)) for part in _PARTS}
+    return arrays
 
 
-def load(path: str | os.PathLike[str]) -> SparseProduct:
-    """The SparseProduct that `SparseProduct.save` wrote to ``path``.
+def from_arrays(arrays: Mapping[str, Array]) -> SparseProduct:
+    """The product that `to_arrays` took apart; ``ValueError`` if the arrays are not exactly those of one."""
+    try:
+        count = as_integer("n_factors", arrays["n_factors"][()], 1, len(arrays))
+        names = [[f"{part}_{i}" for part in _PARTS] for i in range(count)]
+        unknown = set(arrays).difference(("scale", "n_factors"), *names)
+        if unknown:
+            raise ValueError(f"{min(unknown)!r} is unknown")
+        factors = [csr.from_parts(f"factor {i}", *(arrays[name] for name in names[i])) for i in range(count)]
+        if len({factor.dtype for factor in factors}) > 1:
+            raise ValueError("its factors have different dtypes")
+        return SparseProduct(factors, as_real("scale", arrays["scale"]))
+    except KeyError as error:
+        raise ValueError(f"no sound SparseProduct: {error.args[0]!r} is missing") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"no sound SparseProduct: {error}") from error
+
+
+def save(op: SparseProduct, path: Path) -> None:
+    """Write ``op`` to ``path``; see `SparseProduct.save`."""
+    write_arrays(path, {"format": np.array(_FORMAT), "version": np.array(_VERSION)} | to_arrays(op))
+
+
+def load(path: Path) -> SparseProduct:
+    """Read the operator that `SparseProduct.save` wrote.
+
+    Nothing is unpickled, and everything that the file says is checked, so that files from others are safe to load.
+
+    Parameters
+    ----------
+    path : path
+        An npz file, under any name.
+
+    Returns
+    -------
+    SparseProduct
+        Equal to the saved one, bit for bit.
 
     Raises
     ------
     OSError
-        If the file cannot be read: `FileNotFoundError` if there is none.
+        If the file cannot be read; `FileNotFoundError` if it does not exist.
     ValueError
-        If the file is damaged, was not written by papilio, or holds anything but a sound SparseProduct.
+        If the file is damaged, was not written by papilio, or holds anything but one sound SparseProduct.
+
+    Examples
+    --------
+    >>> import tempfile, papilio as pp
+    >>> path = tempfile.mkdtemp() + "/op.npz"
+    >>> pp.transforms.haar(8).save(path)
+    >>> pp.load(path) == pp.transforms.haar(8)
+    True
     """
     arrays = read_arrays(path)
     try:
-        return _from_arrays(arrays)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        detail = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{os.fspath(path)!r} does not hold a sound SparseProduct: {detail}") from error
-
-
-def _from_arrays(arrays: dict[str, Array]) -> SparseProduct:
-    if arrays["format"].shape or str(arrays["format"]) != _FORMAT:
-        raise ValueError(f"its format is not {_FORMAT!r}")
-    as_integer("its version", arrays["version"][()], _VERSION, _VERSION)
-    count = as_integer("n_factors", arrays["n_factors"][()], 1, len(arrays))
-    unknown = set(arrays) - {"format", "version", "scale", "n_factors"}
-    unknown -= {f"{part}_{i}" for i in range(count) for part in _PARTS}
-    if unknown:
-        raise ValueError(f"{min(unknown)!r} is unknown")
-    factors = [csr.from_parts(f"factor {i}", *(arrays[f"{part}_{i}"] for part in _PARTS)) for i in range(count)]
-    if len({factor.dtype for factor in factors}) > 1:
-        raise ValueError("its factors have different dtypes")
-    return SparseProduct(factors, as_real("scale", arrays["scale"]))
+        found, version = str(arrays.pop("format", None)), arrays.pop("version", np.array(None))
+        if found != _FORMAT:
+            raise ValueError(f"its format must be {_FORMAT!r}, got {found!r}")
+        as_integer("its version", version[()], _VERSION, _VERSION)
+        return from_arrays(arrays)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{fspath(path)!r} does not hold a SparseProduct: {error}") from error

@@ -1,8 +1,8 @@
 """Files that are written whole or not at all, and the one reader of .npy and .npz files.
 
-`numpy.load(allow_pickle=False)` does not unpickle, but it trusts a file otherwise: it allocates what a header claims
-before it looks for the bytes, unpacks a small archive into a huge array, and sees neither a flipped bit of a value nor a
-member that a damaged directory lost. Files come from anywhere, so they are read here, with these checks.
+`numpy.load(allow_pickle=False)` unpickles nothing, but trusts a file otherwise: it allocates what a header claims
+before it looks for the bytes, unpacks a small archive into a huge array, ignores bytes after the values, and does
+not notice that a damaged directory lost a member. Files come from anywhere; the readers here check all this.
 """
 
 import contextlib
@@ -34,8 +34,8 @@ _PLAIN_DTYPE = re.compile(r"'[<>|=][biufcUS]\d{1,6}'")
 def replacing(path: types.Path, keep: bool = True) -> Iterator[Path]:
     """A path in the same folder to write to; on success its file replaces ``path``.
 
-    A crash leaves the old file, or none, but never half of a new one. With ``keep=False`` the new file is removed: this
-    only tests that it can be written.
+    A crash leaves the old file, or none, but never half of a new one. With ``keep=False`` the new file is removed:
+    a test of whether it can be written.
     """
     target = Path(os.path.realpath(path))  # a link keeps pointing to the file
     partial = target.with_name(f".{uuid.uuid4().hex}.partial{target.suffix}")
@@ -104,9 +104,8 @@ def read_npy(file: IO[bytes], size: int) -> Array:
     """The array of a .npy file of ``size`` bytes that begins here, and ends with its values; read-only."""
     header = npy_header(file)
     if header.offset + header.n_bytes != size:
-        raise ValueError(
-            f"it must hold {header.n_bytes} bytes for shape {header.shape} of {header.dtype}, got {size - header.offset}"
-        )
+        needed = f"{header.n_bytes} bytes for shape {header.shape} of {header.dtype}"
+        raise ValueError(f"it must hold {needed}, got {size - header.offset}")
     return np.frombuffer(file.read(), header.dtype).reshape(header.shape, order=header.order)
 
 
@@ -125,7 +124,7 @@ def _read_archive(content: bytes) -> dict[str, Array]:
         members = archive.infolist()
         if sum(member.file_size for member in members) > len(content):
             raise ValueError("its members are larger than the file")
-        # A damaged directory may hide members; its last record says how many there are, and zipfile does not compare.
+        # A damaged directory may hide members. Its last record counts them, and zipfile does not compare.
         end = len(content) - len(archive.comment)
         if int.from_bytes(content[end - 12 : end - 10], "little") != min(len(members), 0xFFFF):
             raise ValueError("some of its members are missing")

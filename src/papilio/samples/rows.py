@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.lib import format as npy
 
+from ..runtime.files import npy_header
 from ..runtime.threads import scratch
 from ..typing import Array
 from ..validation import working_dtype
@@ -375,23 +375,16 @@ def _npy_reader(path: Path) -> _FileRows:
     """The matrix in a .npy file, after a look at its header and its length."""
     try:
         with open(path, "rb") as file:
-            version = npy.read_magic(file)
-            if version not in ((1, 0), (2, 0)):
-                raise ValueError(f"version {version} of the .npy format is not accepted")
-            read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, is_fortran, dtype = read_header(file)
-            offset = file.tell()
+            header = npy_header(file)
             size = os.fstat(file.fileno()).st_size
-        if dtype.hasobject:
-            raise ValueError("it holds Python objects, which are never loaded")
-        if len(shape) != 2 or min(shape) < 0:
-            raise ValueError(f"it must hold a matrix, one sample a row, got shape {shape}")
-        if shape[0] * shape[1] * dtype.itemsize > size - offset:
+        if len(header.shape) != 2:
+            raise ValueError(f"it must hold a matrix, one sample per row, got shape {header.shape}")
+        if header.n_bytes > size - header.offset:
             raise ValueError("it is shorter than its header says")
-        working_dtype("it", dtype)
+        working_dtype("it", header.dtype)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path.name!r} is not a sound .npy file of samples: {error}") from error
-    return _FileRows(os.fspath(path), offset, shape, dtype, "F" if is_fortran else "C")
+    return _FileRows(os.fspath(path), header.offset, header.shape, header.dtype, header.order)
 
 
 def _natural(name: str) -> list[tuple[int, int | str]]:
