@@ -14,9 +14,20 @@ import scipy.sparse as sp
 
 from .linalg import column_norms
 from .operators import SparseProduct
-from .samples import on_disk as on_disk
+from .samples import on_disk
 from .typing import Array
 from .validation import as_choice, as_integer, as_matrix, as_random, as_shape
+
+__all__ = [
+    "Synthetic",
+    "fact",
+    "factorizable_dictionary",
+    "image_patches",
+    "on_disk",
+    "rand",
+    "random_dictionary",
+    "synthetic_signals",
+]
 
 _IMAGES = ("china", "flower")
 _LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)

@@ -15,6 +15,8 @@ from .operators.csr import as_csr
 from .typing import Array
 from .validation import as_array, as_matrix, as_numbers, as_real, require_finite
 
+__all__ = ["mutual_coherence", "psnr", "recovery_rate", "rmse", "ssim"]
+
 _WINDOW, _DEVIATION = 11, 1.5  # of SSIM's Gaussian window, in pixels
 _BLOCK_ENTRIES = 1 << 22  # of the largest matrix that is formed at once: 32 MB of float64
 

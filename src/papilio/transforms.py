@@ -14,6 +14,8 @@ from .operators import SparseProduct
 from .typing import Array
 from .validation import as_integer, as_power_of_two
 
+__all__ = ["dct", "dft", "haar", "hadamard", "wavelet"]
+
 _SQRT_HALF = np.sqrt(0.5)
 
 
