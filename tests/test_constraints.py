@@ -113,7 +113,7 @@ def test_of_one_entry_its_phase_is_left_and_of_none_a_one(constraint: c.Constrai
 
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
-def test_max_nonzero_is_attained_by_a_matrix_without_zeros(name: str) -> None:
+def test_n_nonzero_is_attained_by_a_matrix_without_zeros(name: str) -> None:
     constraint, member = full_member(name)
     assert np.count_nonzero(member) == constraint.n_nonzero
 

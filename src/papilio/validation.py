@@ -6,7 +6,6 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .typing import Array, RandomState
 
@@ -30,21 +29,16 @@ def working_dtype(name: str, dtype: Any) -> np.dtype[Any]:
 
 
 def as_array(name: str, value: Any) -> Array:
-    """``value`` as an array of whatever dtype it has."""
+    """``value`` as a dense array of whatever dtype it has."""
     try:
-        return np.asarray(value)
+        return np.asarray(value.toarray() if hasattr(value, "toarray") else value)
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
 
 
 def as_numbers(name: str, value: Any) -> Array:
     """``value`` as a dense array of numbers in its working dtype; the array itself where nothing changes."""
-    if sp.issparse(value):
-        array = value.toarray()
-    elif hasattr(value, "toarray"):
-        array = np.asarray(value.toarray())
-    else:
-        array = as_array(name, value)
+    array = as_array(name, value)
     return np.asarray(array, dtype=working_dtype(name, array.dtype))
 
 
@@ -112,7 +106,7 @@ def is_scalar(value: Any) -> bool:
 
 
 def as_float(name: str, number: Any) -> float:
-    """A number of any real kind, integers of any size and fractions, too, as a finite float."""
+    """A real number of any kind, including large integers and fractions, as a finite float."""
     try:
         return as_real(name, float(number))
     except OverflowError:

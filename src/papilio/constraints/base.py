@@ -1,64 +1,120 @@
 """What a constraint set is, and the projection that all sets of unit Frobenius norm share."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
 
 import numpy as np
 
 from ..linalg import frobenius, rescaled
-from ..typing import Array
+from ..typing import Array, MatrixLike
 from ..validation import as_matrix, as_numbers
 from .selection import first_largest
 
 
 class Constraint(ABC):
-    """A set of matrices that a factor must lie in.
+    """A set of matrices that a factor must lie in. Abstract: the sets themselves are its subclasses.
 
     Attributes
     ----------
     shape : tuple of int
         Rows and columns of the members.
     n_nonzero : int
-        An upper bound on the non-zero entries of a member: what a factor costs at most.
+        The largest number of non-zero entries of a member: what a factor costs at most.
     exact : bool
         Whether `project` gives a nearest member (up to ties and rounding), or only a near one.
     free_on_support : bool
         Whether every matrix of unit Frobenius norm whose support lies in a member's support is a member too:
         the sets that are "scale × support", on which a least-squares fit is free to choose the values.
+
+    Examples
+    --------
+    >>> from papilio.constraints import Constraint, Sparse
+    >>> isinstance(Sparse((2, 3), 4), Constraint), Sparse((2, 3), 4).n_nonzero
+    (True, 4)
     """
 
-    exact: ClassVar[bool] = True
-    free_on_support: ClassVar[bool] = False
+    exact: bool = True
+    free_on_support: bool = False
     shape: tuple[int, int]
     n_nonzero: int
 
-    def project(self, matrix: Any) -> Array:
-        """The member that is nearest to ``matrix`` in the Frobenius norm, as a new dense array.
+    def project(self, matrix: MatrixLike) -> Array:
+        """The member that is nearest to a matrix, argmin ‖A − matrix‖_F over the members A.
 
         Magnitudes that are equal up to rounding are ties, and ties go to the lowest row-major index.
+
+        Parameters
+        ----------
+        matrix : matrix of shape ``shape``
+            Dense or sparse, real or complex.
+
+        Returns
+        -------
+        ndarray
+            A new dense array, a member whatever the matrix, also for the zero matrix.
+
+        Examples
+        --------
+        >>> from papilio.constraints import Sparse
+        >>> Sparse((2, 2), 2).project([[3, 1], [0, -4]])
+        array([[ 0.6,  0. ],
+               [ 0. , -0.8]])
         """
-        array = as_matrix("matrix", matrix, self.shape)
-        return self._project(array, nonnegative=False)
+        return self._project(as_matrix("matrix", matrix, self.shape), nonnegative=False)
 
     @abstractmethod
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         """`project` without checks, onto the non-negative members if asked; never ``matrix`` itself."""
 
     def relaxed(self, share: float) -> "Constraint":
-        """A larger set of the same kind: n^(1 − share)·N^share entries for n of N. By default the set itself."""
+        """A larger set of the same kind.
+
+        A limit of n entries, of N possible ones, becomes n^(1 − share)·N^share, rounded down. Sets without a
+        limit, and those that cannot be relaxed, return themselves.
+
+        Parameters
+        ----------
+        share : float
+            From 0, which changes nothing, to 1, which removes the limit.
+
+        Returns
+        -------
+        Constraint
+
+        Examples
+        --------
+        >>> from papilio.constraints import Sparse
+        >>> Sparse((10, 10), 4).relaxed(0.5)
+        Sparse((10, 10), 20)
+        """
         return self
 
-    def contains(self, matrix: Any, tol: float | None = None) -> bool:
-        """Whether ``matrix`` is a member.
+    def contains(self, matrix: MatrixLike, tol: float | None = None) -> bool:
+        """Whether a matrix is a member.
 
-        Zeros count exactly, values up to ``tol`` (1e-9 in double, 1e-5 in single precision by default).
+        Parameters
+        ----------
+        matrix : matrix
+            One of another shape, or with entries that are not finite, is no member.
+        tol : float, optional
+            How far each entry may be from that of the nearest member: by default 1e-9 in double and 1e-5 in
+            single precision. Zeros must be exact.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> from papilio.constraints import Sparse
+        >>> Sparse((2, 2), 2).contains([[0.6, 0], [0, 0.8]]), Sparse((2, 2), 2).contains([[3, 0], [0, 4]])
+        (True, False)
         """
         array = as_numbers("matrix", matrix)
         if array.shape != self.shape or not np.isfinite(array).all():
             return False
         if tol is None:
             tol = max(1e-9, 100 * float(np.finfo(array.dtype).eps))
-        # The nearest member of a member is itself, support and all.
+        # The nearest member of a member is the member itself, with the same support.
         nearest = self.project(array)
         return not array[nearest == 0].any() and bool(np.abs(nearest - array).max() <= tol)
 
@@ -81,7 +137,7 @@ class UnitNorm(Constraint):
     with a single non-zero coordinate: the first in row-major order that may stand alone.
     """
 
-    free_on_support: ClassVar[bool] = True
+    free_on_support = True
 
     def _coordinates(self, matrix: Array) -> Array:
         """Orthonormal coordinates of ``matrix``'s projection onto the span of the set."""
@@ -92,7 +148,7 @@ class UnitNorm(Constraint):
         return coordinates
 
     def _may_stand_alone(self) -> Array | None:
-        """Which coordinates are a member by themselves, the others are zero in all members; None for all."""
+        """Which coordinates are members by themselves, or None for all; the others are zero in all members."""
         return None
 
     @abstractmethod
@@ -106,9 +162,7 @@ class UnitNorm(Constraint):
             values = np.where(alone, values, 0)
         # All members have the same norm, so a positive multiple has the same nearest member.
         values = rescaled(values)
-        worth = np.abs(values)
-        if nonnegative:
-            worth = np.maximum(values.real, 0)
+        worth = np.maximum(values.real, 0) if nonnegative else np.abs(values)
         if worth.any():
             kept = np.where(self._select(worth), worth if nonnegative else values, 0)
             kept = kept.astype(matrix.dtype, copy=False) / matrix.real.dtype.type(frobenius(kept))

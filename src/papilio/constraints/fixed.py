@@ -1,20 +1,32 @@
 """Sets without a common scale: a fixed matrix, unit-norm columns, unit-norm rows."""
 
-from typing import Any
-
 import numpy as np
 
 from ..linalg import rescaled
-from ..typing import Array
+from ..typing import Array, MatrixLike
 from ..validation import as_matrix, as_shape
 from .base import Constraint
 from .selection import first_largest
 
 
 class Fixed(Constraint):
-    """The set of one matrix, of any norm: a factor that is known and stays. The projection is exact."""
+    """The set of one matrix, of any norm: a known factor, which the solver leaves as it is.
 
-    def __init__(self, matrix: Any) -> None:
+    The projection is exact: it is the matrix itself.
+
+    Parameters
+    ----------
+    matrix : matrix
+        Dense or sparse, not empty. A copy is kept as ``matrix``.
+
+    Examples
+    --------
+    >>> from papilio.constraints import Fixed
+    >>> Fixed([[1.0, 2.0]]).project([[5.0, 5.0]])
+    array([[1., 2.]])
+    """
+
+    def __init__(self, matrix: MatrixLike) -> None:
         self.matrix: Array = as_matrix("matrix", matrix).copy()
         self.matrix.flags.writeable = False
         self.shape = self.matrix.shape
@@ -23,7 +35,21 @@ class Fixed(Constraint):
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         return self.matrix.astype(np.result_type(matrix, self.matrix))
 
-    def contains(self, matrix: Any, tol: float | None = None) -> bool:
+    def contains(self, matrix: MatrixLike, tol: float | None = None) -> bool:
+        """Whether a matrix is the fixed one.
+
+        Parameters
+        ----------
+        matrix : matrix
+            One of another shape, or with entries that are not finite, is no member.
+        tol : float, optional
+            How far each entry may be off: by default 1e-6 times the largest magnitude of the fixed matrix.
+            Zeros must be exact.
+
+        Returns
+        -------
+        bool
+        """
         scale = float(np.abs(self.matrix).max()) or 1.0
         return super().contains(matrix, 1e-6 * scale if tol is None else tol)
 
@@ -31,39 +57,63 @@ class Fixed(Constraint):
         return f"matrix of {self.shape}, {self.n_nonzero} entries"
 
 
-class UnitRows(Constraint):
-    """{A : each row has unit Euclidean norm}. The projection is exact.
+class _UnitLines(Constraint):
+    """Matrices whose rows, or columns, have unit norm."""
 
-    A zero row becomes (1, 0, …, 0).
-    """
-
-    def __init__(self, shape: Any) -> None:
+    def __init__(self, shape: int | tuple[int, int]) -> None:
         self.shape = as_shape("shape", shape)
         self.n_nonzero = self.shape[0] * self.shape[1]
 
-    def _project(self, matrix: Array, nonnegative: bool) -> Array:
-        return _unit_lines(matrix, nonnegative)
 
+class UnitRows(_UnitLines):
+    """{A : each row has unit Euclidean norm}.
 
-class UnitColumns(Constraint):
-    """{A : each column has unit Euclidean norm}. The projection is exact.
+    The projection is exact. It divides each row by its norm; a zero row becomes (1, 0, …, 0).
 
-    A zero column becomes (1, 0, …, 0)ᵀ.
+    Parameters
+    ----------
+    shape : int or (int, int)
+        Rows and columns; one integer n stands for (n, n).
+
+    Examples
+    --------
+    >>> from papilio.constraints import UnitRows
+    >>> UnitRows((2, 2)).project([[3, 4], [0, 0]])
+    array([[0.6, 0.8],
+           [1. , 0. ]])
     """
 
-    def __init__(self, shape: Any) -> None:
-        self.shape = as_shape("shape", shape)
-        self.n_nonzero = self.shape[0] * self.shape[1]
+    def _project(self, matrix: Array, nonnegative: bool) -> Array:
+        return _unit_rows(matrix, nonnegative)
+
+
+class UnitColumns(_UnitLines):
+    """{A : each column has unit Euclidean norm}.
+
+    The projection is exact. It divides each column by its norm; a zero column becomes (1, 0, …, 0)ᵀ.
+
+    Parameters
+    ----------
+    shape : int or (int, int)
+        Rows and columns; one integer n stands for (n, n).
+
+    Examples
+    --------
+    >>> from papilio.constraints import UnitColumns
+    >>> UnitColumns((2, 2)).project([[3, 0], [4, 0]])
+    array([[0.6, 1. ],
+           [0.8, 0. ]])
+    """
 
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
-        return np.ascontiguousarray(_unit_lines(matrix.T, nonnegative).T)
+        return np.ascontiguousarray(_unit_rows(matrix.T, nonnegative).T)
 
 
-def _unit_lines(lines: Array, nonnegative: bool) -> Array:
-    """Each line divided by its norm; with ``nonnegative``, its positive part (see `UnitNorm`)."""
-    lines = rescaled(lines, axis=1)
-    values = np.maximum(lines.real, 0).astype(lines.dtype) if nonnegative else lines.copy()
+def _unit_rows(matrix: Array, nonnegative: bool) -> Array:
+    """Each row divided by its norm; with ``nonnegative``, its positive part (see `UnitNorm`)."""
+    matrix = rescaled(matrix, axis=1)
+    values = np.maximum(matrix.real, 0).astype(matrix.dtype) if nonnegative else matrix.copy()
     for i in np.flatnonzero(~values.any(axis=1)):
-        values[i, first_largest(lines[i].real)] = 1
+        values[i, first_largest(matrix[i].real)] = 1
     values = rescaled(values, axis=1)
     return values / np.linalg.norm(values, axis=1, keepdims=True)

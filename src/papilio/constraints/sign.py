@@ -6,15 +6,16 @@ from .fixed import Fixed
 
 
 class NonNegative(Constraint):
-    """The members of another set that have no negative entry; as exact as that set's projection.
+    """{A in another set : all entries of A are real and non-negative}.
 
-    For complex matrices a member's entries are real. The nearest member is not simply the positive part of
-    another nearest member: averages come before signs, and where no average is positive the nearest member has
-    a single one at the largest (`papilio.constraints.base.UnitNorm`).
+    The projection is exact if that of the other set is. It is not simply the positive part of the other set's
+    projection: averages (of `Circulant` and the like) come before signs, and where nothing is positive, the
+    nearest member has a single non-zero value, at the largest entry.
 
     Parameters
     ----------
     constraint : Constraint
+        The other set; a `Fixed` matrix must be non-negative.
 
     Examples
     --------
@@ -30,9 +31,7 @@ class NonNegative(Constraint):
         if isinstance(constraint, Fixed) and ((constraint.matrix.real < 0) | (constraint.matrix.imag != 0)).any():
             raise ValueError("constraint must have non-negative members, got a Fixed matrix that is not")
         self.constraint = constraint
-        self.shape = constraint.shape
-        self.n_nonzero = constraint.n_nonzero
-        self.exact = constraint.exact  # type: ignore[misc]
+        self.shape, self.n_nonzero, self.exact = constraint.shape, constraint.n_nonzero, constraint.exact
 
     def relaxed(self, share: float) -> "NonNegative":
         return NonNegative(self.constraint.relaxed(share))

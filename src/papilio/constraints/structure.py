@@ -1,7 +1,7 @@
 """Sets with a structure: triangular, block diagonal, symmetric, circulant, Toeplitz, Hankel."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -15,41 +15,77 @@ from .sparsity import Support
 
 
 class Triangular(Support):
-    """{A : A lower (or upper) triangular, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}. The projection is exact.
+    """{A : A lower (or upper) triangular, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}.
+
+    The projection is exact: it keeps the entries of largest magnitude within the triangle.
 
     Parameters
     ----------
-    shape : (int, int) or int
+    shape : int or (int, int)
+        Rows and columns; one integer n stands for (n, n).
     n_nonzero : int, optional
-        All places of the triangle by default.
-    lower : bool
-        The diagonal belongs to both triangles.
+        How many entries may be non-zero; the whole triangle by default.
+    lower : bool, default=True
+        Whether the lower triangle is meant, or the upper one. The diagonal belongs to both.
+
+    Examples
+    --------
+    >>> from papilio.constraints import Triangular
+    >>> Triangular(2).project([[2, 5], [1, 2]])
+    array([[0.66666667, 0.        ],
+           [0.33333333, 0.66666667]])
     """
 
-    def __init__(self, shape: Any, n_nonzero: int | None = None, *, lower: bool = True) -> None:
+    def __init__(self, shape: int | tuple[int, int], n_nonzero: int | None = None, *, lower: bool = True) -> None:
         full = np.ones(as_shape("shape", shape), dtype=bool)
         super().__init__(np.tril(full) if lower else np.triu(full), n_nonzero)
 
 
 class Diagonal(Support):
-    """{A : A zero off the diagonal, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}. The projection is exact."""
+    """{A : A is zero off the diagonal, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}.
 
-    def __init__(self, shape: Any, n_nonzero: int | None = None) -> None:
+    The projection is exact: it keeps the entries of largest magnitude of the diagonal.
+
+    Parameters
+    ----------
+    shape : int or (int, int)
+        Rows and columns; one integer n stands for (n, n).
+    n_nonzero : int, optional
+        How many entries may be non-zero; the whole diagonal by default.
+
+    Examples
+    --------
+    >>> from papilio.constraints import Diagonal
+    >>> Diagonal(2).project([[3, 7], [7, 4]])
+    array([[0.6, 0. ],
+           [0. , 0.8]])
+    """
+
+    def __init__(self, shape: int | tuple[int, int], n_nonzero: int | None = None) -> None:
         super().__init__(np.eye(*as_shape("shape", shape), dtype=bool), n_nonzero)
 
 
 class BlockDiagonal(Support):
-    """{A : A zero outside blocks along the diagonal, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}. The projection is exact.
+    """{A : A is zero outside blocks along the diagonal, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}.
+
+    The projection is exact: it keeps the entries of largest magnitude of the blocks.
 
     Parameters
     ----------
-    blocks : sequence of (int, int) or int
-        Rows and columns of each block, from the upper left on.
+    blocks : sequence of int or (int, int)
+        Rows and columns of each block, from the upper left one on; one integer n stands for (n, n).
     n_nonzero : int, optional
-        All places of the blocks by default.
+        How many entries may be non-zero; all of the blocks by default.
+
+    Examples
+    --------
+    >>> from papilio.constraints import BlockDiagonal
+    >>> BlockDiagonal([1, (1, 2)]).project([[2, 9, 9], [9, 1, 2]])
+    array([[0.66666667, 0.        , 0.        ],
+           [0.        , 0.33333333, 0.66666667]])
     """
 
-    def __init__(self, blocks: Iterable[Any], n_nonzero: int | None = None) -> None:
+    def __init__(self, blocks: Iterable[int | tuple[int, int]], n_nonzero: int | None = None) -> None:
         if not isinstance(blocks, Iterable):
             raise TypeError(f"blocks must be a sequence of block shapes, got {blocks!r}")
         shapes = [as_shape(f"blocks[{i}]", shape) for i, shape in enumerate(blocks)]
@@ -65,30 +101,21 @@ class _Tied(UnitNorm):
     sparsity are decided on averages, and a group's worth grows with its size.
     """
 
-    free_on_support: ClassVar[bool] = False
+    free_on_support = False
 
-    def __init__(self, labels: Array, name: str, count: int | None) -> None:
+    def __init__(self, labels: Array, name: str, count: int | None, most: int | None = None) -> None:
         """Group the places by ``labels``; groups are numbered by their first place in row-major order.
 
-        ``count`` is the limit, which the constructor calls ``name``.
+        ``count`` is the limit, which the constructor calls ``name``; by default it is ``most``, which
+        by default is the number of groups.
         """
         _, first, groups = np.unique(labels.ravel(), return_index=True, return_inverse=True)
-        rank = np.empty(first.size, dtype=np.intp)
-        rank[np.argsort(first)] = np.arange(first.size)
         self.shape = labels.shape
-        self._groups: Array = rank[groups]
+        self._groups: Array = np.argsort(np.argsort(first))[groups]
         self._sizes: Array = np.bincount(self._groups)
-        available = self._available()
-        self._count = available if count is None else as_integer(name, count, 1, available)
-        self.n_nonzero = self._bound()
-
-    def _available(self) -> int:
-        """The largest limit: all groups."""
-        return self._sizes.size
-
-    def _bound(self) -> int:
-        """The most entries that a member can have."""
-        return int(np.sort(self._sizes)[-self._count :].sum())
+        most = most or self._sizes.size
+        self._count = most if count is None else as_integer(name, count, 1, most)
+        self.n_nonzero = int(np.sort(self._sizes)[-self._count :].sum())
 
     def _coordinates(self, matrix: Array) -> Array:
         matrix = rescaled(matrix)  # or sums could overflow
@@ -109,61 +136,112 @@ class _Tied(UnitNorm):
 
 
 class Circulant(_Tied):
-    """{A : a_ij depends on (i − j) mod n, at most n_diagonals of these n values, ‖A‖_F = 1}; exact.
+    """{A : a_ij depends only on (i − j) mod n, at most n_diagonals of these values non-zero, ‖A‖_F = 1}.
+
+    The projection is exact: it averages over each of the n cyclic diagonals and keeps the largest averages.
 
     Parameters
     ----------
-    n : int
-        Rows and columns.
+    n : int or (int, int)
+        Rows and columns, equal ones.
     n_diagonals : int, optional
-        How many of the n free parameters may be non-zero (each fills n places); all by default.
+        How many of the n cyclic diagonals, of n entries each, may be non-zero; all by default.
+
+    Examples
+    --------
+    >>> from papilio.constraints import Circulant
+    >>> Circulant(4, n_diagonals=1).project([[4, 1, 0, 0], [0, 5, 1, 0], [0, 0, 3, 1], [1, 0, 0, 4]])
+    array([[0.5, 0. , 0. , 0. ],
+           [0. , 0.5, 0. , 0. ],
+           [0. , 0. , 0.5, 0. ],
+           [0. , 0. , 0. , 0.5]])
     """
 
-    def __init__(self, n: Any, n_diagonals: int | None = None) -> None:
+    def __init__(self, n: int | tuple[int, int], n_diagonals: int | None = None) -> None:
         side = _as_side(n)
         super().__init__(np.subtract.outer(np.arange(side), np.arange(side)) % side, "n_diagonals", n_diagonals)
 
 
 class Toeplitz(_Tied):
-    """{A : a_ij depends on i − j, at most n_diagonals of these values, ‖A‖_F = 1}. The projection is exact.
+    """{A : a_ij depends only on i − j, at most n_diagonals of these values non-zero, ‖A‖_F = 1}.
 
-    There are rows + columns − 1 diagonals in all.
+    The projection is exact: it averages over each diagonal and keeps those whose averages, weighted with the
+    root of their length, are largest.
+
+    Parameters
+    ----------
+    shape : int or (int, int)
+        Rows and columns; one integer n stands for (n, n).
+    n_diagonals : int, optional
+        How many of the rows + columns − 1 diagonals may be non-zero; all by default.
+
+    Examples
+    --------
+    >>> from papilio.constraints import Toeplitz
+    >>> Toeplitz((2, 5), n_diagonals=2).project([[4, 1, 0, 5, 0], [0, 2, 1, 0, 3]])
+    array([[0.42426407, 0.        , 0.        , 0.56568542, 0.        ],
+           [0.        , 0.42426407, 0.        , 0.        , 0.56568542]])
     """
 
-    def __init__(self, shape: Any, n_diagonals: int | None = None) -> None:
+    def __init__(self, shape: int | tuple[int, int], n_diagonals: int | None = None) -> None:
         rows, columns = as_shape("shape", shape)
         super().__init__(np.subtract.outer(np.arange(rows), np.arange(columns)), "n_diagonals", n_diagonals)
 
 
 class Hankel(_Tied):
-    """{A : a_ij depends on i + j, at most n_antidiagonals of these values, ‖A‖_F = 1}. The projection is exact.
+    """{A : a_ij depends only on i + j, at most n_antidiagonals of these values non-zero, ‖A‖_F = 1}.
 
-    There are rows + columns − 1 antidiagonals in all.
+    The projection is exact: it averages over each antidiagonal and keeps those whose averages, weighted with the
+    root of their length, are largest.
+
+    Parameters
+    ----------
+    shape : int or (int, int)
+        Rows and columns; one integer n stands for (n, n).
+    n_antidiagonals : int, optional
+        How many of the rows + columns − 1 antidiagonals may be non-zero; all by default.
+
+    Examples
+    --------
+    >>> from papilio.constraints import Hankel
+    >>> Hankel((2, 2), n_antidiagonals=1).project([[1, 3], [5, 0]])
+    array([[0.        , 0.70710678],
+           [0.70710678, 0.        ]])
     """
 
-    def __init__(self, shape: Any, n_antidiagonals: int | None = None) -> None:
+    def __init__(self, shape: int | tuple[int, int], n_antidiagonals: int | None = None) -> None:
         rows, columns = as_shape("shape", shape)
         super().__init__(np.add.outer(np.arange(rows), np.arange(columns)), "n_antidiagonals", n_antidiagonals)
 
 
 class Symmetric(_Tied):
-    """{A : A = Aᵀ, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}, complex matrices included (Aᵀ, not Aᴴ). Exact.
+    """{A : A = Aᵀ, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}, for complex matrices too (Aᵀ, not Aᴴ).
 
-    ``n_nonzero`` counts entries, all n² by default: a pair off the diagonal takes two of them. The best support
-    is the best a diagonal entries with the best ⌊(n_nonzero − a)/2⌋ pairs, for the best a; of equally good ones,
-    the largest.
+    The projection is exact. A pair of entries off the diagonal takes two of the ``n_nonzero``. The best support
+    holds the best a diagonal entries and the best ⌊(n_nonzero − a)/2⌋ pairs, for the best a; of equally good
+    values of a, the largest.
+
+    Parameters
+    ----------
+    n : int or (int, int)
+        Rows and columns, equal ones.
+    n_nonzero : int, optional
+        How many entries may be non-zero; all n² by default.
+
+    Examples
+    --------
+    >>> from papilio.constraints import Symmetric
+    >>> Symmetric(2, n_nonzero=2).project([[1, 2], [4, 0]])
+    array([[0.        , 0.70710678],
+           [0.70710678, 0.        ]])
     """
 
-    def __init__(self, n: Any, n_nonzero: int | None = None) -> None:
+    def __init__(self, n: int | tuple[int, int], n_nonzero: int | None = None) -> None:
         side = _as_side(n)
         row, column = np.indices((side, side))
-        super().__init__(np.minimum(row, column) * side + np.maximum(row, column), "n_nonzero", n_nonzero)
-
-    def _available(self) -> int:
-        return self.shape[0] * self.shape[1]
-
-    def _bound(self) -> int:
-        return self._count
+        labels = np.minimum(row, column) * side + np.maximum(row, column)
+        super().__init__(labels, "n_nonzero", n_nonzero, side * side)
+        self.n_nonzero = self._count
 
     def _may_stand_alone(self) -> Array | None:
         return self._sizes <= self.n_nonzero
