@@ -1,0 +1,407 @@
+"""Public names are documented: what they do, each of their parameters, and an example that runs."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from enum import EnumType
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pytest
+
+import papilio as pp
+
+MODULES = sorted(module.name for module in pkgutil.walk_packages(pp.__path__, "papilio."))
+PUBLIC_MODULES = ("constraints", "datasets", "images", "metrics", "plot", "results", "transforms")
+
+# Debts, to be paid until all are empty: whoever documents a name takes it out here.
+WITHOUT_AN_EXAMPLE: set[str] = {
+    "Factorization",
+    "History",
+    "OnlineDictionaryLearning",
+    "Schedule",
+    "SparseKSVD",
+    "Status",
+    "Tradeoff",
+    "constraints.BlockDiagonal",
+    "constraints.Circulant",
+    "constraints.Constraint",
+    "constraints.Dense",
+    "constraints.Diagonal",
+    "constraints.Fixed",
+    "constraints.Hankel",
+    "constraints.Sparse",
+    "constraints.SparseColumns",
+    "constraints.SparseRows",
+    "constraints.SparseRowsAndColumns",
+    "constraints.Support",
+    "constraints.Symmetric",
+    "constraints.Toeplitz",
+    "constraints.Triangular",
+    "constraints.UnitColumns",
+    "constraints.UnitRows",
+    "datasets.Synthetic",
+    "fast_dictionary",
+    "get_num_threads",
+    "ksvd",
+    "load",
+    "online_dictionary",
+    "plot.atoms",
+    "plot.comparison",
+    "plot.convergence",
+    "plot.factors",
+    "plot.matrix",
+    "plot.tradeoff",
+    "results.Attempt",
+    "results.Step",
+    "results.TradeoffPoint",
+    "set_num_threads",
+    "sparse_ksvd",
+}
+UNDOCUMENTED: dict[str, str] = {
+    "History": "iterable",
+    "load": "path",
+    "set_num_threads": "n",
+    "constraints.Diagonal": "shape n_nonzero",
+    "constraints.Fixed": "matrix",
+    "constraints.Hankel": "shape n_antidiagonals",
+    "constraints.Sparse": "shape n_nonzero",
+    "constraints.SparseColumns": "shape k",
+    "constraints.SparseRows": "shape k",
+    "constraints.SparseRowsAndColumns": "shape k",
+    "constraints.Symmetric": "n n_nonzero",
+    "constraints.Toeplitz": "shape n_diagonals",
+    "constraints.UnitColumns": "shape",
+    "constraints.UnitRows": "shape",
+    "datasets.Synthetic": "signals dictionary codes",
+    "results.Attempt": "method detail error nnz seconds",
+    "results.Step": "phase iteration error scale seconds factors done total",
+    "results.TradeoffPoint": "complexity error operator",
+    "Factorization.plot": "ax",
+    "History.from_arrays": "arrays",
+    "Moments.of": "signals codes",
+    "Schedule.split": "k",
+    "Schedule.together": "k",
+    "Schedule.hadamard": "n",
+    "SparseProduct.plot": "target axes",
+    "SparseProduct.dot": "x",
+    "SparseProduct.astype": "dtype",
+    "SparseProduct.norm": "ord",
+    "SparseProduct.save": "path",
+    "Tradeoff.at": "complexity",
+    "Tradeoff.plot": "ax",
+    "Tradeoff.save": "folder",
+    "Constraint.project": "matrix",
+    "Constraint.relaxed": "share",
+    "Constraint.contains": "matrix tol",
+    "Fixed.contains": "matrix tol",
+    "NonNegative.relaxed": "share",
+    "Sparse.relaxed": "share",
+    "SparseColumns.relaxed": "share",
+    "SparseRows.relaxed": "share",
+    "SparseRowsAndColumns.relaxed": "share",
+}
+STILL_ANY: dict[str, str] = {
+    "FastDictionaryLearning": "init random_state checkpoint",
+    "History": "iterable",
+    "KSVD": "random_state checkpoint",
+    "Moments": "cross gram",
+    "OnlineDictionaryLearning": "random_state checkpoint",
+    "SparseKSVD": "base random_state checkpoint",
+    "butterfly": "M",
+    "factorize": "M",
+    "fast_dictionary": "signals init random_state",
+    "hierarchical": "target",
+    "ksvd": "signals init random_state",
+    "omp": "dictionary signals",
+    "online_dictionary": "signals init random_state",
+    "palm": "target",
+    "sparse_ksvd": "signals base random_state",
+    "tradeoff": "target",
+    "constraints.Circulant": "n",
+    "constraints.Dense": "shape",
+    "constraints.Diagonal": "shape",
+    "constraints.Fixed": "matrix",
+    "constraints.Hankel": "shape",
+    "constraints.Sparse": "shape",
+    "constraints.SparseColumns": "shape",
+    "constraints.SparseRows": "shape",
+    "constraints.SparseRowsAndColumns": "shape",
+    "constraints.Support": "mask",
+    "constraints.Symmetric": "n",
+    "constraints.Toeplitz": "shape",
+    "constraints.Triangular": "shape",
+    "constraints.UnitColumns": "shape",
+    "constraints.UnitRows": "shape",
+    "datasets.fact": "random_state",
+    "datasets.factorizable_dictionary": "random_state",
+    "datasets.image_patches": "random_state dtype",
+    "datasets.rand": "random_state",
+    "datasets.random_dictionary": "random_state",
+    "datasets.synthetic_signals": "dictionary random_state",
+    "images.average_patches": "patches",
+    "images.denoise": "image dictionary random_state",
+    "images.extract_patches": "image",
+    "metrics.mutual_coherence": "dictionary",
+    "metrics.psnr": "image reference",
+    "metrics.recovery_rate": "dictionary reference",
+    "metrics.rmse": "signals dictionary codes",
+    "metrics.ssim": "image reference",
+    "plot.atoms": "dictionary",
+    "plot.comparison": "target approximation",
+    "plot.matrix": "values",
+    "Moments.of": "signals codes",
+    "Schedule.with_complexity": "shape",
+    "Schedule.rectangular": "shape",
+    "SparseProduct.plot": "target",
+    "SparseProduct.dot": "x",
+    "SparseProduct.astype": "dtype",
+    "Constraint.project": "matrix",
+    "Constraint.contains": "matrix",
+    "Fixed.contains": "matrix",
+}
+
+# Parameters that are `Any` on purpose, with the reason.
+ANY = dict.fromkeys(("ax", "axes"), "matplotlib's Axes, and matplotlib is optional")
+ANY_IN_ESTIMATORS = {"X": "scikit-learn checks it", "y": "ignored, by scikit-learn's convention"}
+
+
+def public() -> dict[str, Any]:
+    """Functions and classes under their public names, each once."""
+    found = {name: getattr(pp, name) for name in pp.__all__}
+    for module in PUBLIC_MODULES:
+        found |= {f"{module}.{name}": getattr(found[module], name) for name in found[module].__all__}
+    first = {id(thing): name for name, thing in reversed(found.items())}
+    return {name: thing for name, thing in found.items() if callable(thing) and first[id(thing)] == name}
+
+
+def methods(cls: type) -> list[Callable[..., Any]]:
+    """The public methods that papilio defines in a class or in its bases."""
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("papilio")]
+    named = {name: value for base in reversed(ours) for name, value in vars(base).items() if name[0] != "_"}
+    functions = [getattr(value, "__func__", value) for value in named.values()]  # of class methods, too
+    return [function for function in functions if inspect.isfunction(function)]
+
+
+PUBLIC = public()
+CLASSES = {name: thing for name, thing in PUBLIC.items() if inspect.isclass(thing)}
+METHODS = {method.__qualname__: method for cls in CLASSES.values() for method in methods(cls)}
+
+
+# -- what a docstring holds ------------------------------------------------------------------------------
+
+
+def own_doc(thing: Any) -> str:
+    """What somebody wrote about this very thing: neither inherited nor generated."""
+    doc = vars(thing).get("__doc__") if inspect.isclass(thing) else thing.__doc__
+    generated = inspect.isclass(thing) and (doc or "").startswith(f"{thing.__name__}(")
+    return "" if generated else inspect.cleandoc(doc or "")
+
+
+def section(doc: str, title: str) -> list[str]:
+    """The lines of a numpydoc section."""
+    lines = doc.splitlines()
+    for i, (line, below) in enumerate(pairwise(lines)):
+        if line == title and set(below) == {"-"}:
+            rest = lines[i + 2 :]
+            ends = [j for j, dashes in enumerate(rest) if len(dashes) > 2 and set(dashes) == {"-"}]
+            return rest[: ends[0] - 1] if ends else rest
+    return []
+
+
+def documented(doc: str, title: str) -> set[str]:
+    """The names that a section describes: ``a, b : int`` describes two."""
+    heads = [line.split(" : ")[0].removesuffix(" :") for line in section(doc, title) if re.match(r"[\w*]", line)]
+    return {name.strip(" *") for head in heads for name in head.split(",")}
+
+
+def parameters(thing: Any) -> dict[str, inspect.Parameter]:
+    if isinstance(thing, EnumType):
+        return {}
+    found = inspect.signature(thing).parameters
+    return {name: parameter for name, parameter in found.items() if name not in ("self", "cls")}
+
+
+def missing_parameters(thing: Any) -> str:
+    """The parameters that the docstring of a function or class does not describe by name.
+
+    The fields of a dataclass or named tuple, which are its parameters, may be described as attributes.
+    """
+    doc = own_doc(thing) or (inspect.getdoc(thing) or "" if inspect.isfunction(thing) else "")
+    names = documented(doc, "Parameters")
+    if is_dataclass(thing) or hasattr(thing, "_fields"):
+        names |= documented(doc, "Attributes")
+    return " ".join(name for name in parameters(thing) if name not in names)
+
+
+@cache
+def runs(module: str) -> dict[str, doctest.TestResults]:
+    """What came of the examples in each docstring of a module."""
+    finder, runner = doctest.DocTestFinder(exclude_empty=False), doctest.DocTestRunner()
+    return {test.name: runner.run(test) for test in finder.find(importlib.import_module(module))}
+
+
+# -- checks of public names ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_says_what_it_is(name):
+    assert own_doc(PUBLIC[name])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_public_method_says_what_it_does(name):
+    assert inspect.getdoc(METHODS[name])
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_public_properties_say_what_they_are(name):
+    properties = {key: value for key, value in vars(CLASSES[name]).items() if isinstance(value, property)}
+    silent = [key for key, value in properties.items() if key[0] != "_" and not value.__doc__]
+    named = documented(own_doc(CLASSES[name]), "Attributes") | documented(own_doc(CLASSES[name]), "Parameters")
+    assert set(silent) <= named
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_are_true(name):
+    assert [example for example, result in runs(name).items() if result.failed] == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_has_an_example_that_has_run(name):
+    thing = PUBLIC[name]
+    attempted = runs(thing.__module__)[f"{thing.__module__}.{thing.__qualname__}"].attempted
+    assert (attempted == 0) == (name in WITHOUT_AN_EXAMPLE)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_section_of_examples_has_some_that_have_run(name):
+    for found in doctest.DocTestFinder().find(importlib.import_module(name)):
+        if section(inspect.cleandoc(found.docstring), "Examples"):
+            assert runs(name)[found.name].attempted > 0, found.name
+
+
+@pytest.mark.parametrize("name", [*PUBLIC, *METHODS])
+def test_every_parameter_is_described(name):
+    assert missing_parameters((PUBLIC | METHODS)[name]) == UNDOCUMENTED.get(name, "")
+
+
+def annotated_any(thing: Any) -> list[str]:
+    """The parameters of which a signature says nothing."""
+    annotated = thing.__init__ if inspect.isclass(thing) and not hasattr(thing, "_fields") else thing
+    hints = typing.get_type_hints(annotated)
+    unions = (typing.Union, type(int | str))
+    return [
+        name
+        for name in parameters(thing)
+        if (hint := hints.get(name, Any)) is Any
+        or (typing.get_origin(hint) in unions and Any in typing.get_args(hint))
+    ]
+
+
+@pytest.mark.parametrize("name", [*PUBLIC, *METHODS])
+def test_signatures_say_what_they_take(name):
+    thing = (PUBLIC | METHODS)[name]
+    allowed = ANY | (ANY_IN_ESTIMATORS if name in METHODS and "estimators" in thing.__module__ else {})
+    assert " ".join(each for each in annotated_any(thing) if each not in allowed) == STILL_ANY.get(name, "")
+
+
+def test_no_debt_is_recorded_for_a_name_that_is_gone():
+    assert set(PUBLIC) >= WITHOUT_AN_EXAMPLE
+    assert set(PUBLIC | METHODS) >= {*UNDOCUMENTED, *STILL_ANY}
+
+
+# -- the checks find what is wrong -----------------------------------------------------------------------
+
+
+@dataclass
+class Silent:
+    a: int
+
+
+@dataclass
+class Described:
+    """A record.
+
+    Attributes
+    ----------
+    a : int
+    """
+
+    a: int
+
+
+class SilentTuple(NamedTuple):
+    a: int
+
+
+class Inheriting(Described):
+    pass
+
+
+def by_reference(a: int, b: int) -> None:
+    """As for `KSVD`: a and b.
+
+    Parameters
+    ----------
+    As for `KSVD`.
+        a : described there.
+    b
+        Two.
+
+    Examples
+    --------
+    None that runs: a : int
+    """
+
+
+def described(a: Any, b: int | Any, *args: int, c: "Any" = None, **options: int) -> None:
+    """All of them.
+
+    Parameters
+    ----------
+    a, b : int
+        Two.
+    *args : int
+    c : int, optional
+        x : this is no parameter.
+    **options : int
+
+    Returns
+    -------
+    d : int
+    """
+
+
+def test_generated_and_inherited_docstrings_do_not_count():
+    assert [own_doc(cls) for cls in (Silent, SilentTuple, Inheriting)] == ["", "", ""]
+    assert own_doc(Described).startswith("A record.")
+
+
+def test_parameters_are_found_by_name_only():
+    assert documented(own_doc(described), "Parameters") == {"a", "b", "args", "c", "options"}
+    assert missing_parameters(described) == ""
+    assert missing_parameters(by_reference) == "a"
+    assert [missing_parameters(cls) for cls in (Silent, SilentTuple, Described)] == ["a", "a", ""]
+
+
+def test_signatures_that_say_nothing_are_found():
+    assert annotated_any(described) == ["a", "b", "c"]
+    assert annotated_any(by_reference) == []
+    assert annotated_any(lambda a, b: None) == ["a", "b"]
+
+
+def test_a_section_without_examples_is_found():
+    skipped = "Examples\n--------\n>>> 1 + 1  # doctest: +SKIP\n2\n"
+    assert section(skipped, "Examples")
+    assert section(own_doc(by_reference), "Examples")
+    assert section(own_doc(described), "Examples") == []
+    for doc in (skipped, own_doc(by_reference)):
+        test = doctest.DocTestParser().get_doctest(doc, {}, "silent", None, 0)
+        assert doctest.DocTestRunner().run(test).attempted == 0

@@ -1,0 +1,207 @@
+"""The rooms of the package, and which way their imports point."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import papilio as pp
+
+SOURCE = Path(pp.__file__).parent
+
+# A room, which is a module or a package of the top level, imports only from rooms that stand before it.
+ROOMS = (
+    "typing",
+    "validation",
+    "linalg",
+    "runtime",
+    "kernels",
+    "operators",
+    "constraints",
+    "results",
+    "solvers",
+    "transforms",
+    "coding",
+    "samples",
+    "dictionary",
+    "search",
+    "metrics",
+    "estimators",
+    "datasets",
+    "images",
+    "plot",
+    "report",
+    "experiments",
+    "cli",
+)
+MOST_ENTRIES = 23
+# The other way only in functions, when they are called: `op.plot()` and `fit.plot()` are worth it.
+UPWARDS = {("operators", "plot"), ("results", "plot")}
+# These import modules whose names are only known when the program runs.
+BY_NAME = {"papilio", "papilio.experiments.reproduce"}
+
+
+class Import(NamedTuple):
+    target: str
+    in_function: bool
+
+
+def imports(source: str, module: str, is_package: bool = False) -> Iterator[Import]:
+    """All modules and names that a module imports, under absolute names; not what only type checkers see."""
+    package = module if is_package else module.rpartition(".")[0]
+    return _imports(ast.parse(source), package, in_function=False)
+
+
+def _imports(node: ast.AST, package: str, in_function: bool) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        yield from (Import(alias.name, in_function) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        parts = package.split(".")
+        start = parts[: len(parts) - node.level + 1] if node.level else []
+        origin = ".".join([*start, *([node.module] if node.module else [])])
+        yield from (Import(f"{origin}.{alias.name}", in_function) for alias in node.names)
+    elif isinstance(node, ast.Name | ast.Attribute):
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        if name in ("import_module", "__import__"):
+            yield Import(name, in_function)
+    children = ast.iter_child_nodes(node)
+    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        children = iter(node.orelse)
+    in_function |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    for child in children:
+        yield from _imports(child, package, in_function)
+
+
+def room_of(name: str) -> str | None:
+    """The room of an absolute name; None outside of the package, "" for the package itself."""
+    root, _, rest = name.partition(".")
+    return rest.partition(".")[0] if root == "papilio" else None
+
+
+def fault(module: str, imported: Import) -> str | None:
+    """What is wrong with an import, if anything is."""
+    room, target = room_of(module), room_of(imported.target)
+    if imported.target in ("import_module", "__import__"):
+        return None if module in BY_NAME else "imports by a name that is not known before the program runs"
+    if target is None or target == room or imported.target == "papilio.__version__":
+        return None
+    if room == "":
+        return "the package loads its names when they are used"
+    if imported.target == "papilio" and room == ROOMS[-1]:
+        return None  # the last room sees the whole package as users do
+    if target not in ROOMS:
+        return "names come from the room that defines them, not from the top of the package"
+    if target == "experiments" and room != "cli":
+        return "only the command line imports the experiments"
+    if ROOMS.index(target) < ROOMS.index(room) or (imported.in_function and (room, target) in UPWARDS):
+        return None
+    return f"{room} imports from {target}, which stands after it"
+
+
+def modules() -> Iterator[tuple[str, str, bool]]:
+    """Each module of the package: its name, its source, and whether it is a package."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = ["papilio", *path.relative_to(SOURCE).with_suffix("").parts]
+        is_package = parts[-1] == "__init__"
+        yield ".".join(parts[:-1] if is_package else parts), path.read_text(), is_package
+
+
+def test_imports_point_downwards():
+    faults = [
+        f"{module}: {imported.target}: {wrong}"
+        for module, source, is_package in modules()
+        for imported in imports(source, module, is_package)
+        if (wrong := fault(module, imported))
+    ]
+    assert faults == []
+
+
+def test_every_exception_is_in_use():
+    used = {
+        (room_of(module), room_of(imported.target))
+        for module, source, is_package in modules()
+        for imported in imports(source, module, is_package)
+        if imported.in_function
+    }
+    assert used >= UPWARDS
+    by_name = {module for module, source, _ in modules() if "import_module" in source}
+    assert by_name == BY_NAME
+
+
+WRONG = {
+    "import papilio.plot": "import papilio.plot",
+    "under another name": "import papilio.plot as drawing",
+    "one of several": "import os, papilio.plot.curves",
+    "from papilio import": "from papilio import plot",
+    "from papilio.room import": "from papilio.plot import matrix",
+    "from papilio.room.module import": "from papilio.plot.curves import convergence",
+    "from .. import": "from .. import plot",
+    "from ..room import": "from ..plot import matrix",
+    "from ..room.module import": "from ..plot.curves import convergence",
+    "one of several names": "from .. import linalg, plot",
+    "of another room in a function": "def f():\n    from ..search import factorize",
+    "in an async function": "async def f():\n    from ..search import factorize",
+    "in a method": "class A:\n    def f(self):\n        from ..search import factorize",
+    "listed, but not in a function": "from ..plot import matrix",
+    "in a class": "class A:\n    from ..plot import matrix",
+    "under if": "import os\nif os.name:\n    from ..plot import matrix",
+    "for all but type checkers": "if TYPE_CHECKING:\n    pass\nelse:\n    from ..plot import matrix",
+    "under if not TYPE_CHECKING": "if not TYPE_CHECKING:\n    from ..plot import matrix",
+    "in try": "try:\n    from ..plot import matrix\nexcept ImportError:\n    pass",
+    "in except": "try:\n    import os\nexcept ImportError:\n    from ..plot import matrix",
+    "in with": "with open('x'):\n    from ..plot import matrix",
+    "the experiments": "from ..experiments import reproduce",
+    "the experiments in a function": "def f():\n    from papilio.experiments import reproduce",
+    "all of papilio": "import papilio",
+    "all of papilio under another name": "def f():\n    import papilio as pp",
+    "a lazy name": "from papilio import palm",
+    "a lazy name, relatively": "from .. import palm",
+    "everything": "from ..plot import *",
+    "by name": "from importlib import import_module\nimport_module('papilio.plot')",
+    "by name through importlib": "import importlib\nimportlib.import_module('papilio.plot')",
+    "by name without importlib": "__import__('papilio.plot')",
+}
+RIGHT = {
+    "downwards": "from ..linalg import norm\nfrom papilio.kernels import apply\nimport papilio.validation",
+    "its own room": "from . import packing\nfrom .packing import pack\nfrom papilio.operators.packing import pack",
+    "a listed exception": "def f():\n    from ..plot import matrix",
+    "for type checkers": "if TYPE_CHECKING:\n    from ..plot import matrix",
+    "for type checkers, in full": "import typing\nif typing.TYPE_CHECKING:\n    from ..plot import matrix",
+    "others": "import numpy as np\nfrom scipy import sparse",
+    "the version": "from .. import __version__",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_import_is_found(name):
+    module = "papilio.operators.product"
+    assert any(fault(module, imported) for imported in imports(WRONG[name], module))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_import_is_left_alone(name):
+    module = "papilio.operators.product"
+    assert [fault(module, each) for each in imports(RIGHT[name], module) if fault(module, each)] == []
+
+
+def test_dots_are_counted_from_the_package_of_the_module():
+    wrong = "from ..plot import matrix"
+    assert fault("papilio.operators", next(imports(wrong, "papilio.operators", is_package=True)))
+    assert fault("papilio.results", next(imports("from . import plot", "papilio.results")))
+    assert fault(
+        "papilio.experiments.dft.run", next(imports("from ...cli import app", "papilio.experiments.dft.run"))
+    )
+    assert not fault(
+        "papilio.experiments.dft.run", next(imports("from ..tables import x", "papilio.experiments.dft.run"))
+    )
+    assert not fault("papilio.cli.app", next(imports("import papilio as pp", "papilio.cli.app")))
+    assert fault("papilio.report.page", next(imports("import papilio as pp", "papilio.report.page")))
+    assert fault("papilio", next(imports("from .solvers import palm", "papilio", is_package=True)))
+
+
+def test_a_newcomer_finds_some_twenty_rooms():
+    entries = {path.stem for path in SOURCE.iterdir() if path.name not in ("__pycache__", "py.typed")}
+    assert entries == {"__init__", *ROOMS}
+    assert len(entries) <= MOST_ENTRIES
