@@ -1,24 +1,21 @@
-"""Signals to learn from: the paper's synthetic RAND and FACT, patches of photographs, and files of any size.
-
-All is drawn from one ``random_state``, as in scikit-learn: None, an integer or a ``numpy.random.RandomState``. An
-integer gives the same data every time.
-"""
+"""Signals to learn from: the paper's synthetic RAND and FACT, patches of photographs, and files of any size."""
 
 import operator
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from .linalg import column_norms
 from .operators import SparseProduct
-from .samples import on_disk
-from .typing import Array
+from .samples import Samples, on_disk
+from .typing import Array, DTypeLike, MatrixLike, RandomState
 from .validation import as_choice, as_integer, as_matrix, as_random, as_shape
 
 __all__ = [
+    "Samples",
     "Synthetic",
     "fact",
     "factorizable_dictionary",
@@ -31,33 +28,53 @@ __all__ = [
 
 _IMAGES = ("china", "flower")
 _LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
-_BLOCK_ENTRIES = 1 << 20  # random numbers that are drawn at once to choose atoms
+_BLOCK_ENTRIES = 1 << 20  # random numbers to draw at once when atoms are chosen
 
 
 class Synthetic(NamedTuple):
-    """Signals X = D₀Γ (d, n), the dictionary D₀ (d, a) that made them, and their codes Γ (a, n)."""
+    """Synthetic signals X = D₀Γ, with the dictionary and the codes that made them.
+
+    Attributes
+    ----------
+    signals : (d, n) ndarray
+        X, one signal per column.
+    dictionary : (d, a) ndarray or SparseProduct
+        D₀, one atom per column.
+    codes : (a, n) csc_array
+        Γ, the code of one signal per column.
+
+    Examples
+    --------
+    >>> from papilio.datasets import rand
+    >>> data = rand(100, random_state=0)
+    >>> bool(abs(data.signals - data.dictionary @ data.codes).max() < 1e-12)
+    True
+    """
 
     signals: Array
     dictionary: Array | SparseProduct
     codes: sp.csc_array
 
 
-def random_dictionary(n_features: int = 32, n_components: int | None = None, *, random_state: Any = None) -> Array:
+def random_dictionary(
+    n_features: int = 32, n_components: int | None = None, *, random_state: RandomState = None
+) -> Array:
     """A dictionary of i.i.d. standard Gaussian entries: the D₀ of the paper's RAND (section 4.2).
 
     The atoms are not normalised.
 
     Parameters
     ----------
-    n_features : int
-        d.
+    n_features : int, default=32
+        Features, d.
     n_components : int, optional
-        a; as many as features by default.
-    random_state : int or RandomState, optional
+        Atoms, a; as many as features by default.
+    random_state : int, RandomState, Generator or None
+        The source of random numbers. An integer gives the same result every time.
 
     Returns
     -------
-    (d, a) ndarray
+    (d, a) ndarray of float64
 
     Examples
     --------
@@ -71,25 +88,26 @@ def random_dictionary(n_features: int = 32, n_components: int | None = None, *, 
 
 
 def factorizable_dictionary(
-    n_features: int = 32, n_factors: int = 5, *, random_state: Any = None
+    n_features: int = 32, n_factors: int = 5, *, random_state: RandomState = None
 ) -> SparseProduct:
     """A product of random sparse square factors with unit-norm atoms: the D₀ of the paper's FACT (section 4.2).
 
-    D₀ = S₁S₂…S_M. The number p_i of entries of each factor is drawn uniformly from 2d, …, 4d, which is 64 to 128
-    for the paper's d = 32, but is d² where that is less. The entries are i.i.d. standard Gaussian; those of the
-    last factor are then divided by the norms of the product's columns.
+    D₀ = S₁S₂…S_M. The number p_i of entries of each factor is drawn uniformly from 2d, …, 4d (64 to 128 for the
+    paper's d = 32), both at most d². The entries are i.i.d. standard Gaussian; the columns of the last factor are
+    then divided by the norms of the product's columns.
 
-    Each factor has full rank: its places hold those of a random permutation, and the other p_i − d are drawn
-    uniformly from the rest. The permutation's term stands alone in the determinant, a polynomial of the entries
-    that is therefore not zero, and so has zeros only on a set of measure zero.
+    Each factor has full rank: its support holds a random permutation, and the other p_i − d places are drawn
+    uniformly from the rest. The permutation's term stands alone in the determinant, which is therefore a non-zero
+    polynomial of the entries, and vanishes only on a set of measure zero.
 
     Parameters
     ----------
-    n_features : int
-        d, also the number of atoms.
-    n_factors : int
-        M.
-    random_state : int or RandomState, optional
+    n_features : int, default=32
+        Features, d; also the number of atoms.
+    n_factors : int, default=5
+        Factors, M.
+    random_state : int, RandomState, Generator or None
+        The source of random numbers. An integer gives the same result every time.
 
     Returns
     -------
@@ -113,27 +131,32 @@ def factorizable_dictionary(
 
 
 def synthetic_signals(
-    dictionary: Any, n_signals: int = 500, n_nonzero_coefs: int = 5, *, random_state: Any = None
+    dictionary: MatrixLike | SparseProduct,
+    n_signals: int = 500,
+    n_nonzero_coefs: int = 5,
+    *,
+    random_state: RandomState = None,
 ) -> tuple[Array, sp.csc_array]:
     """Signals X = DΓ that are sparse in a dictionary.
 
-    Each uses ``n_nonzero_coefs`` different atoms, all choices being equally likely, with i.i.d. standard Gaussian
+    Each signal uses ``n_nonzero_coefs`` different atoms, all choices equally likely, with i.i.d. standard Gaussian
     coefficients.
 
     Parameters
     ----------
     dictionary : (d, a) matrix or SparseProduct
-        D, one atom a column.
-    n_signals : int
-        n.
-    n_nonzero_coefs : int
-        Atoms a signal, at most a.
-    random_state : int or RandomState, optional
+        D, one atom per column.
+    n_signals : int, default=500
+        Signals, n.
+    n_nonzero_coefs : int, default=5
+        Atoms per signal, at most a.
+    random_state : int, RandomState, Generator or None
+        The source of random numbers. An integer gives the same result every time.
 
     Returns
     -------
     signals : (d, n) ndarray
-        X, one signal a column, in the dictionary's dtype.
+        X, one signal per column, in the dictionary's dtype.
     codes : (a, n) csc_array
         Γ, real, in the dictionary's precision.
 
@@ -159,22 +182,27 @@ def synthetic_signals(
 
 
 def rand(
-    n_signals: int = 500, *, n_features: int = 32, n_nonzero_coefs: int = 5, random_state: Any = None
+    n_signals: int = 500, *, n_features: int = 32, n_nonzero_coefs: int = 5, random_state: RandomState = None
 ) -> Synthetic:
     """The paper's RAND (section 4.2): signals that are sparse in a dictionary without structure.
 
-    `synthetic_signals` of a square `random_dictionary`, by default 500 signals of 32 features and 5 atoms each.
+    `synthetic_signals` of a square `random_dictionary`.
 
     Parameters
     ----------
-    n_signals, n_features, n_nonzero_coefs : int
-        n; d, also the number of atoms; atoms a signal.
-    random_state : int or RandomState, optional
+    n_signals : int, default=500
+        Signals, n.
+    n_features : int, default=32
+        Features, d; also the number of atoms.
+    n_nonzero_coefs : int, default=5
+        Atoms per signal.
+    random_state : int, RandomState, Generator or None
+        The source of random numbers. An integer gives the same result every time.
 
     Returns
     -------
     Synthetic
-        (signals, dictionary, codes).
+        (signals, dictionary, codes), the dictionary as an ndarray.
 
     Examples
     --------
@@ -190,23 +218,27 @@ def rand(
 
 
 def fact(
-    n_signals: int = 500, *, n_features: int = 32, n_nonzero_coefs: int = 5, random_state: Any = None
+    n_signals: int = 500, *, n_features: int = 32, n_nonzero_coefs: int = 5, random_state: RandomState = None
 ) -> Synthetic:
     """The paper's FACT (section 4.2): signals that are sparse in a dictionary with sparse factors.
 
-    `synthetic_signals` of a `factorizable_dictionary` of five factors, by default 500 signals of 32 features and 5
-    atoms each.
+    `synthetic_signals` of a `factorizable_dictionary` of five factors.
 
     Parameters
     ----------
-    n_signals, n_features, n_nonzero_coefs : int
-        n; d, also the number of atoms; atoms a signal.
-    random_state : int or RandomState, optional
+    n_signals : int, default=500
+        Signals, n.
+    n_features : int, default=32
+        Features, d; also the number of atoms.
+    n_nonzero_coefs : int, default=5
+        Atoms per signal.
+    random_state : int, RandomState, Generator or None
+        The source of random numbers. An integer gives the same result every time.
 
     Returns
     -------
     Synthetic
-        (signals, dictionary, codes), the dictionary as SparseProduct.
+        (signals, dictionary, codes), the dictionary as a `SparseProduct`.
 
     Examples
     --------
@@ -227,31 +259,39 @@ def image_patches(
     *,
     images: str | Sequence[str] = _IMAGES,
     remove_mean: bool = True,
-    random_state: Any = None,
-    dtype: Any = np.float64,
+    random_state: RandomState = None,
+    dtype: DTypeLike = np.float64,
 ) -> Array:
     """Grey-scale patches, at random places, of the photographs that scikit-learn ships.
 
-    One patch is a row here, as scikit-learn's estimators take it; the other functions of this module have one
-    signal a column. Nothing is downloaded. Needs Pillow, which comes with ``pip install papilio[plot]``.
+    Patches are rows, as scikit-learn's estimators take them; the other functions of this module have one signal
+    per column. Nothing is downloaded. Needs Pillow, which comes with ``pip install papilio[plot]``.
 
     Parameters
     ----------
-    n_patches : int
+    n_patches : int, default=10_000
         Patches may overlap, but none is drawn twice unless there are more patches than places.
-    patch_size : int or (int, int)
-        Rows and columns of a patch; one number stands for both.
-    images : str or sequence of str
-        "china", "flower" or both; all places of all of them are equally likely.
-    remove_mean : bool
-        Subtract from each patch its mean.
-    random_state : int or RandomState, optional
-    dtype : float64 or float32
+    patch_size : int or (int, int), default=8
+        Rows and columns of a patch in pixels; one integer stands for both.
+    images : str or sequence of str, default=("china", "flower")
+        "china", "flower" or both; all places of all images are equally likely.
+    remove_mean : bool, default=True
+        Whether to subtract its mean from each patch.
+    random_state : int, RandomState, Generator or None
+        The source of random numbers. An integer gives the same result every time.
+    dtype : dtype, default=float64
+        Of the result: float64 or float32.
 
     Returns
     -------
     (n_patches, rows · columns) ndarray
-        The pixels of a patch row by row: luminances 0.299 R + 0.587 G + 0.114 B from 0 to 1, less their mean.
+        The pixels of a patch, row by row: luminances 0.299 R + 0.587 G + 0.114 B from 0 to 1, less their mean if
+        ``remove_mean``.
+
+    Raises
+    ------
+    ImportError
+        If Pillow is not installed.
 
     Examples
     --------
@@ -269,7 +309,7 @@ def image_patches(
         raise TypeError(f"dtype must be float32 or float64, got {np.dtype(dtype)}")
     random = as_random(random_state)
 
-    windows = []  # of each image, every patch by its upper left corner
+    windows = []  # for each image, all its patches by their upper left corners
     for name in names:
         image = _luminances(name).astype(dtype)
         if rows > image.shape[0] or columns > image.shape[1]:
@@ -281,7 +321,7 @@ def image_patches(
 
     places = random.choice(ends[-1], n_patches, replace=n_patches > ends[-1])
     sources = np.searchsorted(ends, places, side="right")
-    patches = np.empty((n_patches, rows, columns), dtype)
+    patches: Array = np.empty((n_patches, rows, columns), dtype)
     for i, window in enumerate(windows):
         here = sources == i
         start = ends[i] - window.shape[0] * window.shape[1]
@@ -293,6 +333,7 @@ def image_patches(
 
 
 def _full_rank_factor(side: int, random: np.random.RandomState) -> sp.csr_array:
+    """A factor of `factorizable_dictionary`, before the division by norms."""
     size = side * side
     count = random.randint(min(2 * side, size), min(4 * side, size) + 1)
     permutation = np.arange(side) * side + random.permutation(side)
@@ -301,7 +342,7 @@ def _full_rank_factor(side: int, random: np.random.RandomState) -> sp.csr_array:
     while True:
         values = random.standard_normal(count)
         factor = sp.csr_array((values, np.divmod(places, side)), shape=(side, side))
-        # Almost surely at once: a zero, or a singular matrix, has probability zero but for rounding.
+        # Almost surely at the first attempt: without rounding, zeros and singular matrices have probability zero.
         if values.all() and np.linalg.matrix_rank(factor.toarray()) == side:
             return factor
 
@@ -309,7 +350,7 @@ def _full_rank_factor(side: int, random: np.random.RandomState) -> sp.csr_array:
 def _different_atoms(
     n_signals: int, n_nonzero_coefs: int, n_components: int, random: np.random.RandomState
 ) -> Array:
-    """For each signal, one a row, the sorted numbers of its atoms: those of the smallest of i.i.d. numbers."""
+    """The sorted numbers of each signal's atoms, one signal per row: those of the smallest of i.i.d. numbers."""
     chosen = np.empty((n_signals, n_nonzero_coefs), dtype=np.int64)
     height = max(_BLOCK_ENTRIES // n_components, 1)
     for start in range(0, n_signals, height):
@@ -321,7 +362,7 @@ def _different_atoms(
 
 
 def _luminances(name: str) -> Array:
-    """An image that scikit-learn ships, as grey-scale matrix with values from 0 to 1."""
+    """An image that scikit-learn ships, as a grey-scale matrix with values from 0 to 1."""
     from sklearn.datasets import load_sample_image
 
     try:
