@@ -364,7 +364,7 @@ def test_unsigned_integers_do_not_wrap():
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
-        ((np.zeros((12, 12)), np.zeros((12, 13)), 1.0), ValueError, "image must have the shape of reference"),
+        ((np.zeros((12, 12)), np.zeros((12, 13)), 1.0), ValueError, "image and reference must have the same shape"),
         ((np.zeros((0, 12)), np.zeros((0, 12)), 1.0), ValueError, "image"),
         ((np.zeros((12, 12)), np.zeros((12, 12))), ValueError, "data_range must be given"),
         ((np.zeros((12, 12)), [[1.0], [1.0, 2.0]], 1), ValueError, "reference must be a rectangular array"),

@@ -1,7 +1,4 @@
-"""How good a dictionary is: its error on signals, the atoms it recovers, how alike its atoms are.
-
-And how near an image comes to another one: PSNR and SSIM.
-"""
+"""Quality of dictionaries (error, recovered atoms, coherence) and of images (PSNR and SSIM)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,26 +9,26 @@ import scipy.sparse as sp
 from .linalg import column_norms, frobenius, rescaled, wide
 from .operators import SparseProduct
 from .operators.csr import as_csr
-from .typing import Array
+from .typing import Array, ArrayLike, MatrixLike
 from .validation import as_array, as_matrix, as_numbers, as_real, require_finite
 
 __all__ = ["mutual_coherence", "psnr", "recovery_rate", "rmse", "ssim"]
 
 _WINDOW, _DEVIATION = 11, 1.5  # of SSIM's Gaussian window, in pixels
-_BLOCK_ENTRIES = 1 << 22  # of the largest matrix that is formed at once: 32 MB of float64
+_BLOCK_ENTRIES = 1 << 22  # entries of the largest matrix to form at once: 32 MB of float64
 
 
-def rmse(signals: Any, dictionary: Any, codes: Any) -> float:
+def rmse(signals: MatrixLike, dictionary: MatrixLike | SparseProduct, codes: MatrixLike) -> float:
     """The root mean square error of DΓ: the paper's RMSE = ‖X − DΓ‖_F / √(d·n).
 
     Parameters
     ----------
     signals : (d, n) matrix
-        X, one signal a column.
+        X, one signal per column.
     dictionary : (d, a) matrix or SparseProduct
-        D, one atom a column.
+        D, one atom per column.
     codes : (a, n) matrix, dense or sparse
-        Γ, the code of one signal a column.
+        Γ, the code of one signal per column.
 
     Returns
     -------
@@ -51,7 +48,7 @@ def rmse(signals: Any, dictionary: Any, codes: Any) -> float:
         raise ValueError(f"dictionary must have {X.shape[0]} rows, as signals has, got shape {D.shape}")
     if G.shape != (D.shape[1], X.shape[1]):
         raise ValueError(
-            f"codes must have shape {(D.shape[1], X.shape[1])}, one row an atom and one column a signal, "
+            f"codes must have shape {(D.shape[1], X.shape[1])}, one row per atom and one column per signal, "
             f"got {G.shape}"
         )
     with np.errstate(over="ignore", invalid="ignore"):
@@ -63,22 +60,25 @@ def rmse(signals: Any, dictionary: Any, codes: Any) -> float:
     return float("inf" if np.isnan(error) else error)  # NaN: terms of DΓ overflowed with both signs
 
 
-def recovery_rate(dictionary: Any, reference: Any, threshold: float = 0.99) -> float:
+def recovery_rate(
+    dictionary: MatrixLike | SparseProduct, reference: MatrixLike | SparseProduct, threshold: float = 0.99
+) -> float:
     """The share of the reference's atoms that a dictionary holds, up to order and sign, or phase.
 
-    A learned atom d_j can stand for the atom r_i of the reference if |⟨r_i, d_j⟩|/(‖r_i‖‖d_j‖) > ``threshold``.
-    As many pairs as possible are formed, no atom being in two of them, and their number is divided by that of the
-    reference's atoms. The criterion is that of Aharon, Elad and Bruckstein (K-SVD, 2006); the pairing, which is
-    theirs wherever no two atoms of the reference are alike, keeps one learned atom from standing for several.
+    A learned atom d_j matches the atom r_i of the reference if |⟨r_i, d_j⟩|/(‖r_i‖‖d_j‖) > ``threshold``. The
+    result is the size of the largest matching of learned atoms to reference atoms (each atom in at most one pair)
+    over the number of reference atoms. The criterion is that of Aharon, Elad and Bruckstein (K-SVD, 2006). The
+    matching gives the same count as theirs unless atoms of the reference are alike; then it keeps one learned atom
+    from counting several times.
 
     Parameters
     ----------
     dictionary : (d, a) matrix or SparseProduct
-        The learned dictionary, one atom a column, of any norm. Zero atoms stand for nothing.
+        The learned dictionary, one atom per column, of any norm. Zero atoms match nothing.
     reference : (d, b) matrix or SparseProduct
-        The dictionary to be found. Its zero atoms count as not recovered.
-    threshold : float
-        From 0 to 1.
+        The dictionary to recover, one atom per column. Its zero atoms count as not recovered.
+    threshold : float, default=0.99
+        The similarity above which atoms match, from 0 to 1.
 
     Returns
     -------
@@ -110,13 +110,13 @@ def recovery_rate(dictionary: Any, reference: Any, threshold: float = 0.99) -> f
     return float(np.mean(partners >= 0))
 
 
-def mutual_coherence(dictionary: Any) -> float:
+def mutual_coherence(dictionary: MatrixLike | SparseProduct) -> float:
     """The largest similarity of two atoms, max_{i≠j} |⟨d_i, d_j⟩|/(‖d_i‖‖d_j‖).
 
     Parameters
     ----------
     dictionary : (d, a) matrix or SparseProduct
-        One atom a column, of any norm. Zero atoms are similar to nothing.
+        One atom per column, of any norm. Zero atoms are similar to nothing.
 
     Returns
     -------
@@ -138,25 +138,28 @@ def mutual_coherence(dictionary: Any) -> float:
     return largest
 
 
-def psnr(image: Any, reference: Any, data_range: float | None = None) -> float:
+def psnr(image: ArrayLike, reference: ArrayLike, data_range: float | None = None) -> float:
     """The peak signal-to-noise ratio in decibels, 10·log₁₀(data_range² / mean((image − reference)²)).
 
     Parameters
     ----------
-    image, reference : arrays of one shape
+    image : array
+        The image to judge, of real numbers.
+    reference : array of the same shape
+        The true image.
     data_range : float, optional
-        The largest possible value less the smallest one. By default that of the reference's integers, 255 for
-        uint8; for other dtypes it must be given.
+        The largest possible value minus the smallest one. By default that of the reference's integer type, 255
+        for uint8; for other dtypes it must be given.
 
     Returns
     -------
     float
-        Infinity where both are equal.
+        Infinity if both are equal.
 
     Examples
     --------
     >>> from papilio.metrics import psnr
-    >>> psnr([[0.0, 0.5]], [[0.0, 0.6]], data_range=1.0).__round__(9)
+    >>> round(psnr([[0.0, 0.5]], [[0.0, 0.6]], data_range=1.0), 9)
     23.010299957
     """
     one, other, span = _two_images(image, reference, data_range)
@@ -164,27 +167,30 @@ def psnr(image: Any, reference: Any, data_range: float | None = None) -> float:
     return float(20 * (np.log10(span) - np.log10(error))) if error > 0 else float("inf")
 
 
-def ssim(image: Any, reference: Any, data_range: float | None = None) -> float:
+def ssim(image: ArrayLike, reference: ArrayLike, data_range: float | None = None) -> float:
     """The structural similarity of two images (Wang, Bovik, Sheikh and Simoncelli, 2004).
 
-    The mean, over all places where a window of 11×11 pixels fits in, of
+    The mean, over all positions of a window of 11×11 pixels that lies within the image, of
 
         (2μ_x μ_y + c₁)(2σ_xy + c₂) / ((μ_x² + μ_y² + c₁)(σ_x² + σ_y² + c₂)),
 
     with c₁ = (0.01·data_range)² and c₂ = (0.03·data_range)²; means μ, variances σ² and the covariance σ_xy are
-    weighted by a Gaussian of 1.5 pixels. Of images with channels it is the mean of these.
+    weighted by a Gaussian with a standard deviation of 1.5 pixels. For images with channels, the mean over these.
 
     Parameters
     ----------
-    image, reference : (height, width) or (height, width, channels) arrays of one shape
-        At least 11×11 pixels.
+    image : (height, width) or (height, width, channels) array
+        The image to judge, of real numbers; at least 11×11 pixels.
+    reference : array of the same shape
+        The true image.
     data_range : float, optional
-        As for `psnr`.
+        The largest possible value minus the smallest one. By default that of the reference's integer type, 255
+        for uint8; for other dtypes it must be given.
 
     Returns
     -------
     float
-        At most 1, which equal images have.
+        At most 1, the value of equal images.
 
     Examples
     --------
@@ -194,6 +200,7 @@ def ssim(image: Any, reference: Any, data_range: float | None = None) -> float:
     >>> ssim(image, image)
     1.0
     """
+    # Here, so that the core does not depend on scikit-image; the tests compare it with scikit-image's.
     one, other, span = _two_images(image, reference, data_range)
     if one.ndim not in (2, 3) or min(one.shape[:2]) < _WINDOW:
         raise ValueError(
@@ -211,14 +218,16 @@ def ssim(image: Any, reference: Any, data_range: float | None = None) -> float:
 
 
 def _two_images(image: Any, reference: Any, data_range: float | None) -> tuple[Array, Array, float]:
-    """Both in double precision, and the range of their values."""
+    """Both images in double precision, and the range of their values."""
     kind = as_array("reference", reference).dtype
     one, other = as_numbers("image", image), as_numbers("reference", reference)
     if "c" in (one.dtype.kind, other.dtype.kind):
         raise TypeError(f"image and reference must be real, got {one.dtype} and {other.dtype}")
     one, other = one.astype(np.float64), other.astype(np.float64)
     if one.shape != other.shape or not one.size:
-        raise ValueError(f"image must have the shape of reference, not empty, got {one.shape} and {other.shape}")
+        raise ValueError(
+            f"image and reference must have the same shape and not be empty, got {one.shape} and {other.shape}"
+        )
     require_finite("image", one)
     require_finite("reference", other)
     if data_range is None:
@@ -232,7 +241,7 @@ def _two_images(image: Any, reference: Any, data_range: float | None) -> tuple[A
 
 
 def _windowed(image: Array) -> Array:
-    """Means by a Gaussian window, at all places where it fits in."""
+    """Means weighted by a Gaussian window, at all positions where it lies within the image."""
     from scipy.ndimage import correlate1d
 
     offsets = np.arange(_WINDOW) - _WINDOW // 2
@@ -244,13 +253,13 @@ def _windowed(image: Array) -> Array:
 
 
 def _blocks(count: int, length: int) -> Iterator[slice]:
-    """Parts of ``count`` lines of ``length`` entries that are small enough to be worked on at once."""
+    """Parts of ``count`` lines of ``length`` entries each that are small enough to work on at once."""
     width = max(_BLOCK_ENTRIES // length, 1)
     return (slice(start, min(start + width, count)) for start in range(0, count, width))
 
 
 def _in_double_precision(name: str, value: Any) -> Any:
-    """A SparseProduct as such, everything else as a dense matrix."""
+    """A SparseProduct as one, everything else as a dense matrix."""
     matrix = value if isinstance(value, SparseProduct) else as_matrix(name, value)
     return matrix if matrix.dtype == wide(matrix.dtype) else matrix.astype(wide(matrix.dtype))
 
@@ -263,5 +272,5 @@ def _unit_atoms(name: str, dictionary: Any) -> Array:
 
 
 def _similarities(left: Array, right: Array) -> Array:
-    """|⟨l_i, r_j⟩| of unit atoms, which rounding must not lift above one."""
+    """|⟨l_i, r_j⟩| of unit atoms; rounding must not lift it above one."""
     return np.minimum(np.abs(left.conj().T @ right), 1.0)

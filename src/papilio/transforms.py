@@ -1,17 +1,16 @@
 """Known fast transforms as exact SparseProducts: Hadamard, Fourier, cosine, Haar and orthogonal wavelets.
 
-Each takes a size n that is a power of two. ``T @ x`` is the analysis (the transform), ``T.H`` the synthesis.
-Factors that would be the identity are left out; where all would be, one identity remains.
+Sizes are powers of two. ``T @ x`` is the analysis (the transform), ``T.H`` the synthesis. Factors equal to the
+identity are left out, unless all are.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from .operators import SparseProduct
-from .typing import Array
+from .typing import Array, DTypeLike
 from .validation import as_integer, as_power_of_two
 
 __all__ = ["dct", "dft", "haar", "hadamard", "wavelet"]
@@ -27,7 +26,7 @@ def hadamard(n: int) -> SparseProduct:
     Parameters
     ----------
     n : int
-        A power of two.
+        Rows and columns: a power of two.
 
     Returns
     -------
@@ -53,7 +52,7 @@ def dft(n: int) -> SparseProduct:
     Parameters
     ----------
     n : int
-        A power of two.
+        Rows and columns: a power of two.
 
     Returns
     -------
@@ -76,12 +75,12 @@ def dft(n: int) -> SparseProduct:
 def dct(n: int) -> SparseProduct:
     """The orthonormal cosine transform of type 2: ``scipy.fft.dct(x, type=2, norm="ortho")``.
 
-    X_k = c_k √(2/n) Σ_j x_j cos(πk(2j+1)/(2n)) with c_0 = √½ and c_k = 1 else.
+    X_k = c_k √(2/n) Σ_j x_j cos(πk(2j+1)/(2n)) with c_0 = √½ and c_k = 1 for k > 0.
 
     Parameters
     ----------
     n : int
-        A power of two.
+        Rows and columns: a power of two.
 
     Returns
     -------
@@ -123,14 +122,14 @@ def dct(n: int) -> SparseProduct:
 def haar(n: int) -> SparseProduct:
     """The orthonormal Haar transform, all levels: coefficients from coarse to fine.
 
-    T = S_L…S₂S₁ with L = log₂ n. S_k takes the signal a that the levels before it have left, of size
-    m = n/2^(k−1), to the sums (a_{2i} + a_{2i+1})/√2 and the differences (a_{2i} − a_{2i+1})/√2, i < m/2,
-    and leaves the other n − m values alone.
+    T = S_L…S₂S₁ with L = log₂ n. S_k maps the coarse signal a of the level before, of size m = n/2^(k−1), to the
+    sums (a_{2i} + a_{2i+1})/√2 and the differences (a_{2i} − a_{2i+1})/√2, i < m/2, and leaves the other n − m
+    values unchanged.
 
     Parameters
     ----------
     n : int
-        A power of two.
+        Rows and columns: a power of two.
 
     Returns
     -------
@@ -150,18 +149,18 @@ def haar(n: int) -> SparseProduct:
 def wavelet(n: int, name: str = "db4", level: int | None = None) -> SparseProduct:
     """An orthogonal wavelet transform on the circle: ``pywt.wavedec(x, name, "periodization", level)``.
 
-    T = S_J…S₂S₁ with J = `level`. S_k takes the signal a that the levels before it have left, of size
-    m = n/2^(k−1), to Σ_t g_t a_{(2i + F/2 − t) mod m} and Σ_t h_t a_{(2i + F/2 − t) mod m}, i < m/2, for the
-    filter's F low-pass taps g and high-pass taps h_t = −(−1)^t g_{F−1−t}, and leaves the rest alone.
+    T = S_J…S₂S₁ with J = ``level``. S_k maps the coarse signal a of the level before, of size m = n/2^(k−1), to
+    Σ_t g_t a_{(2i + F/2 − t) mod m} and Σ_t h_t a_{(2i + F/2 − t) mod m}, i < m/2, for the filter's F low-pass
+    taps g and high-pass taps h_t = −(−1)^t g_{F−1−t}, and leaves the other values unchanged.
     The coefficients are in the order of ``numpy.concatenate(pywt.wavedec(…))``: from coarse to fine.
 
     Parameters
     ----------
     n : int
-        A power of two.
-    name : str
+        Rows and columns: a power of two.
+    name : str, default="db4"
         An orthogonal discrete wavelet of PyWavelets: a Haar, Daubechies, symlet or coiflet filter. "dmey" is
-        taken too, but its taps are truncated and orthogonal to 2e-3 only.
+        accepted too, but its truncated taps are orthogonal only to 2e-3.
     level : int, optional
         The number of levels, from 0 (the identity) to log₂ n. By default ``pywt.dwt_max_level(n, F)``. Where
         a level's signal is shorter than the filter, the taps wrap around it and add up.
@@ -169,7 +168,7 @@ def wavelet(n: int, name: str = "db4", level: int | None = None) -> SparseProduc
     Returns
     -------
     SparseProduct
-        One factor for each level, float64. ``T.H`` is ``pywt.waverec``, the inverse.
+        One factor per level, float64. ``T.H`` is ``pywt.waverec``, the inverse.
 
     Raises
     ------
@@ -189,7 +188,7 @@ def wavelet(n: int, name: str = "db4", level: int | None = None) -> SparseProduc
     return _filter_bank(n, low_pass, default_level if level is None else level)
 
 
-def _product(n: int, factors: Iterable[sp.csr_array], dtype: Any = np.float64) -> SparseProduct:
+def _product(n: int, factors: Iterable[sp.csr_array], dtype: DTypeLike = np.float64) -> SparseProduct:
     identity = sp.eye_array(n, dtype=dtype, format="csr")
     return SparseProduct([factor for factor in factors if (factor - identity).count_nonzero()] or [identity])
 
@@ -220,7 +219,7 @@ def _twiddles(half: int) -> sp.csr_array:
 
 
 def _side_by_side(is_type4: Array, type2: sp.csr_array, type4: sp.csr_array) -> sp.csr_array:
-    """The block-diagonal matrix with one of the two blocks at each place."""
+    """The block-diagonal matrix with one of the two blocks at each position."""
     here = is_type4.astype(np.float64)
     return sp.csr_array(sp.kron(sp.diags_array(1.0 - here), type2) + sp.kron(sp.diags_array(here), type4))
 
@@ -244,7 +243,7 @@ def _before_type4(size: int) -> sp.csr_array:
 
 
 def _after_type2(size: int) -> sp.csr_array:
-    """The permutation that puts the first half at the even and the second half at the odd places."""
+    """The permutation that moves the first half to the even and the second half to the odd positions."""
     interleaved = np.arange(size).reshape(2, -1).T.reshape(size, 1)
     return _from_rows(interleaved, np.ones((size, 1)))
 
@@ -265,7 +264,7 @@ def _after_type4(size: int) -> sp.csr_array:
 
 
 def _orthogonal_filter(name: str, n: int) -> tuple[Array, int]:
-    """The low-pass analysis taps of a wavelet and the number of levels PyWavelets takes by default."""
+    """The low-pass analysis taps of a wavelet and PyWavelets's default number of levels."""
     try:
         import pywt
     except ImportError as error:
