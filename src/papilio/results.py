@@ -1,81 +1,22 @@
 """What solvers return and report."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .operators import SparseProduct
 from .runtime.files import replacing
+from .runtime.history import Callback as Callback
+from .runtime.history import History as History
+from .runtime.history import Status as Status
+from .runtime.history import Step as Step
 from .typing import Array
 from .validation import as_real
 
-
-class Status(StrEnum):
-    """Why a solver stopped."""
-
-    CONVERGED = "converged"
-    MAX_ITER = "max_iter"
-    STOPPED = "stopped"
-    NO_STRUCTURE = "no_structure"
-
-
-class Step(NamedTuple):
-    """One iteration, as a callback sees it; histories keep it without the factors.
-
-    ``done`` is the share of all work, and ``total`` the number of iterations of the phase, where these are known.
-    Passes over large data, "scan" and "pass 1", …, are reported while they go on, one iteration a part of the
-    data, and are in no history.
-    """
-
-    phase: str
-    iteration: int
-    error: float
-    scale: float
-    seconds: float
-    factors: tuple[Array, ...] = ()
-    done: float | None = None
-    total: int | None = None
-
-
-class History(list[Step]):
-    """All iterations in order, as a list of `Step` and as columns."""
-
-    @property
-    def error(self) -> Array:
-        """Relative errors."""
-        return np.array([step.error for step in self])
-
-    @property
-    def scale(self) -> Array:
-        return np.array([step.scale for step in self])
-
-    @property
-    def seconds(self) -> Array:
-        """Seconds since the start; the clock stands still while a callback runs."""
-        return np.array([step.seconds for step in self])
-
-    @property
-    def phase(self) -> list[str]:
-        return [step.phase for step in self]
-
-    def to_arrays(self) -> dict[str, Array]:
-        """As arrays, for a file."""
-        numbers = np.array([[step.iteration, step.error, step.scale, step.seconds] for step in self])
-        return {"history_phase": np.array(self.phase, dtype=np.str_), "history": numbers.reshape(-1, 4)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> "History":
-        """What `to_arrays` returned."""
-        numbers, phases = arrays["history"].tolist(), arrays["history_phase"].tolist()
-        return cls(
-            Step(phase, int(iteration), *rest) for phase, (iteration, *rest) in zip(phases, numbers, strict=True)
-        )
+__all__ = ["Attempt", "Factorization", "History", "Status", "Step", "Tradeoff", "TradeoffPoint"]
 
 
 class Attempt(NamedTuple):
@@ -124,6 +65,15 @@ class Factorization:
         return plot.convergence(self, ax)
 
 
+def pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[int]:
+    """The indices of the points that no other one beats in both cost and error, by growing cost."""
+    front: list[int] = []
+    for i in sorted(range(len(costs)), key=lambda i: (costs[i], errors[i])):
+        if not front or errors[i] < errors[front[-1]]:
+            front.append(i)
+    return front
+
+
 class TradeoffPoint(NamedTuple):
     """One setting of the dial: a largest relative complexity, and the best product within it that was found."""
 
@@ -160,11 +110,8 @@ class Tradeoff:
     @property
     def front(self) -> tuple[TradeoffPoint, ...]:
         """The points that no other one beats in both the entries that it needs and the error: the Pareto front."""
-        chosen: list[TradeoffPoint] = []
-        for point in sorted(self.points, key=lambda point: (point.operator.nnz, point.error)):
-            if not chosen or point.error < chosen[-1].error:
-                chosen.append(point)
-        return tuple(chosen)
+        entries, errors = [point.operator.nnz for point in self.points], [point.error for point in self.points]
+        return tuple(self.points[i] for i in pareto_front(entries, errors))
 
     @property
     def knee(self) -> TradeoffPoint:

@@ -1,7 +1,6 @@
-"""Pictures: axes in, axes out. Needs matplotlib (``pip install "papilio[plot]"``)."""
+"""Figures: axes in, axes out. Needs matplotlib (``pip install "papilio[plot]"``)."""
 
 from .curves import convergence, tradeoff
-from .dictionaries import atoms
-from .matrices import comparison, factors, matrix
+from .matrices import atoms, comparison, factors, matrix
 
 __all__ = ["atoms", "comparison", "convergence", "factors", "matrix", "tradeoff"]

@@ -1,12 +1,17 @@
-"""What all pictures share: new axes, and colours."""
+"""What all figures share: new axes and the colours of papilio."""
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# Negative, zero, positive. Zero is nearly white, and the two signs differ in lightness as well as in hue: blue and
-# orange are told apart by the colour-blind, dark and middle grey on paper without colours.
-_SIGNED = ("#0b2a5b", "#6f93c9", "#f7f7f5", "#f4b26a", "#e07b00")
-# Of the series of a diagram: by Okabe and Ito, from dark to light, each with a marker of its own.
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Everywhere, negative entries are blue and positive ones orange. On white, from negative through zero to positive:
+# the signs also differ in lightness, so that they can be told apart in print without colours.
+SIGNED = ("#0b2a5b", "#6f93c9", "#f7f7f5", "#f4b26a", "#e07b00")
+# On light and dark pages alike, where zero is transparent.
+NEGATIVE, POSITIVE = "#3c78d8", "#e67e00"
+# The series of a diagram: the colours of Okabe and Ito from dark to light, each with its own marker.
 SERIES = (
     ("#000000", "o"),
     ("#0072b2", "s"),
@@ -16,9 +21,11 @@ SERIES = (
     ("#56b4e9", "P"),
     ("#e69f00", "X"),
 )
+HIGHLIGHT = "#d55e00"  # the result, the recommended point
 
 
 def pyplot() -> Any:
+    """``matplotlib.pyplot``, or an error that says how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -26,7 +33,7 @@ def pyplot() -> Any:
     return plt
 
 
-def new_axes(figsize: tuple[float, float] = (6.4, 4.8)) -> Any:
+def new_axes(figsize: tuple[float, float] = (6.4, 4.8)) -> "Axes":
     """The axes of a new figure."""
     return pyplot().figure(figsize=figsize, layout="constrained").add_subplot()
 
@@ -36,10 +43,11 @@ def signed_colours() -> Any:
     """The colour map of signed values."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("papilio.signed", _SIGNED)
+    return LinearSegmentedColormap.from_list("papilio.signed", SIGNED)
 
 
-def without_ticks(ax: Any, title: str | None = None) -> Any:
+def without_ticks(ax: "Axes", title: str | None = None) -> "Axes":
+    """The axes of an image, perhaps with a title."""
     ax.set_xticks([])
     ax.set_yticks([])
     if title is not None:

@@ -2,74 +2,104 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..results import Factorization, Tradeoff
+from ..results import Factorization, History, Tradeoff, pareto_front
 from ..typing import Array
 from ..validation import as_matrix
-from .common import SERIES, new_axes
+from .common import HIGHLIGHT, SERIES, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FLOOR = 1e-17  # errors of exactly zero are drawn here
+_MOST_POINTS, _MOST_MARKERS = 1500, 200  # of a long history
 
 
-def convergence(result: Factorization, ax: Any = None) -> Any:
-    """Draw the relative error of each iteration on a logarithmic axis, with the phases marked.
+def convergence(result: Factorization | History, ax: "Axes | None" = None) -> "Axes":
+    """Draw the relative error of each iteration on a logarithmic axis, phase by phase.
 
-    Global steps are shaded; a last point shows the error of the result, polish included.
+    Global steps are shaded. A final point marks the error of the result.
 
     Parameters
     ----------
-    result : Factorization
-    ax : matplotlib axes, optional
+    result : Factorization or History
+        What a solver returned, or the ``history_`` of an estimator.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> H = pp.transforms.hadamard(16).toarray()
+    >>> ax = pp.plot.convergence(pp.hierarchical(H, pp.Schedule.hadamard(16)))
     """
     ax = new_axes((7, 3.2)) if ax is None else ax
-    history = result.history
-    iterations = np.arange(1, len(history) + 1)
+    if isinstance(result, History):
+        return draw_convergence(result, None, ax)
+    return draw_convergence(result.history, result.error, ax)
+
+
+def draw_convergence(history: History, error: float | None, ax: "Axes") -> "Axes":
+    """Draw what `convergence` describes, with the error of the result if there is one."""
+    colours: dict[str, str] = {}
+    errors = np.maximum(history.error, _FLOOR)
     starts = [i for i in range(len(history)) if i == 0 or history[i].phase != history[i - 1].phase]
+    share = min(_MOST_POINTS / max(len(history), 1), 1.0)
     for begin, end in pairwise([*starts, len(history)]):
-        phase = slice(begin, end)
+        kind = history[begin].phase.partition(" ")[0]
+        label = kind if kind not in colours else None
+        colour = colours.setdefault(kind, SERIES[len(colours) % len(SERIES)][0])
+        shown = np.unique(np.linspace(begin, end - 1, max(int(share * (end - begin)), 2)).astype(int))
         # Splits and global steps measure against different matrices: no line joins them.
-        ax.semilogy(iterations[phase], np.maximum(history.error[phase], _FLOOR), color="black", marker=".")
-        if history[begin].phase.startswith("global"):
+        marker = "." if len(history) <= _MOST_MARKERS or end - begin == 1 else ""
+        ax.semilogy(shown + 1, errors[shown], color=colour, marker=marker, label=label)
+        if kind == "global":
             ax.axvspan(begin + 0.5, end + 0.5, color="0.88", zorder=0)
-    ax.semilogy(len(history) + 1, max(result.error, _FLOOR), "D", color="#d55e00", label="result")
-    ax.set_xlabel("iteration (shaded: global steps)")
+    if error is not None:
+        ax.semilogy(len(history) + 1, max(error, _FLOOR), "D", color=HIGHLIGHT, label="result")
+    ax.set_xlabel("iteration (shaded: global steps)" if "global" in colours else "iteration")
     ax.set_ylabel("relative error")
-    ax.legend(frameon=False)
+    _add_legend(ax)
     return ax
 
 
 def tradeoff(
     series: Tradeoff | Mapping[str, Sequence[Any]] | Sequence[Factorization],
-    ax: Any = None,
+    ax: "Axes | None" = None,
     *,
     error: str | None = None,
-) -> Any:
+) -> "Axes":
     """Draw errors against relative complexities, with the Pareto front of all points.
-
-    The front is the staircase below which nothing lies: to its left there is no point of so small an error.
 
     Parameters
     ----------
     series : Tradeoff, mapping from names to sequences of points, or sequence of Factorization
-        A point is a pair (relative complexity, error) or a `Factorization`. Of a `Tradeoff`, the knee is marked,
-        and the error of the dense dictionary is a line.
-    ax : matplotlib axes, optional
+        A point is a pair (relative complexity, error) or a `Factorization`. For a `Tradeoff` the knee is marked,
+        and a line shows the error of the dense dictionary.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
     error : str, optional
-        What is measured: the label of the axis. By default what the `Tradeoff` says, or "relative error".
+        The label of the error axis. By default that of the `Tradeoff`, or "relative error".
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> ax = pp.plot.tradeoff({"dense": [(1.0, 0.40)], "fast": [(0.5, 0.45), (0.25, 0.52)]})
     """
     if isinstance(series, Tradeoff):
-        return _dial(series, ax, error)
+        return _with_knee(series, ax, error)
     named = series if isinstance(series, Mapping) else {"": series}
     points = {name: _points(name, members) for name, members in named.items()}
     if not points:
@@ -78,16 +108,10 @@ def tradeoff(
     for (name, xy), (colour, marker) in zip(points.items(), cycle(SERIES), strict=False):
         ax.plot(xy[:, 0], xy[:, 1], linestyle="", color=colour, marker=marker, label=name or None, zorder=3)
     every = np.concatenate(list(points.values()))
-    front = _pareto_front(every)
-    ax.plot(
-        front[:, 0],
-        front[:, 1],
-        drawstyle="steps-post",
-        color="0.55",
-        linestyle="--",
-        zorder=2,
-        label="best of all" if len(front) > 1 else None,
-    )
+    front = every[pareto_front(every[:, 0].tolist(), every[:, 1].tolist())]
+    label = "best of all" if len(front) > 1 else None
+    style: dict[str, Any] = {"drawstyle": "steps-post", "color": "0.55", "linestyle": "--", "zorder": 2}
+    ax.plot(front[:, 0], front[:, 1], label=label, **style)
     if every[:, 1].max() > 100 * every[:, 1].min() > 0:
         ax.set_yscale("log")
     else:
@@ -95,23 +119,24 @@ def tradeoff(
     ax.set_xlim(left=0)
     ax.set_xlabel("relative complexity (entries of the factors / entries of the matrix)")
     ax.set_ylabel(error or "relative error")
+    _add_legend(ax)
+    return ax
+
+
+def _with_knee(result: Tradeoff, ax: "Axes | None", error: str | None) -> "Axes":
+    pairs = [(point.operator.relative_complexity, point.error) for point in result.points]
+    ax = tradeoff({"points": pairs}, ax, error=error or result.error_name)
+    x, y = result.knee.operator.relative_complexity, result.knee.error
+    ax.plot(x, y, "D", color=HIGHLIGHT, markersize=10, zorder=4, label=f"knee: {x:.2g}, error {y:.3g}")
+    if 0 < result.dense_error < inf:
+        ax.axhline(result.dense_error, color="0.35", linestyle=":", label=f"dense: error {result.dense_error:.3g}")
+    _add_legend(ax)
+    return ax
+
+
+def _add_legend(ax: "Axes") -> None:
     if ax.get_legend_handles_labels()[1]:
         ax.legend(frameon=False, fontsize="small")
-    return ax
-
-
-def _dial(dial: Tradeoff, ax: Any, error: str | None) -> Any:
-    pairs = [(point.operator.relative_complexity, point.error) for point in dial.points]
-    ax = tradeoff({"points": pairs}, ax, error=error or dial.error_name)
-    knee = dial.knee
-    where = knee.operator.relative_complexity, knee.error
-    ax.plot(
-        *where, "D", color="#d55e00", markersize=10, zorder=4, label=f"knee: {where[0]:.2g}, error {where[1]:.3g}"
-    )
-    if dial.dense_error > 0:
-        ax.axhline(dial.dense_error, color="0.35", linestyle=":", label=f"dense: error {dial.dense_error:.3g}")
-    ax.legend(frameon=False, fontsize="small")
-    return ax
 
 
 def _points(name: str, members: Any) -> Array:
@@ -123,10 +148,3 @@ def _points(name: str, members: Any) -> Array:
     if points.shape[1] != 2 or not len(points) or points.dtype.kind == "c" or (points < 0).any():
         raise ValueError(f"{where} must hold points (relative complexity, error), neither of them negative")
     return points
-
-
-def _pareto_front(points: Array) -> Array:
-    """The points that no other one beats in both complexity and error, from the left to the right."""
-    ordered = points[np.lexsort((points[:, 1], points[:, 0]))]
-    best_before = np.minimum.accumulate(np.concatenate([[np.inf], ordered[:-1, 1]]))
-    return ordered[ordered[:, 1] < best_before]

@@ -1,45 +1,59 @@
-"""Matrices, factors, and a product beside its target, as images."""
+"""Matrices, factors, atoms, and a product beside its target, as images."""
 
 from collections.abc import Sequence
-from typing import Any
+from math import isqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..linalg import frobenius
 from ..operators import SparseProduct
-from ..typing import Array
-from ..validation import as_matrix
+from ..typing import Array, MatrixLike
+from ..validation import as_matrix, as_shape
 from .common import new_axes, pyplot, signed_colours, without_ticks
-from .thumbnails import thumbnail
+from .thumbnails import mosaic, thumbnail
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LEAST_SIDE, _MOST_SIDE = 64, 512  # cells along an image
 _CELLS_PER_PIXEL = 0.7  # below 1, as axes shrink when their titles find their place
 _PER_LINE = 6  # panels in a line of a new figure
 
 
-def matrix(values: Any, ax: Any = None, title: str | None = None, *, limit: float | None = None) -> Any:
-    """Draw a matrix as an image: zeros pale, negative entries dark and blue, positive ones orange.
+def matrix(
+    values: MatrixLike, ax: "Axes | None" = None, title: str | None = None, *, limit: float | None = None
+) -> "Axes":
+    """Draw a matrix as an image: negative entries are blue, zeros nearly white, positive ones orange.
 
     Parameters
     ----------
-    values : matrix, sparse matrix or SparseProduct
-        Complex ones show their real part. Where there are more entries than pixels, a pixel of a sparse matrix
-        shows the largest of its entries, so that none vanishes.
-    ax : matplotlib axes, optional
+    values : (m, n) matrix, sparse matrix or SparseProduct
+        For complex entries the real part is shown. Where a sparse matrix has more entries than the image has
+        pixels, a pixel shows the largest of its entries, so that none vanishes.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
     title : str, optional
+        The title of the axes.
     limit : float, optional
-        The magnitude that has the full colour; the largest in the matrix by default.
+        The magnitude with the full colour; by default the largest in the matrix.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> ax = pp.plot.matrix(pp.transforms.haar(16), title="Haar")
     """
     ax = new_axes() if ax is None else ax
-    values = values if hasattr(values, "shape") else np.asarray(values)
-    shown = thumbnail(values, _cells(ax))
+    shaped = values if hasattr(values, "shape") else np.asarray(values)
+    shown = thumbnail(shaped, _cells(ax))
     if limit is None:
         limit = float(np.abs(shown).max(initial=0.0))
     limit = limit or 1.0
-    rows, columns = values.shape
+    rows, columns = shaped.shape
     ax.imshow(
         shown,
         cmap=signed_colours(),
@@ -51,24 +65,55 @@ def matrix(values: Any, ax: Any = None, title: str | None = None, *, limit: floa
     return without_ticks(ax, title)
 
 
-def _cells(ax: Any) -> int:
-    """How many cells an image in ``ax`` has room for."""
-    box = ax.get_window_extent()
-    return int(np.clip(_CELLS_PER_PIXEL * min(box.width, box.height), _LEAST_SIDE, _MOST_SIDE))
+def atoms(dictionary: MatrixLike, shape: tuple[int, int] | None = None, ax: "Axes | None" = None) -> "Axes":
+    """Draw the atoms of a dictionary of image patches as a mosaic, each on its own scale.
+
+    Parameters
+    ----------
+    dictionary : (d, a) matrix or SparseProduct
+        One atom per column.
+    shape : (int, int), optional
+        Rows and columns of a patch; square by default.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> ax = pp.plot.atoms(pp.images.redundant_dct(8, 11))
+    """
+    columns = as_matrix("dictionary", dictionary).real
+    features = len(columns)
+    height, width = (isqrt(features), isqrt(features)) if shape is None else as_shape("shape", shape)
+    if height * width != features:
+        raise ValueError(f"shape must hold {features} pixels, as the atoms do, got {height}×{width}")
+    ax = new_axes() if ax is None else ax
+    ax.imshow(mosaic(columns, height, width), cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+    return without_ticks(ax)
 
 
-def factors(op: SparseProduct, axes: Sequence[Any] | None = None) -> Sequence[Any]:
-    """Draw a product and its factors side by side, as the paper's figure 1 does.
+def factors(op: SparseProduct, axes: "Sequence[Axes] | None" = None) -> "Sequence[Axes]":
+    """Draw a product and its factors side by side, as in the paper's figure 1.
 
     Parameters
     ----------
     op : SparseProduct
-    axes : sequence of matplotlib axes, optional
+        The product.
+    axes : sequence of matplotlib Axes, optional
         One more than there are factors; a new figure by default.
 
     Returns
     -------
-    sequence of matplotlib axes
+    sequence of matplotlib Axes
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> axes = pp.plot.factors(pp.transforms.hadamard(16))
     """
     shapes = [op.shape, *(factor.shape for factor in op.factors)]
     if axes is None:
@@ -81,19 +126,29 @@ def factors(op: SparseProduct, axes: Sequence[Any] | None = None) -> Sequence[An
     return axes
 
 
-def comparison(target: Any, approximation: Any, axes: Sequence[Any] | None = None) -> Sequence[Any]:
-    """Draw a target, its approximation and their difference on one colour scale, with its colour bar.
+def comparison(
+    target: MatrixLike, approximation: MatrixLike, axes: "Sequence[Axes] | None" = None
+) -> "Sequence[Axes]":
+    """Draw a target, its approximation and their difference on one colour scale, with a colour bar.
 
     Parameters
     ----------
     target : (m, n) matrix
+        The matrix that was approximated.
     approximation : (m, n) matrix or SparseProduct
-    axes : sequence of three matplotlib axes, optional
-        A new figure by default.
+        What approximates it.
+    axes : sequence of three matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    sequence of matplotlib axes
+    sequence of matplotlib Axes
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> C = pp.transforms.dct(16).toarray()
+    >>> axes = pp.plot.comparison(C, pp.factorize(C, complexity=0.6).operator)
     """
     wanted: Array = as_matrix("target", target)
     got = as_matrix("approximation", approximation, wanted.shape)
@@ -102,8 +157,8 @@ def comparison(target: Any, approximation: Any, axes: Sequence[Any] | None = Non
     if len(axes) != 3:
         raise ValueError(f"axes must hold 3 axes, got {len(axes)}")
     limit = float(max(np.abs(wanted.real).max(), np.abs(got.real).max()))
-    size = float(np.linalg.norm(wanted))
-    error = float(np.linalg.norm(wanted - got)) / size if size else float(got.any())
+    size = frobenius(wanted)
+    error = frobenius(wanted - got) / size if size else float(got.any())
     spent = (
         f"{approximation.nnz} entries in {len(approximation.factors)} factors"
         if isinstance(approximation, SparseProduct)
@@ -117,8 +172,14 @@ def comparison(target: Any, approximation: Any, axes: Sequence[Any] | None = Non
     return axes
 
 
-def _panels(shapes: Sequence[tuple[int, int]]) -> list[Any]:
-    """Axes of a new figure, one for each matrix, in lines of a few, wide ones for wide matrices."""
+def _cells(ax: "Axes") -> int:
+    """The number of cells along an image for which ``ax`` has room."""
+    box = ax.get_window_extent()
+    return int(np.clip(_CELLS_PER_PIXEL * min(box.width, box.height), _LEAST_SIDE, _MOST_SIDE))
+
+
+def _panels(shapes: Sequence[tuple[int, int]]) -> "list[Axes]":
+    """Axes of a new figure, one per matrix, a few in each line; wide matrices get wide ones."""
     across = min(len(shapes), _PER_LINE)
     down = -(-len(shapes) // across)
     ratios = [float(np.clip(columns / rows, 0.5, 2.5)) for rows, columns in shapes]

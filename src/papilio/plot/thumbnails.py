@@ -1,4 +1,4 @@
-"""Matrices made small enough to look at: no entry vanishes between the pixels."""
+"""Matrices reduced to a size that can be looked at, such that no entry vanishes."""
 
 from math import ceil, sqrt
 from typing import Any
@@ -9,23 +9,23 @@ import scipy.sparse as sp
 from ..operators import SparseProduct
 from ..typing import Array
 
-_MOST_ENTRIES = 1 << 22  # of a sparse matrix are looked at; of a larger one every second, third, …
-_BLOCK_ENTRIES = 1 << 22  # of a product are formed at once
+_MOST_ENTRIES = 1 << 22  # of a sparse matrix that are looked at; with more, every second or third
+_BLOCK_ENTRIES = 1 << 22  # of a product that are formed at once
 
 
 def thumbnail(matrix: Any, side: int) -> Array:
-    """A dense picture of ``matrix`` with at most ``side`` rows and columns: real parts, cell by cell.
+    """The real part of ``matrix``, reduced to at most ``side`` rows and columns.
 
-    Of a matrix that is mostly zero, each cell shows the entry of largest magnitude of the rows and columns that it
-    stands for, so that a single entry of a large sparse factor is still seen. Of any other it shows the entry in
-    its middle, as the largest ones alone would hide the signs of the rest. A matrix that is small enough is shown
-    entry by entry.
+    Each cell stands for a block of rows and columns. If most of the matrix is zero, it shows the entry of largest
+    magnitude in its block, so that even a single entry of a large factor is seen. Otherwise it shows the entry in
+    the middle: the largest ones alone would hide the mix of signs.
 
     Parameters
     ----------
     matrix : SparseProduct, sparse matrix or (m, n) array
-        A product is formed in blocks of columns.
+        A product is formed block by block.
     side : int
+        The largest number of rows and columns of the result.
     """
     rows, columns = (_edges(length, min(length, side)) for length in matrix.shape)
     if sp.issparse(matrix):
@@ -47,7 +47,7 @@ def thumbnail(matrix: Any, side: int) -> Array:
 
 
 def mosaic(columns: Array, height: int, width: int) -> Array:
-    """Columns as patches side by side, each divided by its largest magnitude; between them is NaN."""
+    """Columns as patches side by side, each divided by its largest magnitude, with NaN between them."""
     count = columns.shape[1]
     across = ceil(sqrt(count))
     down = ceil(count / across)
@@ -69,7 +69,7 @@ def _middles(edges: Array) -> Array:
 
 
 def _extreme(values: Array, starts: Array, axis: int) -> Array:
-    """Of each run that begins at ``starts``, the value of largest magnitude."""
+    """The value of largest magnitude in each run that begins at ``starts``."""
     largest = np.maximum.reduceat(values, starts, axis=axis)
     smallest = np.minimum.reduceat(values, starts, axis=axis)
     return np.where(-smallest > largest, smallest, largest)
@@ -84,6 +84,6 @@ def _of_sparse(matrix: sp.coo_array, rows: Array, columns: Array) -> Array:
         for edges, coordinates in zip((rows, columns), matrix.coords, strict=True)
     )
     picture = np.zeros((len(rows) - 1, len(columns) - 1), values.dtype)
-    order = np.argsort(np.abs(values), kind="stable")  # of several entries in a cell, the last one stays
+    order = np.argsort(np.abs(values), kind="stable")  # where entries share a cell, the last one stays
     picture[row[order], column[order]] = values[order]
     return picture

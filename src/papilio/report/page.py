@@ -97,7 +97,7 @@ def _article(subject: Subject, alone: bool) -> str:
         "The product and its factors": sections.factors(op),
         "Atoms": sections.atoms(op, subject.patches),
         "Speed on this machine": sections.speed(subject.speeds),
-        "Error against complexity": sections.dial(subject.error_name, subject.tradeoff, subject.series),
+        "Error against complexity": sections.tradeoff(subject.error_name, subject.tradeoff, subject.series),
         "How the error fell": sections.convergence(subject.history, subject.error),
         "What was tried": sections.attempts(subject.attempts),
         "In detail": sections.facts(op, subject.facts),

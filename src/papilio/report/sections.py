@@ -1,6 +1,7 @@
 """The parts of the page: what stands below each heading, or nothing where nothing is known."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from math import isfinite, isqrt
 from typing import Any
@@ -8,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..operators import SparseProduct
-from ..plot.png import grey_picture, signed_picture
+from ..plot.curves import draw_convergence
+from ..plot.curves import tradeoff as draw_tradeoff
+from ..plot.png import grey_png, signed_png
 from ..plot.thumbnails import mosaic
 from ..results import Attempt, History, Tradeoff
-from ..typing import Array
-from .charts import COLOURS, Curve, chart, spans_decades
+from .charts import inline_svg
 from .speed import BELOW_ONE, Speed
 
 _FACTORS = 12  # that are drawn at most; of more, the first ones and the last
@@ -21,7 +23,6 @@ _SIDE = 256  # and along each of them, at most
 _LINE_PIXELS = 830  # on the screen, for a line of pictures
 _LEAST_PIXELS, _MOST_PIXELS = 150, 300  # of the longest side
 _ATOM_CELLS = 400_000
-_CURVE_POINTS = 1500
 
 
 def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Sequence[Speed]) -> str:
@@ -93,7 +94,7 @@ def atoms(op: SparseProduct, patches: tuple[int, int] | None) -> str:
     columns = "real parts of the columns" if op.dtype.kind == "c" else "columns"
     return (
         '<figure class="atoms">'
-        f'<img src="{grey_picture(picture)}" width="{wide}" height="{tall}" '
+        f'<img src="{grey_png(picture)}" width="{wide}" height="{tall}" '
         f'alt="{shown} atoms as grey patches of {height} by {width} pixels">'
         f"<figcaption>The {columns} as patches of {height} × {width}, {which}, each on its own scale.</figcaption>"
         "</figure>"
@@ -116,8 +117,8 @@ def speed(speeds: Sequence[Speed]) -> str:
             f'<td><strong>{s.gain:.1f}×</strong></td><td class="bar" aria-hidden="true">{bars}</td></tr>'
         )
     keys = (
-        '<span class="key" style="background:var(--c1)"></span>dense '
-        '<span class="key" style="background:var(--c2)"></span>product'
+        '<span class="key" style="background:var(--c2)"></span>dense '
+        '<span class="key" style="background:var(--c3)"></span>product'
     )
     return (
         '<div class="scroll"><table>'
@@ -128,83 +129,52 @@ def speed(speeds: Sequence[Speed]) -> str:
     )
 
 
-def dial(
-    error_name: str,
-    tradeoff: Tradeoff | None,
-    series: Mapping[str, Sequence[tuple[float, float]]],
-) -> str:
-    """Error against complexity: of a sweep, or of results to compare with."""
-    if tradeoff is not None:
-        return _sweep(tradeoff)
-    if not series:
+def tradeoff(error_name: str, found: Tradeoff | None, series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Error against complexity: the points of a trade-off, or results to compare with."""
+    if found is not None:
+        points = tuple(point for point in found.points if isfinite(point.error))
+        shown: Any = replace(found, points=points) if points else {}
+        return _tradeoff_chart(shown, found.error_name, len(points)) + _tradeoff_table(found)
+    shown = {_plain(name): [p for p in points if isfinite(p[1])] for name, points in series.items()}
+    shown = {name: points for name, points in shown.items() if points}
+    return _tradeoff_chart(shown, error_name, sum(map(len, shown.values())))
+
+
+def _tradeoff_chart(shown: Any, error_name: str, count: int) -> str:
+    if not shown:
         return ""
-    curves = [
-        Curve(name, [np.array(points, dtype=np.float64).reshape(-1, 2)], "points", i % COLOURS)
-        for i, (name, points) in enumerate(series.items())
-    ]
-    every = np.concatenate([curve.pieces[0] for curve in curves])
-    return _dial_section(curves, every, error_name, "")
+    title = f"Diagram: {error_name} against relative complexity, {count} points"
+    return f"<figure>{inline_svg(lambda ax: draw_tradeoff(shown, ax, error=_plain(error_name)), title)}</figure>"
 
 
-def _sweep(tradeoff: Tradeoff) -> str:
-    points = np.array([(point.operator.relative_complexity, point.error) for point in tradeoff.points])
-    front = np.array([(point.operator.relative_complexity, point.error) for point in tradeoff.front])
-    knee = tradeoff.knee
-    mark = np.array([[knee.operator.relative_complexity, knee.error]])
-    curves = [
-        Curve("", [front], "steps", 4),
-        Curve("points of the sweep", [points], "points", 0),
-        Curve("knee: what is recommended", [mark], "mark", 3),
-    ]
-    if tradeoff.dense_error > 0:
-        curves.append(Curve("dense dictionary", [np.array([[0.0, tradeoff.dense_error]])], "level", 2))
+def _plain(name: str) -> str:
+    """A name that matplotlib does not take for a formula."""
+    return name.replace("$", r"\$")
+
+
+def _tradeoff_table(found: Tradeoff) -> str:
     lines = "".join(
-        f"<tr{knee_class}><td>{point.complexity:#.3g}</td><td>{point.operator.relative_complexity:#.3g}</td>"
-        f"<td>{point.operator.nnz:,}</td><td>{_error(point.error)}</td></tr>"
-        for point in tradeoff.points
-        for knee_class in (' class="knee"' if point is knee else "",)
+        f"<tr{' class=knee' * (point is found.knee)}><td>{point.complexity:#.3g}</td>"
+        f"<td>{point.operator.relative_complexity:#.3g}</td><td>{point.operator.nnz:,}</td>"
+        f"<td>{_error(point.error)}</td></tr>"
+        for point in found.points
     )
-    listing = (
+    return (
         '<div class="scroll"><table><caption>The knee is bold.</caption><thead><tr><th>complexity allowed</th>'
         f"<th>needed</th><th>entries</th><th>error</th></tr></thead><tbody>{lines}</tbody></table></div>"
     )
-    return _dial_section(curves, points, tradeoff.error_name, listing)
-
-
-def _dial_section(curves: Sequence[Curve], every: Array, error_name: str, listing: str) -> str:
-    drawn = chart(
-        curves,
-        "relative complexity (entries of the factors / entries of the matrix)",
-        error_name,
-        f"Diagram: {error_name} against relative complexity, {len(every)} points",
-        spans_decades(every[:, 1]),
-    )
-    return f"<figure>{drawn}</figure>{listing}" if drawn else listing
 
 
 def convergence(history: History | None, error: float | None) -> str:
     """How the error fell, phase by phase."""
-    history = History(step for step in history or () if step.phase != "final")  # that is the result's error
-    if not history:
+    steps = [step for step in history or () if step.phase != "final"]  # that is the error of the result
+    if not np.isfinite([step.error for step in steps]).any():
         return ""
-    errors = np.maximum(history.error, 0.0)
-    kinds: dict[str, list[Array]] = {}
-    starts = [i for i in range(len(history)) if i == 0 or history[i].phase != history[i - 1].phase]
-    share = min(_CURVE_POINTS / len(history), 1.0)
-    for begin, end in zip(starts, [*starts[1:], len(history)], strict=True):
-        picked = np.unique(np.linspace(begin, end - 1, max(int(share * (end - begin)), 2)).astype(int))
-        kind = history[begin].phase.partition(" ")[0]
-        # Phases measure against different matrices: no line joins them.
-        kinds.setdefault(kind, []).append(np.column_stack([picked + 1.0, errors[picked]]))
-    curves = [Curve(kind, pieces, "line", i % COLOURS) for i, (kind, pieces) in enumerate(kinds.items())]
-    if error is not None:
-        curves.append(Curve("result", [np.array([[len(history) + 1.0, error]])], "mark", 3))
-    title = f"Diagram: relative error over {len(history)} iterations, on a logarithmic axis"
-    drawn = chart(curves, "iteration", "relative error", title, True)
-    if not drawn:
-        return ""
-    note = "Errors of splits are those of the residual that is split, the others those of the whole."
-    caption = f"<figcaption>{note}</figcaption>" if "split" in kinds else ""
+    title = f"Diagram: relative error over {len(steps)} iterations, on a logarithmic axis"
+    result = error if error is not None and isfinite(error) else None
+    drawn = inline_svg(lambda ax: draw_convergence(History(steps), result, ax), title)
+    note = "Errors of splits are relative to the residual that is split, all others to the whole."
+    caption = f"<figcaption>{note}</figcaption>" if any(step.phase.startswith("split") for step in steps) else ""
     return f"<figure>{drawn}{caption}</figure>"
 
 
@@ -240,7 +210,7 @@ def facts(op: SparseProduct, more: Mapping[str, str]) -> str:
 def _picture(matrix: Any, side: int, zoom: float, alt: str, caption: str) -> str:
     height, width = (max(round(zoom * length), 12) for length in matrix.shape)
     return (
-        f'<figure><img src="{signed_picture(matrix, side)}" width="{width}" height="{height}" alt="{escape(alt)}">'
+        f'<figure><img src="{signed_png(matrix, side)}" width="{width}" height="{height}" alt="{escape(alt)}">'
         f"<figcaption>{caption}</figcaption></figure>"
     )
 

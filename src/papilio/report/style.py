@@ -2,11 +2,11 @@
 
 STYLE = """
 :root { color-scheme: light dark; --page: #fdfdfb; --card: #f2f1ec; --text: #1c1c1a; --soft: #5c5b55;
-  --line: #d9d7cf; --accent: #0b5c9e; --c1: #0b5c9e; --c2: #c2500a; --c3: #00795a; --c4: #8a4a9b; --c5: #6b6a63;
-  --c6: #a07400; }
+  --line: #d9d7cf; --accent: #0b5c9e; --c1: #1c1c1a; --c2: #0b5c9e; --c3: #c2500a; --c4: #00795a; --c5: #8a4a9b;
+  --c6: #2f8fc4; --c7: #a07400; }
 @media screen and (prefers-color-scheme: dark) { :root { --page: #171715; --card: #22221f; --text: #ecebe5;
-  --soft: #aaa89f; --line: #3c3b36; --accent: #7dbcf5; --c1: #7dbcf5; --c2: #ff9b57; --c3: #53cfa5; --c4: #d39be2;
-  --c5: #a8a69c; --c6: #e3bb4a; } }
+  --soft: #aaa89f; --line: #3c3b36; --accent: #7dbcf5; --c1: #ecebe5; --c2: #7dbcf5; --c3: #ff9b57; --c4: #53cfa5;
+  --c5: #d39be2; --c6: #56b4e9; --c7: #e3bb4a; } }
 * { box-sizing: border-box; }
 html { background: var(--page); color: var(--text); font: 16px/1.55 system-ui, -apple-system, "Segoe UI",
   "DejaVu Sans", sans-serif; -webkit-text-size-adjust: 100%; }
@@ -41,28 +41,11 @@ th:first-child, td:first-child, .words th, .words td, .attempts th:nth-child(2),
 tr.knee td { font-weight: 700; color: var(--accent); }
 .scroll { overflow-x: auto; }
 .bar { width: 9rem; padding-right: 0; }
-.bar span { display: block; height: .7rem; background: var(--c1); border-radius: 2px; min-width: 1px; }
-.bar span + span { background: var(--c2); margin-top: 2px; }
+.bar span { display: block; height: .7rem; background: var(--c2); border-radius: 2px; min-width: 1px; }
+.bar span + span { background: var(--c3); margin-top: 2px; }
 .keys { white-space: nowrap; text-align: left; }
 .key { display: inline-block; width: .7rem; height: .7rem; border-radius: 2px; margin: 0 .3rem 0 .2rem; }
-.chart { display: block; width: 100%; max-width: 52rem; height: auto; }
-.chart text { fill: var(--soft); font-size: 13px; }
-.middle { text-anchor: middle; }
-.end { text-anchor: end; }
-.axis, .tick { stroke: var(--soft); fill: none; }
-.grid { stroke: var(--line); }
-.line, .steps, .level { fill: none; stroke-width: 1.8; stroke-linecap: round; stroke-linejoin: round; }
-.steps { stroke-width: 1.2; stroke-dasharray: 5 4; }
-.level { stroke-dasharray: 2 4; }
-.points { stroke: var(--page); stroke-width: 1; }
-.c1 { stroke: var(--c1); } .c2 { stroke: var(--c2); } .c3 { stroke: var(--c3); } .c4 { stroke: var(--c4); }
-.c5 { stroke: var(--c5); } .c6 { stroke: var(--c6); }
-.points.c1 { fill: var(--c1); } .points.c2 { fill: var(--c2); } .points.c3 { fill: var(--c3); }
-.points.c4 { fill: var(--c4); } .points.c5 { fill: var(--c5); } .points.c6 { fill: var(--c6); }
-.points.c1, .points.c2, .points.c3, .points.c4, .points.c5, .points.c6 { stroke: var(--page); }
-.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; margin: .2rem 0 0;
-  font-size: .86rem; color: var(--soft); }
-.legend svg { vertical-align: -2px; margin-right: .4rem; }
+.chart { display: block; width: 100%; max-width: 52rem; height: auto; fill: var(--text); }
 code { font: .88em ui-monospace, "DejaVu Sans Mono", monospace; background: var(--card); padding: .1em .35em;
   border-radius: .25rem; overflow-wrap: anywhere; }
 footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line); font-size: .84rem;
