@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from .runtime.threads import get_num_threads as get_num_threads
     from .runtime.threads import set_num_threads as set_num_threads
     from .search.butterfly import butterfly as butterfly
-    from .search.dial import tradeoff as tradeoff
     from .search.factorize import factorize as factorize
+    from .search.tradeoff import tradeoff as tradeoff
     from .solvers.hierarchical import hierarchical as hierarchical
     from .solvers.moments import Moments as Moments
     from .solvers.palm import palm as palm
@@ -66,7 +66,7 @@ _HOME = {
     "palm": "solvers.palm",
     "set_num_threads": "runtime.threads",
     "sparse_ksvd": "dictionary.sparse_ksvd",
-    "tradeoff": "search.dial",
+    "tradeoff": "search.tradeoff",
 }
 __all__ = ["__version__", *_MODULES, *_HOME]
 

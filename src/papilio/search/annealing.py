@@ -1,16 +1,19 @@
 """Annealing: a way out of the local minima that PALM's supports settle in."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
+from ..constraints import Constraint
 from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..results import Factorization, History, Status
+from ..runtime.session import Session
 from ..solvers.moments import Moments
-from ..solvers.palm import Callback, Run
+from ..solvers.palm import Fit, Limits, as_factorization, descend
 from ..solvers.polish import polish
 from ..solvers.schedule import Schedule
 from ..typing import Array
@@ -22,12 +25,7 @@ _EXACT = 1e-12
 
 
 def annealed(
-    target: Array,
-    schedule: Schedule,
-    start: Factorization,
-    rounds: int,
-    random: np.random.RandomState,
-    callback: Callback | None = None,
+    session: Session, matrix: Array, schedule: Schedule, start: Factorization, rounds: int
 ) -> Factorization:
     """The best of several rounds that loosen and tighten the sets, starting from ``start``.
 
@@ -36,41 +34,55 @@ def annealed(
     to 0.02 in equal ratios. Each round starts where the last one ended, better or worse; the best end is polished
     and returned, so that the error is never above that of ``start``.
 
-    Of the ways that were tried on DCT, orthogonal and sparse-product matrices (2 and 3 factors, complexity 0.25
-    and 0.5), this one gave the lowest error: on average 0.55 of that of plain hierarchical PALM. Noise alone gave
-    0.60 to 0.68, relaxation alone 0.64, dropping entries at random about 0.9.
+    On DCT, orthogonal and sparse-product matrices (2 and 3 factors, complexity 0.25 and 0.5), this gave on average
+    0.55 of the error of plain hierarchical PALM. Noise alone gave 0.60 to 0.68, relaxation alone 0.64, dropping
+    entries at random about 0.9.
     """
-    sets = schedule.constraints
-    order = schedule.order
-    moments, run = Moments(target), Run(callback)
-    factors, scale = [factor.toarray() for factor in start.operator.factors], start.operator.scale
-    best = start.error, factors, scale
+    begin = len(session.history)
+    moments, sets = Moments(matrix), schedule.constraints
+    limits = Limits(schedule.order, STEPS, tol=0.0, inertia=True)
+    factors = [factor.toarray() for factor in start.operator.factors]
+    fit = best = Fit(factors, start.operator.scale, start.error, start.status)
     for r in range(rounds):
-        share = _WARM * (_COLD / _WARM) ** (r / max(rounds - 1, 1))
-        factors = [_disturbed(factor, _NOISE * share, random) for factor in factors]
-        looser = [constraint.relaxed(share) for constraint in sets]
-        for phase, members in ((f"loosen {r + 1}", looser), (f"tighten {r + 1}", sets)):
-            factors = [constraint.project(factor) for constraint, factor in zip(members, factors, strict=True)]
-            scale = best_scale(target, factors)
-            factors, scale, error, _ = run.descend(
-                phase, moments, members, factors, scale, order, STEPS, 0.0, True
-            )
-            if run.stopped:
-                break
-        else:
-            if error < best[0]:
-                best = error, factors, scale
-        if run.stopped or best[0] <= _EXACT:
+        relaxation = _WARM * (_COLD / _WARM) ** (r / max(rounds - 1, 1))
+        with session.part(1 / rounds):
+            fit = _round(session, r + 1, moments, sets, fit.factors, relaxation, limits)
+        if session.stopped:
             break
-    factors, scale = best[1:]
-    if not run.stopped:
-        factors, scale = polish(moments, sets, factors, scale, order)
-    found = run.factorization(moments, factors, scale, Status.STOPPED if run.stopped else Status.CONVERGED)
-    passed = start.history[-1].seconds if start.history else 0.0
-    history = History([*start.history, *(step._replace(seconds=passed + step.seconds) for step in run.history)])
+        best = fit if fit.error < best.error else best
+        if best.error <= _EXACT:
+            break
+    if not session.stopped:
+        factors, scale = polish(moments, sets, best.factors, best.scale, limits.order)
+        best = best._replace(factors=factors, scale=scale)
+    status = Status.STOPPED if session.stopped else Status.CONVERGED
+    history = History([*start.history, *session.history[begin:]])
+    found = as_factorization(moments, best._replace(status=status), history)
     # Polishing leaves a fit that is exact already as it is; rounding may still tell them apart.
-    better = found if found.error < start.error else replace(start, status=found.status)
-    return replace(better, n_iter=len(history), history=history)
+    return found if found.error < start.error else replace(found, operator=start.operator, error=start.error)
+
+
+def _round(
+    session: Session,
+    number: int,
+    moments: Moments,
+    sets: Sequence[Constraint],
+    factors: Sequence[Array],
+    relaxation: float,
+    limits: Limits,
+) -> Fit:
+    """PALM in relaxed sets, from factors with noise, and then in the sets themselves."""
+    factors = [_disturbed(factor, _NOISE * relaxation, session.random) for factor in factors]
+    looser = [constraint.relaxed(relaxation) for constraint in sets]
+    for phase, members in (("loosen", looser), ("tighten", sets)):
+        factors = [constraint.project(factor) for constraint, factor in zip(members, factors, strict=True)]
+        scale = best_scale(moments.cross, factors)
+        with session.part(1 / 2):
+            fit = descend(session, f"{phase} {number}", moments, members, factors, scale, limits)
+        factors = fit.factors
+        if session.stopped:
+            break
+    return fit
 
 
 def _disturbed(factor: Array, level: float, random: np.random.RandomState) -> Array:
@@ -82,7 +94,7 @@ def _disturbed(factor: Array, level: float, random: np.random.RandomState) -> Ar
     return (factor + level * size * noise).astype(factor.dtype)
 
 
-def best_scale(target: Array, factors: list[Array]) -> float:
+def best_scale(target: Array, factors: Sequence[Array]) -> float:
     """Re⟨X, X̂⟩/‖X̂‖²."""
     product = SparseProduct(factors).toarray()
     energy = frobenius(product) ** 2

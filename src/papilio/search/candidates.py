@@ -1,80 +1,34 @@
-"""The attempts that `factorize` may take to a product with few entries."""
+"""Candidates: schedules with a number of entries, of which annealing finds the best."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from ..constraints import Constraint, Sparse, SparseColumns, SparseRows
-from ..operators import SparseProduct
-from ..results import Attempt, Factorization, History, Status, Step
-from ..runtime.threads import blas_threads
-from ..solvers.hierarchical import hierarchical
-from ..solvers.palm import Callback, palm
+from ..results import Factorization, History, Status
+from ..solvers.hierarchical import factorize_by_splits
+from ..solvers.moments import Moments
+from ..solvers.palm import Limits, as_factorization, descend, palm
 from ..solvers.schedule import Schedule
 from ..typing import Array
-from .annealing import STEPS, annealed
+from .annealing import STEPS, annealed, best_scale
+from .attempts import Search, error_of, least_entries
+from .low_rank import low_rank
 
 _ROUNDS = 60  # of annealing at most
 _WORK = 1e10  # multiplications that the annealing of one candidate may take: all rounds for 80×80 and less
 _MANY_ROUNDS = 15  # with fewer, annealing takes long enough without trying both sides
-TRIAL = 4  # a candidate is tried with this part of the rounds
+_TRIAL = 4  # a candidate is tried with the rounds divided by this
 START_STEPS = 100
-_BEHIND = 2  # a candidate that starts with so many times the lowest error is not annealed
+_BEHIND = 2  # a candidate that starts with more than this many times the lowest error is not annealed
 _INNER = 2  # how many times more columns than the dense factors of low rank the sparse ones have
-
-Svd: TypeAlias = tuple[Array, Array, Array]
-
-
-class Watch:
-    """Stops the solvers when the time is over or the caller says so, and keeps the list of attempts."""
-
-    def __init__(self, callback: Callback | None, time_budget: float | None) -> None:
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be callable, got {callback!r}")
-        self.attempts: list[Attempt] = []
-        self.stopped = False
-        self.planned = 0  # iterations of PALM in all, by estimate
-        self._iterations = 0
-        self._callback = callback
-        self._begin = perf_counter()
-        self._end = np.inf if time_budget is None else self._begin + time_budget
-
-    def on(self, road: str) -> Callback:
-        """The callback for a solver on a road, which is put before the names of its phases."""
-
-        def callback(step: Step) -> bool:
-            if self.stopped:
-                return True
-            self._iterations += 1
-            if perf_counter() > self._end:
-                self.stopped = True
-            elif self._callback is not None:
-                seconds = perf_counter() - self._begin
-                done = self._iterations / (self.planned + self._iterations / 10) if self.planned else 0.0
-                if np.isfinite(self._end):
-                    done = max(done, seconds / (self._end - self._begin))
-                shown = step._replace(phase=f"{road}: {step.phase}", seconds=seconds, done=min(done, 1.0))
-                self.stopped = bool(self._callback(shown))
-            return self.stopped
-
-        return callback
-
-    def is_over(self) -> bool:
-        """Whether the time is over, or the caller has ended the search."""
-        self.stopped = self.stopped or perf_counter() > self._end
-        return self.stopped
-
-    def note(self, method: str, detail: str, fit: Factorization, begin: float) -> Factorization:
-        """``fit`` with its method, after adding it to the list."""
-        self.attempts.append(Attempt(method, detail, fit.error, fit.operator.nnz, perf_counter() - begin))
-        return replace(fit, method=method)
 
 
 class Candidate(NamedTuple):
-    """Sets to fit in, on one of the attempts."""
+    """Sets to fit in, by one of the methods."""
 
     method: str
     detail: str
@@ -85,13 +39,13 @@ class Candidate(NamedTuple):
         return f"{self.method.replace('_', ' ')}, {self.detail}"
 
 
-def low_rank(matrix: Array, svd: Svd, rank: int) -> Factorization:
-    """The best approximation of a rank, as two dense factors."""
-    U, sizes, V = svd
-    roots = np.sqrt(sizes[:rank])
-    error = float(np.linalg.norm(sizes[rank:]) / np.linalg.norm(sizes))
-    operator = SparseProduct([U[:, :rank] * roots, roots[:, None] * V[:rank]])
-    return Factorization(operator.astype(matrix.dtype), error, 0, Status.CONVERGED, History())
+# -- which candidates there are ------------------------------------------------------------------------
+
+
+def allowed_candidates(search: Search, budget: int) -> list[Candidate]:
+    """The candidates with ``budget`` entries that a search allows."""
+    methods = [method for method in search.methods if search.allows(method)]
+    return candidates(search.matrix.shape, budget, search.n_factors, methods)
 
 
 def candidates(
@@ -101,11 +55,10 @@ def candidates(
     found = []
     short = min(shape)
     if "hierarchical" in methods:
-        many = shape[0] == shape[1] and _rounds_within(2 * short**3) >= _MANY_ROUNDS
-        sides = ("left", "right") if many else ("right" if shape[0] < shape[1] else "left",)
+        both_sides = shape[0] == shape[1] and _rounds_within(2 * short**3) >= _MANY_ROUNDS
         for count in (2, 3) if n_factors is None else (n_factors,):
             if budget >= least_entries(shape, count):
-                for side in sides:
+                for side in ("left", "right") if both_sides else (best_side(shape),):
                     schedule = even_schedule(shape, count, budget, side)
                     found.append(Candidate("hierarchical", f"{count} factors from the {side}", schedule))
     inner = _INNER * (budget // sum(shape))
@@ -115,80 +68,9 @@ def candidates(
     return found
 
 
-def searched(
-    matrix: Array,
-    options: Sequence[Candidate],
-    svd: Svd | None,
-    random: np.random.RandomState,
-    watch: Watch,
-    effort: float = 1.0,
-) -> Factorization | None:
-    """The best fit by annealing: all candidates for a short time, the best of them for longer."""
-    starts: list[Factorization] = []
-    fits: list[Factorization] = []
-    for option in options:
-        begin = perf_counter()
-        fit = started(matrix, option, svd, watch.on(option.title))
-        starts.append(fit)
-        if len(options) > 1 and not watch.stopped and fit.error <= _BEHIND * min(start.error for start in starts):
-            rounds = int(effort * rounds_for(option.schedule)) // TRIAL
-            fit = annealed(matrix, option.schedule, fit, rounds, random, watch.on(option.title))
-        fits.append(watch.note(option.method, option.detail, fit, begin))
-        if watch.stopped:
-            break
-    if not fits:
-        return None
-    best = int(np.argmin([fit.error for fit in fits]))
-    if watch.stopped:
-        return fits[best]
-    begin = perf_counter()
-    option = options[best]
-    rounds = int(effort * rounds_for(option.schedule))
-    fit = annealed(matrix, option.schedule, starts[best], rounds, random, watch.on(option.title))
-    longer = watch.note(option.method, f"{option.detail}, annealed for longer", fit, begin)
-    return min(longer, fits[best], key=lambda fit: fit.error)
-
-
-def started(matrix: Array, option: Candidate, svd: Svd | None, callback: Callback) -> Factorization:
-    """A fit in the candidate's sets to start from: of low rank, or by the hierarchical strategy."""
-    if option.method == "hierarchical":
-        schedule = option.schedule
-        fit = hierarchical(matrix, schedule, inertia=True, max_iter=START_STEPS, callback=callback)
-        if len(fit.operator.factors) == len(schedule.factors) + 1:
-            return fit
-        # Stopped before the last split: the residual is denser than the last factor may be.
-        order = schedule.order
-        fit = palm(matrix, schedule.constraints, order=order, max_iter=1)
-        return replace(fit, status=Status.STOPPED)
-    assert svd is not None
-    sets = option.schedule.together(0)
-    dense = low_rank(matrix, svd, sets[0].shape[1]).operator.factors
-    return palm(
-        matrix,
-        sets,
-        init=[constraint.project(factor) for constraint, factor in zip(sets, dense, strict=True)],
-        scale=float(np.linalg.norm(svd[1])),
-        max_iter=START_STEPS,
-        inertia=True,
-        callback=callback,
-    )
-
-
-def planned_steps(matrix: Array, effort: float = 1.0) -> int:
-    """Iterations of PALM that `candidates` and `searched` take, by estimate: four starts, and their annealing."""
-    rounds = _rounds_within(2 * matrix.size * min(matrix.shape))
-    return 4 * 2 * START_STEPS + int(2 * effort * rounds * 2 * STEPS)
-
-
-def rounds_for(schedule: Schedule) -> int:
-    sets = schedule.constraints
-    inner = max(constraint.shape[1] for constraint in sets[:-1])
-    return _rounds_within(len(sets) * schedule.shape[0] * schedule.shape[1] * inner)
-
-
-def _rounds_within(product: int) -> int:
-    """As many rounds as the work allows, with two products for each step; none for very large matrices."""
-    return min(_ROUNDS, int(_WORK / (2 * STEPS * 2 * product)))
+def best_side(shape: tuple[int, int]) -> str:
+    """The side of the factor that has the matrix's shape, where the others are square and small."""
+    return "right" if shape[0] < shape[1] else "left"
 
 
 def even_schedule(shape: tuple[int, int], n_factors: int, budget: int, side: str) -> Schedule:
@@ -224,13 +106,121 @@ def _thin_schedule(shape: tuple[int, int], inner: int, budget: int) -> Schedule:
     )
 
 
-def least_entries(shape: tuple[int, int], n_factors: int) -> int:
-    """One entry a line in each factor: with fewer, rows or columns would vanish."""
-    return max(shape) + (n_factors - 1) * min(shape)
+# -- the search among them -----------------------------------------------------------------------------
 
 
-def decomposed(matrix: Array) -> Svd:
-    """The thin singular value decomposition."""
-    with blas_threads(matrix.size * min(matrix.shape)):
-        U, sizes, V = np.linalg.svd(matrix, full_matrices=False)
-    return U, sizes, V
+class Trial(NamedTuple):
+    """A candidate, the fit that it starts from, and the best one so far."""
+
+    option: Candidate
+    start: Factorization
+    fit: Factorization
+
+
+def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factorization | None:
+    """The best fit with ``budget`` entries by annealing: all candidates for a short time, the best for longer.
+
+    ``effort`` is the share of the usual rounds of annealing. None where there is no candidate, nor for zeros.
+    """
+    session, options = search.session, allowed_candidates(search, budget) if search.matrix.any() else []
+    *trial_steps, last_steps = expected_steps(options, effort)
+    total = sum(trial_steps) + last_steps
+    trials: list[Trial] = []
+    for option, steps in zip(options, trial_steps, strict=True):
+        begin = perf_counter()
+        lowest = min((trial.start.error for trial in trials), default=np.inf)
+        with session.part(steps / total, f"{option.title}: "):
+            start, fit = _tried(search, option, _trial_rounds(options, option, effort), lowest)
+        trials.append(Trial(option, start, search.add(option.method, option.detail, fit, begin)))
+        if session.stopped:
+            break
+    best = min(trials, key=lambda trial: trial.fit.error, default=None)
+    if best is None or session.stopped:
+        return None if best is None else best.fit
+    option, begin = best.option, perf_counter()
+    with session.part(last_steps / total, f"{option.title}: "):
+        fit = annealed(session, search.matrix, option.schedule, best.start, _n_rounds(option, effort))
+    longer = search.add(option.method, f"{option.detail}, annealed for longer", fit, begin)
+    return min(longer, best.fit, key=error_of)
+
+
+def _tried(
+    search: Search, option: Candidate, rounds: int | None, lowest: float
+) -> tuple[Factorization, Factorization]:
+    """A start in the candidate's sets, and the fit by annealing, unless its error is far above the lowest one."""
+    session = search.session
+    share = _start_steps(option) / (_start_steps(option) + _annealing_steps(rounds))
+    with session.part(share):
+        start = start_of(search, option)
+    if rounds is None or session.stopped or start.error > _BEHIND * min(lowest, start.error):
+        return start, start
+    with session.part(1 - share):
+        return start, annealed(session, search.matrix, option.schedule, start, rounds)
+
+
+def start_of(search: Search, option: Candidate) -> Factorization:
+    """A fit in the candidate's sets to start from: of low rank, or by the hierarchical strategy."""
+    matrix, schedule = search.matrix, option.schedule
+    if option.method == "hierarchical":
+        limits = Limits(max_iter=START_STEPS, inertia=True)
+        fit = factorize_by_splits(search.session, matrix, schedule, limits)
+        if len(fit.operator.factors) == len(schedule.constraints):
+            return fit
+        # Stopped before the last split: the residual is denser than the last factor may be.
+        fit = palm(matrix, schedule.constraints, order=schedule.order, max_iter=1)
+        return replace(fit, status=Status.STOPPED)
+    assert search.svd is not None
+    rank = schedule.constraints[0].shape[1]
+    factors = [factor.toarray() for factor in low_rank(matrix, search.svd, rank).operator.factors]
+    return descended(search, schedule, factors, float(np.linalg.norm(search.svd[1])))
+
+
+def descended(
+    search: Search, schedule: Schedule, factors: Sequence[Array], scale: float | None = None
+) -> Factorization:
+    """PALM from factors that are projected onto the sets, with the best scale by default."""
+    session, sets = search.session, schedule.constraints
+    begin = len(session.history)
+    members = [constraint.project(factor) for constraint, factor in zip(sets, factors, strict=True)]
+    scale = scale or best_scale(search.matrix, members) or 1.0
+    moments, limits = Moments(search.matrix), Limits(schedule.order, START_STEPS, inertia=True)
+    fit = descend(session, "palm", moments, sets, members, scale, limits)
+    return as_factorization(moments, fit, History(session.history[begin:]))
+
+
+# -- how long it takes ---------------------------------------------------------------------------------
+
+
+def expected_steps(options: Sequence[Candidate], effort: float = 1.0) -> list[int]:
+    """Iterations of PALM, at most, that each trial takes, and those of the best candidate's annealing."""
+    trials = [_start_steps(each) + _annealing_steps(_trial_rounds(options, each, effort)) for each in options]
+    return [*trials, max((_annealing_steps(_n_rounds(option, effort)) for option in options), default=0)]
+
+
+def _trial_rounds(options: Sequence[Candidate], option: Candidate, effort: float) -> int | None:
+    """Rounds of annealing in a trial; an only candidate needs none."""
+    return _n_rounds(option, effort) // _TRIAL if len(options) > 1 else None
+
+
+def _n_rounds(option: Candidate, effort: float) -> int:
+    return int(effort * rounds_for(option.schedule))
+
+
+def _start_steps(option: Candidate) -> int:
+    return START_STEPS * (2 * len(option.schedule.factors) if option.method == "hierarchical" else 1)
+
+
+def _annealing_steps(rounds: int | None) -> int:
+    return 2 * STEPS * (rounds or 0)
+
+
+def rounds_for(schedule: Schedule) -> int:
+    """Rounds of annealing, the fewer the larger the matrix."""
+    sets = schedule.constraints
+    inner = max(constraint.shape[1] for constraint in sets[:-1])
+    return _rounds_within(len(sets) * schedule.shape[0] * schedule.shape[1] * inner)
+
+
+def _rounds_within(product: int) -> int:
+    """As many rounds as the work allows, with two products for each step; none for very large matrices."""
+    return min(_ROUNDS, int(_WORK / (2 * STEPS * 2 * product)))

@@ -1,141 +1,235 @@
-"""A matrix at many complexities: each fit starts from the one before it."""
+"""A matrix at many complexities, in one call: each fit starts from the one before it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from math import ceil
+from time import perf_counter
+from typing import Any
 
-from ..results import Factorization
-from ..solvers.palm import Callback, palm
-from ..solvers.schedule import Schedule
-from ..typing import Array
-from .annealing import STEPS, annealed, best_scale
-from .candidates import START_STEPS, Candidate, candidates, rounds_for, started
-from .factorize import EXACT, Search
+import numpy as np
 
-# Parts of the rounds of annealing that a fit from nothing takes, for a candidate to be tried and for the best one.
-_TRIAL, _LONGER = 8, 2
+from ..results import Callback, Factorization, Status, Tradeoff, TradeoffPoint
+from ..runtime.session import Session
+from ..typing import MatrixLike, RandomState
+from ..validation import as_integer, as_matrix, as_real
+from .annealing import STEPS, annealed
+from .attempts import EXACT, Search, error_of, in_units, least_entries, n_entries
+from .candidates import START_STEPS, Candidate, Trial, allowed_candidates, descended, rounds_for, start_of
+from .structured import structured_fits
+
+_POINTS = 12
+_LOWEST, _HIGHEST = 0.05, 0.8  # of the complexities by default, where the matrix is large enough
+_TRIAL, _LONGER = 8, 2  # divide the rounds of a fit from nothing, for a candidate to be tried and for the best one
+_TRIALS_SHARE = 1 / 2  # of the work at a point, by estimate
 _PROBE_EVERY = 4  # points: there all candidates are tried, and from nothing, too
 
 
-def swept(search: Search, budgets: Sequence[int]) -> Iterator[Factorization]:
-    """The best fit within each of the budgets, which grow: the error never rises from one to the next.
+def tradeoff(
+    M: MatrixLike,
+    complexities: int | Sequence[float] | None = None,
+    *,
+    n_factors: int | None = None,
+    random_state: RandomState = 0,
+    callback: Callback | None = None,
+) -> Tradeoff:
+    """Factorize a matrix at many complexities, to choose between speed and error.
 
-    Structure (known transforms, butterflies, exact low rank) is looked for once. Then each point goes on from the
-    factors of the one before, which nearly lie in its looser sets, by PALM and annealing, with half of the rounds
-    that a fit from nothing takes. At the first point, and at every fourth one after it, each number of factors is
-    also tried from nothing and from either side: what is best for few entries need not be for many.
+    Each point is what `factorize` looks for within a complexity, but the points share their work, and the whole
+    sweep takes less than half the time of separate calls: structure is looked for once, and each point starts from
+    its neighbour. The error never rises with the complexity.
 
-    Once the watch of ``search`` says stop, no more points follow; there is always one.
+    Parameters
+    ----------
+    M : (m, n) matrix
+        Real or complex, dense or sparse.
+    complexities : int or sequence of float, optional
+        The largest relative complexities (entries of all factors over m·n), each above 0 and at most 1; or their
+        number, in equal ratios from 0.05 (or the least that is possible) to 0.8. By default 12.
+    n_factors : int, optional
+        The number of factors of each product, at least 2. By default the number that gives the lowest error.
+    random_state : int, RandomState, Generator or None, default=0
+        The source of the random numbers of butterfly search and annealing. Results repeat by default; None is
+        NumPy's global state.
+    callback : callable, optional
+        Called with a `papilio.results.Step`, whose ``done`` is the share of all work, after each iteration of
+        PALM; a true result ends the sweep, which returns the points so far.
+
+    Returns
+    -------
+    Tradeoff
+        Its ``points``, their ``front``, the recommended ``knee``, and ``plot()``.
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp
+    >>> M = np.random.default_rng(0).standard_normal((16, 16))
+    >>> sweep = pp.tradeoff(M, [0.3, 0.5, 0.9])
+    >>> [point.complexity for point in sweep.points]
+    [0.3, 0.5, 0.9]
+    >>> sweep.at(0.5).error < sweep.at(0.3).error
+    True
     """
-    structured = search.structured(0)
-    search.watch.planned = planned_steps(search, budgets)
-    best = search.nothing()
-    trail = _Trail(search)
-    for i, budget in enumerate(budgets):
-        if i == 0 or best.error > EXACT:
-            # The fit before comes first: of equal errors, that with the fewest entries stays.
-            fits = [best] if i else []
-            fits += sorted((fit for fit in structured if fit.operator.nnz <= budget), key=_entries)
-            fits += search.itself_within(budget)
-            if all(fit.error > EXACT for fit in fits):
-                fits += trail.fits(budget, f"point {i + 1} of {len(budgets)}", i % _PROBE_EVERY == 0)
-            if search.watch.stopped and i:
-                return
-            best = min(fits, key=_error, default=best)
-        yield best
-        if search.watch.stopped:
-            return
+    begin = perf_counter()
+    matrix, unit = in_units(as_matrix("M", M))
+    if n_factors is not None:
+        n_factors = as_integer("n_factors", n_factors, 2)
+    limits = as_complexities(complexities, matrix.shape, n_factors)
+    session = Session(callback, random_state=random_state)
+    budgets = [int(complexity * matrix.size + 1e-9) for complexity in limits]
+    fits = _Sweep(Search(session, matrix, n_factors)).fits(budgets)
+    points = never_rising(
+        TradeoffPoint(complexity, fit.error, fit.operator * unit)
+        for complexity, fit in zip(limits, fits, strict=False)
+    )
+    status = Status.STOPPED if session.stopped else Status.CONVERGED
+    return Tradeoff(points, 0.0, status, perf_counter() - begin)
 
 
-def planned_steps(search: Search, budgets: Sequence[int]) -> int:
-    """Iterations of PALM in all, by estimate."""
-    steps = 0
-    for budget in budgets:
-        rounds = [rounds_for(option.schedule) for option in _options(search, budget)] or [0]
-        steps += sum(START_STEPS + 2 * STEPS * (count // _TRIAL) for count in rounds)
-        steps += 2 * STEPS * (max(rounds) // _LONGER)
-    return steps
+# -- also for dictionaries -----------------------------------------------------------------------------
 
 
-class _Trail:
-    """The candidates along the sweep: for each number of factors the better side, with its factors so far."""
+def as_complexities(
+    complexities: Any, shape: tuple[int, int], n_factors: int | None, name: str = "M"
+) -> list[float]:
+    """The complexities of a sweep, in growing order; in equal ratios where only their number is given.
+
+    Without ``n_factors``, the dense matrix counts as a product, too. ``name`` is the argument that has the shape.
+    """
+    size = shape[0] * shape[1]
+    least = least_entries(shape, n_factors or 2) / size
+    if n_factors is None:
+        least = min(least, 1.0)
+    reason = f"one entry per row or column of each of {n_factors or 2} factors of a {shape[0]}×{shape[1]} matrix"
+    if least > 1:
+        wanted = f"n_factors must be less than {n_factors}" if (n_factors or 2) > 2 else f"{name} must be larger"
+        raise ValueError(f"{wanted}: {reason} is more than that has")
+    if complexities is None or isinstance(complexities, int | np.integer):
+        count = as_integer("complexities", _POINTS if complexities is None else complexities, 1)
+        lowest = max(_LOWEST, ceil(1e3 * least) / 1e3)
+        return sorted(set(np.geomspace(min(lowest, 1.0), max(lowest, _HIGHEST), count).tolist()))
+    if isinstance(complexities, str) or not isinstance(complexities, Sequence | np.ndarray):
+        raise TypeError(f"complexities must be a number of points or a sequence of numbers, got {complexities!r}")
+    if not len(complexities):
+        raise ValueError("complexities must hold at least one number, got none")
+    given = [as_real(f"complexities[{i}]", value, 0.0, 1.0) for i, value in enumerate(complexities)]
+    for i, value in enumerate(given):
+        if value * size + 1e-9 < least * size:
+            raise ValueError(
+                f"complexities[{i}] must be at least {least:.4g}, {reason}, and at most 1, got {value:g}"
+            )
+    return sorted(set(given))
+
+
+def never_rising(points: Iterable[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
+    """Points by growing complexity, each one replaced by the one before it where that has no higher error."""
+    chosen: list[TradeoffPoint] = []
+    for point in points:
+        if chosen and point.error >= chosen[-1].error:
+            point = chosen[-1]._replace(complexity=point.complexity)
+        chosen.append(point)
+    return tuple(chosen)
+
+
+# -- the sweep -----------------------------------------------------------------------------------------
+
+
+class _Sweep:
+    """Fits within growing budgets, and the candidates along the way.
+
+    Structure (known transforms, butterflies, exact low rank) is looked for once. Then each point continues from
+    the factors of the one before, which nearly lie in its looser sets, by PALM and annealing, with half of the
+    rounds that a fit from nothing takes. At the first point, and at every fourth one after it, each number of
+    factors is also tried from nothing and from either side: what is best for few entries need not be for many.
+    """
 
     def __init__(self, search: Search) -> None:
-        self._search = search
-        self._kept: dict[tuple[str, int], tuple[Candidate, Factorization]] = {}
+        self._search, self._session = search, search.session
+        # For each method and number of factors, the trial on the better side at the point before.
+        self._kept: dict[tuple[str, int], Trial] = {}
 
-    def fits(self, budget: int, point: str, probe: bool) -> list[Factorization]:
+    def fits(self, budgets: Sequence[int]) -> Iterator[Factorization]:
+        """The best fit within each budget, until the session is stopped; there is always one."""
+        structured = sorted(structured_fits(self._search, 0), key=n_entries)
+        steps = [self._expected_steps(budget) for budget in budgets]
+        best = self._search.itself(Status.NO_STRUCTURE)
+        for i, budget in enumerate(budgets):
+            with self._session.part(steps[i] / (sum(steps) or 1), f"point {i + 1} of {len(budgets)}, "):
+                if i == 0 or best.error > EXACT:
+                    # The fit before comes first: of equal errors, that with the fewest entries stays.
+                    fits = [best] if i else []
+                    fits += [fit for fit in structured if fit.operator.nnz <= budget]
+                    fits += self._search.itself_within(budget)
+                    if all(fit.error > EXACT for fit in fits):
+                        fits += self._approximations(budget, probe=i % _PROBE_EVERY == 0)
+                    if self._session.stopped and i:
+                        return
+                    best = min(fits, key=error_of, default=best)
+            yield best
+            if self._session.stopped:
+                return
+
+    def _expected_steps(self, budget: int) -> int:
+        """Iterations of PALM at a point, by estimate."""
+        rounds = [rounds_for(option.schedule) for option in allowed_candidates(self._search, budget)]
+        trials = sum(START_STEPS + 2 * STEPS * (count // _TRIAL) for count in rounds)
+        return trials + 2 * STEPS * (max(rounds, default=0) // _LONGER)
+
+    def _approximations(self, budget: int, probe: bool) -> list[Factorization]:
         """Low rank, and the candidates, of which the best is annealed for longer."""
-        watch = self._search.watch
+        session, options = self._session, allowed_candidates(self._search, budget)
         dense = self._search.low_rank(budget // sum(self._search.matrix.shape))
-        tried: list[tuple[Candidate, Factorization, Factorization]] = []
-        for option in _options(self._search, budget):
-            kept = self._kept.get(_family(option))
-            if kept is None or probe or kept[0].schedule.side == option.schedule.side:
-                report = watch.on(f"{point}, {option.title}")
-                for start in self._starts(option, probe, report):
-                    tried.append((option, start, self._annealed(option, start, _TRIAL, report)))
-            if watch.stopped:
+        trials: list[Trial] = []
+        for option in options:
+            with session.part(_TRIALS_SHARE / len(options), f"{option.title}: "):
+                trials += self._trials(option, probe)
+            if session.stopped:
                 break
-        if tried and not watch.stopped:
-            option, start, trial = tried.pop(min(range(len(tried)), key=lambda i: tried[i][2].error))
-            longer = self._annealed(option, start, _LONGER, watch.on(f"{point}, {option.title}"))
-            tried.append((option, start, min(trial, longer, key=_error)))
+        if trials and not session.stopped:
+            option, start, fit = trials.pop(min(range(len(trials)), key=lambda i: trials[i].fit.error))
+            with session.part(1 - _TRIALS_SHARE, f"{option.title}: "):
+                longer = self._annealed(option, start, _LONGER)
+            trials.append(Trial(option, start, min(fit, longer, key=error_of)))
         self._kept = {}
-        for option, _, fit in sorted(tried, key=lambda trial: trial[2].error):
-            self._kept.setdefault(_family(option), (option, fit))
-        fits = [fit for _, _, fit in tried]
+        for trial in sorted(trials, key=lambda trial: trial.fit.error):
+            self._kept.setdefault(_family(trial.option), trial)
+        fits = [trial.fit for trial in trials]
         return fits if dense is None else [dense, *fits]
 
-    def _starts(self, option: Candidate, probe: bool, report: Callback) -> list[Factorization]:
-        """From the factors before, where there are some; else, or to probe, from nothing, too."""
-        matrix, kept = self._search.matrix, self._kept.get(_family(option))
+    def _trials(self, option: Candidate, probe: bool) -> list[Trial]:
+        """Short annealing of a candidate; none from the side that was worse before, unless to probe."""
+        kept = self._kept.get(_family(option))
+        if kept is not None and not probe and kept.option.schedule.side != option.schedule.side:
+            return []
+        with self._session.part(1 / 4):
+            starts = self._starts(option, probe)
+        trials = []
+        for start in starts:
+            with self._session.part(3 / 4 / len(starts)):
+                trials.append(Trial(option, start, self._annealed(option, start, _TRIAL)))
+        return trials
+
+    def _starts(self, option: Candidate, probe: bool) -> list[Factorization]:
+        """From the factors of the point before, where there are some; else, or to probe, from nothing, too."""
+        kept = self._kept.get(_family(option))
         starts = []
-        # Of thin products the inner size grows: these start from singular vectors each time.
-        if kept is not None and kept[0].schedule.side == option.schedule.side and option.method == "hierarchical":
-            starts.append(_continued(matrix, option.schedule, kept[1], report))
-        if not starts or (probe and not self._search.watch.stopped):
-            starts.append(started(matrix, option, self._search.decomposed(), report))
+        # The inner size of sparse low-rank products grows: these start from singular vectors each time.
+        if option.method == "hierarchical" and kept and kept.option.schedule.side == option.schedule.side:
+            factors = [factor.toarray() for factor in kept.fit.operator.factors]
+            with self._session.part(1 / 2):
+                starts.append(descended(self._search, option.schedule, factors))
+        if not starts or (probe and not self._session.stopped):
+            with self._session.part(1 / 2):
+                starts.append(start_of(self._search, option))
         return starts
 
-    def _annealed(self, option: Candidate, start: Factorization, part: int, report: Callback) -> Factorization:
+    def _annealed(self, option: Candidate, start: Factorization, divisor: int) -> Factorization:
         fit = start
-        if not self._search.watch.stopped:
-            rounds = rounds_for(option.schedule) // part
-            fit = annealed(self._search.matrix, option.schedule, start, rounds, self._search.random, report)
+        if not self._session.stopped:
+            rounds = rounds_for(option.schedule) // divisor
+            fit = annealed(self._session, self._search.matrix, option.schedule, start, rounds)
         return replace(fit, method=option.method)
 
 
-def _options(search: Search, budget: int) -> list[Candidate]:
-    methods = ["hierarchical"] + ["low_rank"] * (search.decomposed() is not None)
-    return candidates(search.matrix.shape, budget, search.n_factors, methods)
-
-
 def _family(option: Candidate) -> tuple[str, int]:
+    """The candidates of which one is kept: those that differ in the side only."""
     return option.method, len(option.schedule.factors)
-
-
-def _continued(matrix: Array, schedule: Schedule, before: Factorization, callback: Callback) -> Factorization:
-    """PALM from the factors of a fit in tighter sets."""
-    sets = schedule.constraints
-    factors = [
-        constraint.project(factor.toarray())
-        for constraint, factor in zip(sets, before.operator.factors, strict=True)
-    ]
-    return palm(
-        matrix,
-        sets,
-        init=factors,
-        scale=best_scale(matrix, factors) or 1.0,
-        order=schedule.order,
-        max_iter=START_STEPS,
-        inertia=True,
-        callback=callback,
-    )
-
-
-def _entries(fit: Factorization) -> int:
-    return fit.operator.nnz
-
-
-def _error(fit: Factorization) -> float:
-    return fit.error
