@@ -1,100 +1,104 @@
-"""The rounds that K-SVD and its kin share: code some signals, see how good it is, let the atoms be updated."""
+"""The loop that K-SVD and its variants share: code some signals, record the error, let the atoms be updated."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-import numpy as np
 import scipy.sparse as sp
 
 from ..coding import Coder
 from ..linalg import frobenius
-from ..runtime.checkpoint import Checkpoint
+from ..results import Status
+from ..runtime.session import Session, State
 from ..runtime.threads import blas_threads
-from ..solvers.palm import Run
 from ..typing import Array
-from .atoms import Progress, growing_share, relative, residuals_of
+from ..validation import as_integer, as_real
+from .atoms import growing_share
+from .learner import Best
 from .signals import Held
+from .sums import relative, residuals_of
+
+
+class AlternationLimits(NamedTuple):
+    """When the loop ends (see `ksvd`)."""
+
+    max_iter: int = 100
+    tol: float = 1e-4
+
+    def checked(self) -> "AlternationLimits":
+        return AlternationLimits(as_integer("max_iter", self.max_iter, 0), as_real("tol", self.tol, 0.0))
 
 
 class Round(NamedTuple):
-    """Some signals, one a row, with their codes and residuals."""
+    """Some signals, one per row, with their codes and residuals."""
 
     rows: Array
     codes: sp.csc_array
     residuals: Array
 
 
-class Rounds:
+class Alternation:
     """Rounds over growing shares of signals in memory.
 
     Parameters
     ----------
     name : str
-        Of the phase, in histories, and of the stage, in checkpoints.
-    data : Held
-    max_iter, tol
-        Of the learner.
+        The name of the phase in the history.
+    signals : Held
+    limits : AlternationLimits
+    session : Session
+    state : mapping
+        Where to continue from: what an alternation of this name gave to `Session.offer`; or anything else.
+
+    Attributes
+    ----------
+    model : dict of arrays
+        What is learned: the ``atoms``, one per row, and more. Its arrays are changed in place between rounds.
     """
 
     def __init__(
-        self, name: str, data: Held, max_iter: int, tol: float, random: Any, run: Run, checkpoint: Checkpoint
+        self, name: str, signals: Held, limits: AlternationLimits, session: Session, state: State
     ) -> None:
         self._name = name
-        self._data = data
-        self._max_iter = max_iter
-        self._progress = Progress(tol)
-        self._random = random
-        self._run = run
-        self._checkpoint = checkpoint
-        self._iteration = 0
-        self.codes: sp.csc_array | None = None  # of all signals, in the best dictionary
+        self._signals = signals
+        self._limits = limits
+        self._session = session
+        self._iteration = int(state.get("iteration", 0))
+        self._best = Best(limits.tol, state.get("progress", {}), state.get("best"))
+        self.model: dict[str, Array] = dict(state.get("model", {}))
 
-    def restored(self) -> dict[str, Array]:
-        """The arrays that a checkpoint of these rounds has; none if there is no such."""
-        saved = self._checkpoint.saved(self._name)
-        model = {name.removeprefix("model_"): array for name, array in saved.items() if name.startswith("model_")}
-        best = {name.removeprefix("best_"): array for name, array in saved.items() if name.startswith("best_")}
-        if saved:
-            self._iteration = int(saved["iteration"])
-            self._progress.restore(saved, best or None)
-        return model
-
-    def over(self, model: Mapping[str, Array]) -> Iterator[Round]:
-        """One round after the other; ``model``, with its ``atoms``, is changed in place in between."""
-        atoms, rows, n_nonzero_coefs = model["atoms"], self._data.rows, self._data.n_nonzero_coefs
-        run, progress = self._run, self._progress
+    def rounds(self) -> Iterator[Round]:
+        """One round after the other."""
+        atoms, rows, best, session = self.model["atoms"], self._signals.rows, self._best, self._session
+        n_nonzero_coefs, max_iter = self._signals.n_nonzero_coefs, self._limits.max_iter
         with blas_threads(atoms.shape[0] * atoms.size):
             while True:
-                self._checkpoint.offer(self._name, lambda: self._state(model))
-                some = growing_share(
-                    rows, len(atoms), n_nonzero_coefs, self._iteration, self._max_iter, self._random
-                )
+                session.offer(self._state)
+                some = growing_share(rows, len(atoms), n_nonzero_coefs, self._iteration, max_iter, session.random)
                 codes = Coder(atoms.T).code(some.T, n_nonzero_coefs)
                 residuals = residuals_of(some, atoms, codes)
                 error = relative(residuals, frobenius(some))
-                run.report(self._name, error, 1.0, [atoms.T.copy()])
+                session.report(self._name, error, 1.0, [atoms.T.copy()], (self._iteration + 1) / (max_iter + 1))
                 if some is rows:
-                    if error < progress.error:
-                        self.codes = codes.copy()
-                    progress.record(error, {name: array.copy() for name, array in model.items()})
-                if run.stopped or progress.has_ended or self._iteration == self._max_iter:
+                    best.record(error, {name: array.copy() for name, array in self.model.items()})
+                if session.stopped or best.has_settled or self._iteration == max_iter:
                     break
                 yield Round(some, codes, residuals)
                 self._iteration += 1
-        if progress.best is None:  # stopped before all signals were coded
-            progress.best = model
+        if best.candidate is None:  # stopped before all signals were coded
+            best.candidate = self.model
 
     @property
     def best(self) -> dict[str, Array]:
         """The arrays of the model at its best."""
-        best: dict[str, Array] = self._progress.best
+        best: dict[str, Array] = self._best.candidate
         return best
 
-    def _state(self, model: Mapping[str, Array]) -> dict[str, Array]:
-        best: Mapping[str, Array] = self._progress.best or {}
-        return {
-            "iteration": np.array(self._iteration),
-            **{f"model_{name}": array for name, array in model.items()},
-            **{f"best_{name}": array for name, array in best.items()},
-            **self._progress.to_arrays(),
-        }
+    @property
+    def status(self) -> Status:
+        """Why the rounds ended."""
+        return self._best.status(self._session.stopped)
+
+    def _state(self) -> State:
+        best = {} if self._best.candidate is None else {"best": self._best.candidate}
+        progress = self._best.to_state()
+        return {"iteration": self._iteration, "model": self.model, "progress": progress, **best}

@@ -2,43 +2,41 @@
 
 from contextlib import suppress
 from functools import partial
+from math import nan
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..operators import SparseProduct
-from ..runtime.checkpoint import Checkpoint
+from ..results import Callback, Status
+from ..runtime.session import Phase, Session, State
 from ..samples import PassStopped, Samples, held
-from ..solvers.hierarchical import Peeled, peel
-from ..solvers.palm import Callback, Run
+from ..solvers.hierarchical import Split, split_all
+from ..solvers.moments import Moments
+from ..solvers.palm import Fit, Limits
 from ..solvers.schedule import Schedule
-from ..typing import Array
-from ..validation import as_choice, as_integer, as_random, as_real
-from .atoms import Learned, as_rows, as_sparsity, as_start
-from .full_passes import STAGE as ALL_DATA
-from .full_passes import from_arrays, improved_on_all, to_arrays
-from .ksvd import learn_ksvd
-from .online import OnlineLimits, learn_online
-from .refinement import STAGE as REFINE
-from .refinement import descended, order_of, refined
-from .signals import Data, Held, as_learned, opened
-from .statistics import Summary
-
-_HIERARCHY = "hierarchy"
+from ..typing import Array, ArrayLike, RandomState
+from ..validation import as_choice, as_integer, as_real
+from .alternation import AlternationLimits
+from .full_passes import Outcome, improve_on_all, learned, run_phases
+from .ksvd import ksvd_phase
+from .learner import LearnedDictionary, as_rows, as_sparsity, as_start, from_state, to_state
+from .online import OnlineLimits, online_phase
+from .refinement import descended, refine_phase
+from .signals import Signals, open_signals
+from .statistics import Statistics
 
 
 def fast_dictionary(
-    signals: Any,
+    signals: ArrayLike,
     schedule: Schedule,
     n_nonzero_coefs: int | None = None,
     *,
-    init: Any = "ksvd",
+    init: str | ArrayLike = "ksvd",
     refine: bool = True,
     max_iter: int = 500,
     tol: float = 1e-6,
-    random_state: Any = None,
+    random_state: RandomState = None,
     callback: Callback | None = None,
-) -> Learned:
+) -> LearnedDictionary:
     """Learn a dictionary that is a product of sparse factors.
 
     The paper's PROPOSED: a dense dictionary D₀ with codes Γ, by `ksvd`, is factorized by `hierarchical`, whose
@@ -86,13 +84,12 @@ def fast_dictionary(
         )
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, *schedule.shape)
     options = FastOptions(init, refine, max_iter, tol).checked()
-    random, run = as_random(random_state), Run(callback)
-    product, _, data = learn_fast(held(rows), schedule, n_nonzero_coefs, options, random, run, Checkpoint())
-    return as_learned(data if isinstance(data, Held) else Held(rows, n_nonzero_coefs), product, run)
+    session = Session(callback, random_state=random_state)
+    return learned(session, rows, learn_fast(session, held(rows), schedule, n_nonzero_coefs, options))
 
 
 class FastOptions(NamedTuple):
-    """The options of `fast_dictionary`."""
+    """The options of `fast_dictionary`. ``init`` may also be the limits of the learner that starts."""
 
     init: Any = "ksvd"
     refine: bool = True
@@ -100,78 +97,71 @@ class FastOptions(NamedTuple):
     tol: float = 1e-6
 
     def checked(self) -> "FastOptions":
-        """Before a start is learned."""
-        if isinstance(self.init, str):
-            as_choice("init", self.init, ("ksvd", "online"))
+        """The same after checks, with the limits of a learner in place of its name."""
+        init = self.init
+        if isinstance(init, str):
+            starts = {"ksvd": AlternationLimits(), "online": OnlineLimits()}
+            init = starts[as_choice("init", init, list(starts))]
         limits = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
-        return FastOptions(self.init, bool(self.refine), *limits)
+        return FastOptions(init, bool(self.refine), *limits)
 
 
 def learn_fast(
-    samples: Samples,
-    schedule: Schedule,
-    n_nonzero_coefs: int,
-    options: FastOptions,
-    random: np.random.RandomState,
-    run: Run,
-    checkpoint: Checkpoint,
-) -> tuple[SparseProduct, Summary, Data]:
-    """What `fast_dictionary` does, from samples of any size: the product, and sums over the signals in it."""
-    start: Any = None
-    if not isinstance(options.init, str):
-        start = as_start(options.init, schedule.shape, samples.dtype)
-    data = opened(samples, n_nonzero_coefs, schedule.shape[1], random, run, checkpoint)
-    later = {_HIERARCHY: 1, REFINE: 2, ALL_DATA: 3}.get(checkpoint.stage, 0)
-    if later == 0:
-        if start is None:
-            start = _start(data.start, schedule.shape[1], options.init, random, run, checkpoint)
-        product = SparseProduct([start])
-    else:
-        product = from_arrays("now", checkpoint.saved())
-    if later < 2 and not run.stopped:
-        product = _factorized(data, schedule, start, options, run, checkpoint)
-    if later < 3 and options.refine and not run.stopped:
-        product = refined(data.start, schedule, product, run, random, checkpoint)
-    improve = partial(_improved, schedule)
-    n_passes = data.n_passes if options.refine else 0
-    product, summary = improved_on_all(data, product.astype(samples.dtype), improve, n_passes, run, checkpoint)
-    run.report("final", summary.error, product.scale, ())
-    return product, summary, data
+    session: Session, samples: Samples, schedule: Schedule, n_nonzero_coefs: int, options: FastOptions
+) -> Outcome:
+    """What `fast_dictionary` does, from samples of any size."""
+    init, n_components = options.init, schedule.shape[1]
+    is_learned = isinstance(init, AlternationLimits | OnlineLimits)
+    start = None if is_learned else {"dictionary": to_state(as_start(init, schedule.shape, samples.dtype))}
+    signals = open_signals(samples, n_nonzero_coefs, n_components, session)
+    phases = []
+    if isinstance(init, AlternationLimits):
+        phases.append(ksvd_phase(session, signals, n_components, init))
+    elif isinstance(init, OnlineLimits):
+        phases.append(online_phase(session, signals, n_components, init))
+    limits = Limits(schedule.order, options.max_iter, options.tol)
+    phases.append(_hierarchy_phase(session, signals, schedule, limits))
+    if options.refine:
+        phases.append(refine_phase(session, signals.start, schedule))
+    phases.append(
+        improve_on_all(session, signals, partial(_improved, schedule), signals.n_passes if options.refine else 0)
+    )
+    outcome = run_phases(session, signals, phases, start)
+    return outcome._replace(dictionary=_as_product(outcome.dictionary))
 
 
-def _start(
-    data: Held, n_components: int, init: str, random: np.random.RandomState, run: Run, checkpoint: Checkpoint
-) -> Array:
-    """A dense dictionary (d, a) to start from."""
-    if init == "ksvd":
-        return learn_ksvd(data, n_components, None, 100, 1e-4, random, run, checkpoint).T.copy()
-    return learn_online(data, n_components, None, OnlineLimits(), random, run, checkpoint).T.copy()
+def _hierarchy_phase(session: Session, signals: Signals, schedule: Schedule, limits: Limits) -> Phase:
+    """Algorithm 3 on a dense dictionary; its global steps see all signals with new codes."""
+
+    def work(state: State) -> State:
+        product = _as_product(from_state(state["dictionary"]))
+        fit = Fit([factor.toarray() for factor in product.factors], product.scale, nan, Status.MAX_ITER)
+        split = Split(int(state.get("levels", 0)), fit, Moments(product.toarray()))
+
+        def now() -> State:
+            product = SparseProduct(split.fit.factors, split.fit.scale)
+            return {"levels": split.levels, "dictionary": to_state(product), "status": str(split.fit.status)}
+
+        def after_level(level: Split) -> None:
+            nonlocal split
+            split = level
+            session.keep(now())
+
+        with suppress(PassStopped):
+            split = split_all(
+                session, schedule, limits, split, lambda op: signals.statistics(op).moments(op), after_level
+            )
+        return now()
+
+    n_levels = len(schedule.factors)
+    return Phase("hierarchy", n_levels * (0.3 + signals.pass_share), work)
 
 
-def _factorized(
-    data: Data, schedule: Schedule, start: Array | None, options: FastOptions, run: Run, checkpoint: Checkpoint
-) -> SparseProduct:
-    """The hierarchy, whose global steps see all signals with new codes."""
-    if saved := checkpoint.saved(_HIERARCHY):
-        product = from_arrays("now", saved)
-        last = Peeled(int(saved["levels"]), [factor.toarray() for factor in product.factors], product.scale)
-    else:
-        assert start is not None
-        last = Peeled(0, [start], 1.0)
-
-    def keep(peeled: Peeled) -> None:
-        nonlocal last
-        last = peeled
-        state = to_arrays("now", SparseProduct(peeled.factors, peeled.scale))
-        checkpoint.save(_HIERARCHY, {"levels": np.array(peeled.levels), **state})
-
-    keep(last)
-    limits = order_of(schedule), options.max_iter, options.tol, False
-    with suppress(PassStopped):
-        last, _, _ = peel(run, schedule, lambda now: data.summary(now).moments(now), limits, last, keep)
-    return SparseProduct(last.factors, last.scale)
-
-
-def _improved(schedule: Schedule, product: SparseProduct, summary: Summary) -> SparseProduct:
+def _improved(schedule: Schedule, dictionary: Any, statistics: Statistics) -> SparseProduct:
     """Some steps of PALM on the moments of all signals."""
-    return descended(summary.moments(product), schedule, product).astype(product.dtype)
+    product = _as_product(dictionary)
+    return descended(statistics.moments(product), schedule, product).astype(product.dtype)
+
+
+def _as_product(dictionary: Array | SparseProduct) -> SparseProduct:
+    return dictionary if isinstance(dictionary, SparseProduct) else SparseProduct([dictionary])

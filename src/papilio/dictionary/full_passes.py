@@ -1,91 +1,118 @@
-"""The end of learning from data that are passed over: a start from a sample is improved on all of them."""
+"""The end of learning: a dictionary that was learned from a sample is improved on all signals."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..kernels.atoms import descend_atoms
 from ..operators import SparseProduct
-from ..runtime.checkpoint import Checkpoint
-from ..samples import PassStopped
-from ..solvers.palm import Run
+from ..results import Status
+from ..runtime.session import Phase, Session, State
+from ..samples import PassStopped, Samples
 from ..typing import Array
 from .atoms import replace_bad_atoms
-from .signals import Data
-from .statistics import Summary
-from .statistics import from_arrays as summary_from_arrays
-from .statistics import to_arrays as summary_to_arrays
+from .learner import LearnedDictionary, from_state, to_state
+from .signals import Signals, codes_of, open_signals
+from .statistics import Statistics
 
-STAGE = "all data"
+PHASE = "all data"
 _LEAST_GAIN = 1e-3  # in relative error, for which another pass is worth its time
 _SWEEPS = 5  # over all atoms, on the same moments
 
 Dictionary = TypeVar("Dictionary", SparseProduct, Array)
 
 
-def improved_on_all(
-    data: Data,
-    dictionary: Dictionary,
-    improve: Callable[[Dictionary, Summary], Dictionary],
+class Outcome(NamedTuple):
+    """What a learner ends with: a dictionary (d, a), sums over the signals in it, and why it ended."""
+
+    dictionary: Any
+    statistics: Statistics
+    signals: Signals
+    status: Status
+
+
+def run_phases(session: Session, signals: Signals, phases: list[Phase], state: State | None = None) -> Outcome:
+    """All phases of a learner, the last of which is `improve_on_all`."""
+    end = session.run(phases, state)
+    dictionary, statistics = from_state(end["dictionary"]), Statistics.from_state(end["statistics"])
+    session.report("final", statistics.error, getattr(dictionary, "scale", 1.0), fraction=1.0)
+    status = Status.STOPPED if session.stopped else Status(str(end.get("status", Status.CONVERGED)))
+    return Outcome(dictionary, statistics, signals, status)
+
+
+def learned(session: Session, rows: Array, outcome: Outcome) -> LearnedDictionary:
+    """The result of a learning function, with the codes of the signals ``rows``."""
+    dictionary = outcome.dictionary
+    if not isinstance(dictionary, SparseProduct):
+        dictionary = np.ascontiguousarray(dictionary)
+    return LearnedDictionary(
+        dictionary, codes_of(outcome.signals, rows, dictionary), session.history, outcome.status
+    )
+
+
+def improve_on_all(
+    session: Session,
+    signals: Signals,
+    improve: Callable[[Dictionary, Statistics], Dictionary],
     n_passes: int,
-    run: Run,
-    checkpoint: Checkpoint,
     n_worst: int = 0,
-) -> tuple[Dictionary, Summary]:
-    """Passes over all signals as long as they pay: the best dictionary, and the summary of the signals in it.
+) -> Phase:
+    """Passes over all signals as long as they pay, from a state with a ``dictionary``, for the best of them.
 
     Each pass codes the signals anew, which tells how good the dictionary is, and how to improve it. After
-    ``n_passes`` improvements, or none where the start was from all signals already, one more is for the summary.
+    ``n_passes`` improvements, or none where the start was from all signals already, one more is for the statistics.
     """
-    first, best, found = 0, dictionary, None
-    if saved := checkpoint.saved(STAGE):
-        first, dictionary, best = int(saved["pass"]), from_arrays("now", saved), from_arrays("best", saved)
-        found = summary_from_arrays("found", saved) if "found_gram" in saved else None
-    try:
-        for i in range(first, n_passes + 1):
-            known = summary_to_arrays("found", found) if found else {}
-            state = {"pass": np.array(i), **to_arrays("now", dictionary), **to_arrays("best", best), **known}
-            checkpoint.save(STAGE, state)
-            summary = (data.start if run.stopped else data).summary(dictionary, n_worst)
-            if n_passes:
-                run.report(STAGE, summary.error, 1.0, ())
-            pays = found is None or summary.error < found.error * (1 - _LEAST_GAIN)
-            if found is None or summary.error < found.error:
-                found, best = summary, dictionary
-            if not pays or run.stopped or i == n_passes or summary.error == 0:
-                break
-            dictionary = improve(dictionary, summary)
-    except PassStopped:
-        found = found or data.start.summary(best, n_worst)
-    assert found is not None
-    return best, found
+
+    def work(state: State) -> State:
+        first, status = int(state.get("pass", 0)), state.get("status", Status.CONVERGED)
+        dictionary = from_state(state["dictionary"]).astype(signals.start.rows.dtype)
+        best = from_state(state["best"]) if "best" in state else dictionary
+        found = Statistics.from_state(state["found"]) if "found" in state else None
+        try:
+            for i in range(first, n_passes + 1):
+                if i > first:
+                    known = {} if found is None else {"found": found._asdict()}
+                    both = {"dictionary": to_state(dictionary), "best": to_state(best)}
+                    session.keep({"pass": i, "status": str(status), **both, **known})
+                with session.part(1 / (n_passes + 1)):
+                    statistics = (signals.start if session.stopped else signals).statistics(dictionary, n_worst)
+                if n_passes:
+                    session.report(PHASE, statistics.error)
+                pays = found is None or statistics.error < found.error * (1 - _LEAST_GAIN)
+                if found is None or statistics.error < found.error:
+                    found, best = statistics, dictionary
+                if not pays or session.stopped or statistics.error == 0:
+                    break
+                if i < n_passes:
+                    dictionary = improve(dictionary, statistics)
+        except PassStopped:
+            found = found or signals.start.statistics(best, n_worst)
+        assert found is not None
+        return {"dictionary": to_state(best), "statistics": found._asdict(), "status": str(status)}
+
+    return Phase(PHASE, (n_passes + 1) * signals.pass_share, work, closing=True)
 
 
-def better_atoms(dictionary: Array, summary: Summary) -> Array:
+def learn_dense(
+    session: Session,
+    samples: Samples,
+    n_components: int,
+    n_nonzero_coefs: int,
+    start: Callable[[Session, Signals, int], Phase],
+) -> Outcome:
+    """A dense dictionary that the phase ``start`` learns from signals in memory, improved on all."""
+    signals = open_signals(samples, n_nonzero_coefs, n_components, session)
+    end = improve_on_all(session, signals, better_atoms, signals.n_passes, n_components)
+    return run_phases(session, signals, [start(session, signals, n_components), end])
+
+
+def better_atoms(dictionary: Array, statistics: Statistics) -> Array:
     """A dense dictionary (d, a) after some sweeps over its atoms, and with its bad ones replaced."""
     atoms = dictionary.T.copy()
-    replaced = replace_bad_atoms(atoms, summary.uses, summary.worst, summary.badness)
-    gram, cross = summary.gram.copy(), summary.cross.copy()
+    replaced = replace_bad_atoms(atoms, statistics.uses, statistics.worst, statistics.badness)
+    gram, cross = statistics.gram.copy(), statistics.cross.copy()
     gram[replaced], gram[:, replaced], cross[replaced] = 0, 0, 0
     for _ in range(_SWEEPS):
         descend_atoms(atoms, gram, cross)
     return atoms.T
-
-
-def to_arrays(name: str, dictionary: Any) -> dict[str, Array]:
-    """A dictionary for a file."""
-    if not isinstance(dictionary, SparseProduct):
-        return {f"{name}_dense": dictionary}
-    factors = {f"{name}_factor_{i}": factor.toarray() for i, factor in enumerate(dictionary.factors)}
-    return {f"{name}_scale": np.array(dictionary.scale), **factors}
-
-
-def from_arrays(name: str, arrays: Mapping[str, Array]) -> Any:
-    """What `to_arrays` returned."""
-    if f"{name}_dense" in arrays:
-        return arrays[f"{name}_dense"]
-    factors: list[Array] = []
-    while f"{name}_factor_{len(factors)}" in arrays:
-        factors.append(arrays[f"{name}_factor_{len(factors)}"])
-    return SparseProduct(factors, float(arrays[f"{name}_scale"]))

@@ -1,31 +1,36 @@
 """K-SVD: dense dictionaries learned from data."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..kernels.atoms import group_by_atom, update_atoms
-from ..runtime.checkpoint import Checkpoint
-from ..solvers.palm import Callback, Run
-from ..typing import Array
-from ..validation import as_integer, as_random, as_real
-from .alternation import Rounds
-from .atoms import Learned, as_rows, as_sparsity, energies_of, first_atoms, replace_bad_atoms
-from .signals import Held, as_learned
+from ..results import Callback
+from ..runtime.session import Phase, Session, State
+from ..samples import held
+from ..typing import Array, ArrayLike, RandomState
+from ..validation import as_integer
+from .alternation import Alternation, AlternationLimits
+from .atoms import first_atoms, replace_bad_atoms
+from .full_passes import learn_dense, learned
+from .learner import LearnedDictionary, as_rows, as_sparsity, to_state
+from .signals import Signals
+from .sums import energies_of
 
 
 def ksvd(
-    signals: Any,
+    signals: ArrayLike,
     n_components: int,
     n_nonzero_coefs: int | None = None,
     *,
-    init: Any = None,
+    init: ArrayLike | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
-    random_state: Any = None,
+    random_state: RandomState = None,
     callback: Callback | None = None,
-) -> Learned:
+) -> LearnedDictionary:
     """Learn a dictionary by approximate K-SVD (Aharon 2006, Rubinstein 2008).
 
     Each iteration codes signals by `omp`, and then updates one atom after the other together with its
@@ -65,32 +70,30 @@ def ksvd(
     rows = as_rows(signals)
     n_components = as_integer("n_components", n_components, 1)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
-    max_iter, tol = as_integer("max_iter", max_iter, 0), as_real("tol", tol, 0.0)
-    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero_coefs)
-    atoms = learn_ksvd(data, n_components, init, max_iter, tol, random, run, Checkpoint())
-    return as_learned(data, atoms.T.copy(), run)
+    limits = AlternationLimits(max_iter, tol).checked()
+    session = Session(callback, random_state=random_state)
+    start = partial(ksvd_phase, limits=limits, init=init)
+    return learned(session, rows, learn_dense(session, held(rows), n_components, n_nonzero_coefs, start))
 
 
-def learn_ksvd(
-    data: Held,
-    n_components: int,
-    init: Any,
-    max_iter: int,
-    tol: float,
-    random: np.random.RandomState,
-    run: Run,
-    checkpoint: Checkpoint,
-) -> Array:
-    """The iterations of `ksvd` on signals in memory: the best atoms, one a row."""
-    rounds = Rounds("ksvd", data, max_iter, tol, random, run, checkpoint)
-    model = rounds.restored() or {"atoms": first_atoms(data.rows, n_components, init, random)}
-    atoms = model["atoms"]
-    for rows, codes, residuals in rounds.over(model):
-        starts, entries, owners = uses_of(codes)
-        update_atoms(atoms, residuals, codes.data, starts, entries, owners)
-        replace_bad_atoms(atoms, np.diff(starts), rows, energies_of(rows, residuals))
-    data.codes = rounds.codes
-    return rounds.best["atoms"]
+def ksvd_phase(
+    session: Session, signals: Signals, n_components: int, limits: AlternationLimits, init: Any = None
+) -> Phase:
+    """The iterations of `ksvd` on signals in memory, for the best dictionary."""
+    in_memory = signals.start
+
+    def work(state: State) -> State:
+        alternation = Alternation("ksvd", in_memory, limits, session, state)
+        if not alternation.model:
+            alternation.model = {"atoms": first_atoms(in_memory.rows, n_components, init, session.random)}
+        atoms = alternation.model["atoms"]
+        for rows, codes, residuals in alternation.rounds():
+            starts, entries, owners = uses_of(codes)
+            update_atoms(atoms, residuals, codes.data, starts, entries, owners)
+            replace_bad_atoms(atoms, np.diff(starts), rows, energies_of(rows, residuals))
+        return {"dictionary": to_state(alternation.best["atoms"].T), "status": str(alternation.status)}
+
+    return Phase("ksvd", 1.0, work)
 
 
 def uses_of(codes: sp.csc_array) -> tuple[Array, Array, Array]:

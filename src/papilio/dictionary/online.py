@@ -10,28 +10,21 @@ import numpy as np
 from ..coding import Coder
 from ..kernels.atoms import descend_atoms
 from ..linalg import frobenius, wide
-from ..runtime.checkpoint import Checkpoint
+from ..results import Callback
+from ..runtime.session import Phase, Session, State
 from ..runtime.threads import blas_threads
-from ..solvers.palm import Callback, Run
-from ..typing import Array
-from ..validation import as_integer, as_random, as_real
-from .atoms import (
-    Learned,
-    Progress,
-    as_rows,
-    as_sparsity,
-    energies_of,
-    first_atoms,
-    moments_of_rows,
-    relative,
-    replace_bad_atoms,
-    residuals_of,
-    scaled,
-)
-from .signals import Held, as_learned
-from .statistics import Summary
+from ..samples import held
+from ..typing import Array, ArrayLike, RandomState
+from ..validation import as_integer, as_real
+from .atoms import first_atoms, replace_bad_atoms
+from .full_passes import learn_dense, learned
+from .learner import Best, LearnedDictionary, as_rows, as_sparsity, to_state
+from .signals import Signals
+from .statistics import Statistics
+from .sums import energies_of, moments_of_rows, relative, residuals_of, scaled
 
 RECENT = 0.1  # the share of all batches so far that count: codes of earlier, poorer dictionaries only hold back
+_ARRAYS = ("atoms", "gram", "cross", "uses")  # of a state
 
 
 def forgetting(batches: int, recent: float = RECENT, memory: float = np.inf) -> float:
@@ -72,27 +65,24 @@ class OnlineState:
         self._memory = np.inf if memory is None else memory
         self._unit = 1.0
 
-    def remember(self, summary: Summary, unit: float) -> None:
+    def remember(self, statistics: Statistics, unit: float) -> None:
         """Start from the moments of signals, as if they were batches that were learned, and take their unit."""
         self._unit = unit
-        self.gram, self.cross, self.uses = summary.gram.copy(), summary.cross.copy(), summary.uses.copy()
+        self.gram, self.cross, self.uses = (
+            each.copy() for each in (statistics.gram, statistics.cross, statistics.uses)
+        )
         self.batches = ceil(1 / self._recent)
 
     def to_arrays(self) -> dict[str, Array]:
-        """For a file."""
-        return {
-            "atoms": self.atoms,
-            "gram": self.gram,
-            "cross": self.cross,
-            "uses": self.uses,
-            "batches": np.array(self.batches),
-        }
+        """The state, for a checkpoint."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        return {**arrays, "batches": np.array(self.batches)}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go on from what `to_arrays` returned."""
-        self.atoms, self.gram, self.cross, self.uses = (
-            arrays[name] for name in ("atoms", "gram", "cross", "uses")
-        )
+        """Continue from what `to_arrays` returned; from the start if it is empty."""
+        if not arrays:
+            return
+        self.atoms, self.gram, self.cross, self.uses = (arrays[name] for name in _ARRAYS)
         self.batches = int(arrays["batches"])
 
     def learn(self, batch: Array) -> float:
@@ -114,18 +104,18 @@ class OnlineState:
 
 
 def online_dictionary(
-    signals: Any,
+    signals: ArrayLike,
     n_components: int,
     n_nonzero_coefs: int | None = None,
     *,
-    init: Any = None,
+    init: ArrayLike | None = None,
     batch_size: int | None = None,
     memory: int | None = None,
     max_iter: int = 30,
     tol: float = 1e-4,
-    random_state: Any = None,
+    random_state: RandomState = None,
     callback: Callback | None = None,
-) -> Learned:
+) -> LearnedDictionary:
     """Learn a dictionary from mini-batches, on moments (Mairal 2010), with codes by `omp`.
 
     Parameters
@@ -161,10 +151,9 @@ def online_dictionary(
     n_components = as_integer("n_components", n_components, 1)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     limits = OnlineLimits(batch_size, memory, max_iter, tol).checked()
-    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero_coefs)
-    atoms = learn_online(data, n_components, init, limits, random, run, Checkpoint())
-    run.report("final", data.summary(atoms.T).error, 1.0, [atoms.T])
-    return as_learned(data, atoms.T.copy(), run)
+    session = Session(callback, random_state=random_state)
+    start = partial(online_phase, limits=limits, init=init)
+    return learned(session, rows, learn_dense(session, held(rows), n_components, n_nonzero_coefs, start))
 
 
 class OnlineLimits(NamedTuple):
@@ -184,40 +173,36 @@ class OnlineLimits(NamedTuple):
         )
 
 
-def learn_online(
-    data: Held,
-    n_components: int,
-    init: Any,
-    limits: OnlineLimits,
-    random: np.random.RandomState,
-    run: Run,
-    checkpoint: Checkpoint,
-) -> Array:
-    """The passes of `online_dictionary` over signals in memory: the atoms, one a row."""
-    batch_size = limits.batch_size or max(min(512, len(data.rows) // 4), 1)
+def online_phase(
+    session: Session, signals: Signals, n_components: int, limits: OnlineLimits, init: Any = None
+) -> Phase:
+    """The passes of `online_dictionary` over signals in memory."""
+    rows, random = signals.start.rows, session.random
+    batch_size = limits.batch_size or max(min(512, len(rows) // 4), 1)
     # In the end one pass counts: then all signals do, each with its latest code.
     recent = min(RECENT, 1 / limits.max_iter)
-    progress, begin = Progress(limits.tol), 0
-    saved = checkpoint.saved("online")
-    atoms = saved["atoms"] if saved else first_atoms(data.rows, n_components, init, random)
-    state = OnlineState(atoms, data.n_nonzero_coefs, recent, limits.memory)
-    if saved:
-        begin = int(saved["pass"])
-        state.restore(saved)
-        progress.restore(saved, None)
-    with blas_threads(state.atoms.shape[0] * state.atoms.size):
-        for i in range(begin, limits.max_iter):
-            checkpoint.offer("online", partial(_kept, i, state, progress))
-            error = float(np.mean([state.learn(batch) for batch in shuffled(data.rows, batch_size, random)]))
-            progress.record(error, None)
-            run.report("online", error, 1.0, [state.atoms.T.copy()])
-            if run.stopped or progress.has_ended:
-                break
-    return state.atoms
+
+    def work(state: State) -> State:
+        learner = state.get("learner", {})
+        atoms = learner["atoms"] if learner else first_atoms(rows, n_components, init, random)
+        online = OnlineState(atoms, signals.n_nonzero_coefs, recent, limits.memory)
+        online.restore(learner)
+        best = Best(limits.tol, state.get("progress", {}))
+        with blas_threads(online.atoms.shape[0] * online.atoms.size):
+            for i in range(int(state.get("pass", 0)), limits.max_iter):
+                session.offer(partial(_state_of, i, online, best))
+                error = float(np.mean([online.learn(batch) for batch in shuffled(rows, batch_size, random)]))
+                best.record(error, None)
+                session.report("online", error, 1.0, [online.atoms.T.copy()], (i + 1) / limits.max_iter)
+                if session.stopped or best.has_settled:
+                    break
+        return {"dictionary": to_state(online.atoms.T), "status": str(best.status(session.stopped))}
+
+    return Phase("online", 1.0, work)
 
 
-def _kept(i: int, state: OnlineState, progress: Progress) -> dict[str, Array]:
-    return {"pass": np.array(i), **state.to_arrays(), **progress.to_arrays()}
+def _state_of(i: int, online: OnlineState, best: Best) -> State:
+    return {"pass": i, "learner": online.to_arrays(), "progress": best.to_state()}
 
 
 def shuffled(rows: Array, batch_size: int, random: np.random.RandomState) -> Iterator[Array]:

@@ -6,73 +6,64 @@ from typing import Any
 import numpy as np
 
 from ..operators import SparseProduct
-from ..runtime.checkpoint import Checkpoint
+from ..runtime.session import Phase, Session, State
 from ..solvers.hierarchical import hierarchical
 from ..solvers.moments import Moments
-from ..solvers.palm import ORDERS, Run, palm
+from ..solvers.palm import palm
 from ..solvers.schedule import Schedule
 from ..typing import Array
-from .atoms import Progress, growing_share
-from .full_passes import from_arrays, to_arrays
+from .atoms import growing_share
+from .learner import Best, from_state, to_state
 from .online import RECENT, forgetting
 from .signals import Held
-from .statistics import Summary, Task, summarised
+from .statistics import Coding, Statistics, code_part
 
-STAGE = "refine"
+PHASE = "refine"
 _ROUNDS = 100  # at most
 _STEPS = 30  # of PALM in each
 _TOL = 1e-3
 
 
-def refined(
-    data: Held,
-    schedule: Schedule,
-    product: SparseProduct,
-    run: Run,
-    random: np.random.RandomState,
-    checkpoint: Checkpoint,
-    n_rounds: int = _ROUNDS,
-) -> SparseProduct:
+def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: int = _ROUNDS) -> Phase:
     """Rounds of new codes and of PALM for all factors with these, on growing shares of the signals: the best."""
-    progress, first = Progress(_TOL), 0
-    if saved := checkpoint.saved(STAGE):
-        first, product = int(saved["round"]), from_arrays("now", saved)
-        progress.restore(saved, from_arrays("best", saved))
-    else:
-        progress.record(data.error(product), product)
 
-    def state() -> dict[str, Array]:
-        products = {**to_arrays("now", product), **to_arrays("best", progress.best)}
-        return {"round": np.array(i), **products, **progress.to_arrays()}
+    def work(state: State) -> State:
+        product = from_state(state["dictionary"])
+        best = Best(_TOL, state.get("progress", {}), from_state(state["best"]) if "best" in state else None)
+        if best.candidate is None:
+            best.record(signals.error(product), product)
 
-    for i in range(first, n_rounds):
-        checkpoint.offer(STAGE, state)
-        some = growing_share(data.rows, schedule.shape[1], data.n_nonzero_coefs, i, n_rounds - 1, random)
-        part = data.part(some)
-        product = descended(part.summary(product).moments(product), schedule, product)
-        error = part.error(product)
-        run.report(STAGE, error, product.scale, [factor.toarray() for factor in product.factors])
-        if some is data.rows:
-            progress.record(error, product)
-        if run.stopped or progress.has_ended:
-            break
-    best: SparseProduct = progress.best
-    return best
+        def now() -> State:
+            both = {"dictionary": to_state(product), "best": to_state(best.candidate)}
+            return {"round": i, "progress": best.to_state(), **both}
 
+        for i in range(int(state.get("round", 0)), n_rounds):
+            session.offer(now)
+            some = growing_share(
+                signals.rows, schedule.shape[1], signals.n_nonzero_coefs, i, n_rounds - 1, session.random
+            )
+            part = signals.part(some)
+            product = descended(part.statistics(product).moments(product), schedule, product)
+            error = part.error(product)
+            factors = [factor.toarray() for factor in product.factors]
+            session.report(PHASE, error, product.scale, factors, (i + 1) / n_rounds)
+            if some is signals.rows:
+                best.record(error, product)
+            if session.stopped or best.has_settled:
+                break
+        return {"dictionary": to_state(best.candidate), "status": str(best.status(session.stopped))}
 
-def order_of(schedule: Schedule) -> str:
-    """The order of PALM's updates in which the residual comes first."""
-    return ORDERS[0] if schedule.side == "left" else ORDERS[1]
+    return Phase(PHASE, 8.0, work)
 
 
 def descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> SparseProduct:
     """Some steps of PALM for all factors, from where they are."""
     return palm(
         moments,
-        schedule.together(len(schedule.factors) - 1),
+        schedule.constraints,
         init=product.factors,
         scale=product.scale,
-        order=order_of(schedule),
+        order=schedule.order,
         max_iter=_STEPS,
         tol=0.0,
         inertia=True,
@@ -102,28 +93,28 @@ class FastState:
         self.operator = operator
         self.batches = 0
         self._schedule = schedule
-        self._n_nonzero = n_nonzero_coefs
+        self._n_nonzero_coefs = n_nonzero_coefs
         self._memory = np.inf if memory is None else memory
         self._gram: Any = 0.0
         self._cross: Any = 0.0
         self._energy = 0.0
         self._unit = 1.0
 
-    def remember(self, summary: Summary, unit: float) -> None:
+    def remember(self, statistics: Statistics, unit: float) -> None:
         """Start from the moments of signals, as if they were batches that were learned, and take their unit."""
         self._unit = unit
-        self._gram, self._cross, self._energy = summary.gram, summary.cross, summary.energy
+        self._gram, self._cross, self._energy = statistics.gram, statistics.cross, statistics.energy
         self.batches = ceil(1 / RECENT)
 
     def add(self, rows: Array) -> float:
         """Add a batch, one signal a row, to the moments; returns its relative error."""
-        summary = summarised(iter([(0, rows)]), Task(self.operator, self._n_nonzero, 0, self._unit))
+        statistics = code_part(iter([(0, rows)]), Coding(self.operator, self._n_nonzero_coefs, 0, self._unit))
         self.batches += 1
         beta = forgetting(self.batches, memory=self._memory)
-        self._gram = beta * self._gram + summary.gram
-        self._cross = beta * self._cross + summary.cross
-        self._energy = beta * self._energy + summary.energy
-        return summary.error
+        self._gram = beta * self._gram + statistics.gram
+        self._cross = beta * self._cross + statistics.cross
+        self._energy = beta * self._energy + statistics.energy
+        return statistics.error
 
     def learn(self, rows: Array) -> float:
         """Learn from a batch; returns its relative error before."""

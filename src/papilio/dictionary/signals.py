@@ -1,10 +1,10 @@
-"""The signals of a learner: held in memory, or passed over where they are.
+"""The signals of a learner: held in memory if they are few, else passed over where they are.
 
-A learner sees them in two ways: ``start``, all signals or a random sample of them in memory, to start from; and
-`summary`, sums over all signals with new codes.
+A learner sees them in two ways: `start`, in memory, is all signals or a random sample of them to start from;
+`statistics` are sums over all signals with new codes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -15,15 +15,15 @@ import scipy.sparse as sp
 from ..coding import Coder
 from ..linalg import frobenius
 from ..operators import SparseProduct
-from ..results import History
-from ..runtime.checkpoint import Checkpoint, random_from_arrays, random_to_arrays
+from ..runtime.session import Session, State
 from ..samples import Samples, passed_over
-from ..solvers.palm import Run
 from ..typing import Array
-from .atoms import Learned, in_range, relative, residuals_of, scaled, unit_for
-from .statistics import Summary, Task, from_arrays, merged, summarised, summary_of, to_arrays
+from .statistics import Coding, Statistics, code_part, coder_and_atoms, merge_statistics, statistics_of
+from .sums import relative, residuals_of, scaled, unit_for
 
 _SAMPLE, _SAMPLE_PER_ATOM = 50_000, 200  # signals that are enough to start from
+_PASSES = 4  # over all signals that improve a start from a sample
+_SIGNALS_PER_PASS = 20  # that are coded in a pass, in the time that a start takes for one
 
 
 def enough(n_components: int) -> int:
@@ -34,13 +34,14 @@ def enough(n_components: int) -> int:
 class Held:
     """Signals in memory, divided by a power of two where their squares might leave the number range."""
 
-    n_passes = 0  # over all signals after a start from a sample: that is all of them
-    latest: Summary | None = None
+    n_passes = 0  # that improve a start from a sample: here it is from all signals
+    pass_share = 0.05  # of the time that a start takes
 
-    def __init__(self, rows: Array, n_nonzero_coefs: int) -> None:
-        self.rows, self.unit = in_range(rows)
+    def __init__(self, rows: Array, n_nonzero_coefs: int, unit: float | None = None) -> None:
+        self.unit = unit_for(float(np.abs(rows).max())) if unit is None else unit
+        self.rows = scaled(rows, self.unit)
         self.n_nonzero_coefs = n_nonzero_coefs
-        self.codes: sp.csc_array | None = None  # in what was learned
+        self.codes: sp.csc_array | None = None  # in the dictionary that `statistics` saw last
 
     @property
     def start(self) -> "Held":
@@ -53,105 +54,76 @@ class Held:
         part.rows = rows
         return part
 
-    def summary(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Summary:
+    def statistics(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Statistics:
         """Sums over all signals with new codes in a dictionary (d, a)."""
-        atoms, self.codes = self._coded(dictionary)
-        return summary_of(self.rows, atoms, self.codes, n_worst)
+        coder, atoms = coder_and_atoms(dictionary.astype(self.rows.dtype))
+        self.codes = coder.code(self.rows.T, self.n_nonzero_coefs)
+        return statistics_of(self.rows, atoms, self.codes, n_worst)
 
     def error(self, dictionary: SparseProduct | Array) -> float:
         """The relative error of new codes in a dictionary (d, a)."""
-        return relative(residuals_of(self.rows, *self._coded(dictionary)), frobenius(self.rows))
-
-    def _coded(self, dictionary: SparseProduct | Array) -> tuple[Array, sp.csc_array]:
-        """The atoms, one a row, and the codes."""
-        dictionary = dictionary.astype(self.rows.dtype)
-        dense = dictionary.toarray() if isinstance(dictionary, SparseProduct) else dictionary
-        return np.ascontiguousarray(dense.T), Coder(dictionary).code(self.rows.T, self.n_nonzero_coefs)
+        coder, atoms = coder_and_atoms(dictionary.astype(self.rows.dtype))
+        codes = coder.code(self.rows.T, self.n_nonzero_coefs)
+        return relative(residuals_of(self.rows, atoms, codes), frobenius(self.rows))
 
 
 class Streamed:
     """Signals that are passed over, part by part, and a sample of them in memory."""
 
-    n_passes = 4
-
-    def __init__(
-        self,
-        samples: Samples,
-        n_nonzero_coefs: int,
-        n_components: int,
-        random: Any,
-        run: Run,
-        checkpoint: Checkpoint,
-    ) -> None:
+    def __init__(self, samples: Samples, n_nonzero_coefs: int, n_components: int, session: Session) -> None:
         self.n_nonzero_coefs = n_nonzero_coefs
+        self.n_passes = _PASSES
         self._samples = samples
-        self._run = run
-        self._checkpoint = checkpoint
-        self._passes = 0
-        self.latest: Summary | None = None  # of all signals in what was learned
-        saved = checkpoint.saved()
-        self.seed = int(saved["sample_seed"]) if "sample_seed" in saved else random.randint(2**31 - 1)
-        self._kept = _groups_from(saved)
-        drawn = _drawn(len(samples), enough(n_components), self.seed)
-        scan = passed_over(samples, _scanned, drawn, _scans_merged, tick=self._scan_tick)
+        self._session = session
+        self._count = 0  # of passes
+        self._unfinished = _groups_from(session.saved.get("groups", {}))  # of the pass that was interrupted
+        drawn = _drawn(len(samples), enough(n_components), session.seed())
+        self.pass_share = len(samples) / (_SIGNALS_PER_PASS * len(drawn))
+        scan = passed_over(samples, _scan_part, drawn, _merge_scans, tick=self._scan_tick)
         self.unit = unit_for(scan.largest)
         self.contents = scan.contents
-        self.start = Held(scaled(scan.rows, self.unit), n_nonzero_coefs)
+        self.start = Held(scan.rows, n_nonzero_coefs, self.unit)
 
-    def summary(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Summary:
+    def statistics(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Statistics:
         """Sums over all signals with new codes in a dictionary (d, a)."""
-        self._passes += 1
-        kept, self._kept = self._kept, {}
-        phase = f"pass {self._passes}"
+        self._count += 1
+        groups, self._unfinished = self._unfinished, {}
+        phase = f"pass {self._count}"
 
         def tick(done: int, total: int) -> bool:
-            self._checkpoint.extend(lambda: _groups_to(kept))
-            return self._run.tick(phase, done, total)
+            self._session.extend(lambda: {"groups": {str(i): each._asdict() for i, each in groups.items()}})
+            return self._session.tick(phase, done, total)
 
-        task = Task(dictionary, self.n_nonzero_coefs, n_worst, self.unit)
-        return passed_over(self._samples, summarised, task, merged, tick=tick, kept=kept)
+        coding = Coding(dictionary, self.n_nonzero_coefs, n_worst, self.unit)
+        return passed_over(self._samples, code_part, coding, merge_statistics, tick=tick, kept=groups)
 
     def _scan_tick(self, done: int, total: int) -> bool:
-        self._run.tick("scan", done, total)
+        self._session.tick("scan", done, total)
         return False  # there would be nothing to return
 
 
-Data = Held | Streamed
+Signals = Held | Streamed
 
 
-def as_learned(data: Held, dictionary: Any, run: Run) -> Learned:
-    """The result of a learner, with the codes of the signals as they were given."""
-    codes = data.codes
-    if codes is None:
-        codes = Coder(dictionary).code(data.rows.T, data.n_nonzero_coefs)
-    return Learned(dictionary, codes * data.unit, run.history)
-
-
-def opened(
-    samples: Samples,
-    n_nonzero_coefs: int,
-    n_components: int,
-    random: Any,
-    run: Run,
-    checkpoint: Checkpoint,
-    *,
-    can_hold: bool = False,
-) -> Data:
-    """The signals of a run: held in memory with ``can_hold``, or where a sample would hold all of them."""
-    data: Data
-    if len(samples) <= enough(n_components) or can_hold:
-        data = Held(samples.load(), n_nonzero_coefs)
-        start, contents = "all samples", crc32(data.rows.data) if checkpoint.is_kept else 0
+def open_signals(samples: Samples, n_nonzero_coefs: int, n_components: int, session: Session) -> Signals:
+    """The signals of a run: held in memory if a sample to start from would hold all of them."""
+    signals: Signals
+    if len(samples) <= enough(n_components):
+        signals = Held(samples.load(), n_nonzero_coefs)
+        start, contents = "all samples", crc32(signals.rows.data) if session.keeps_checkpoints else 0
     else:
-        data = Streamed(samples, n_nonzero_coefs, n_components, random, run, checkpoint)
-        start, contents = "some samples", data.contents
-    checkpoint.require(samples=samples.shape, dtype=samples.dtype, start=start, contents=f"{contents:08x}")
-    if saved := checkpoint.saved():
-        random_from_arrays(random, saved)
-        run.resume(History.from_arrays(saved))
-    seed = {"sample_seed": np.array(data.seed)} if isinstance(data, Streamed) else {}
-    checkpoint.always(lambda: {**seed, **random_to_arrays(random), **run.history.to_arrays()}, lambda: run.stopped)
-    return data
+        with session.part(0.0):
+            signals = Streamed(samples, n_nonzero_coefs, n_components, session)
+        start, contents = "some samples", signals.contents
+    session.require(samples=samples.shape, dtype=samples.dtype, start=start, contents=f"{contents:08x}")
+    return signals
+
+
+def codes_of(signals: Signals, rows: Array, dictionary: SparseProduct | Array) -> sp.csc_array:
+    """The codes of ``rows``, which the signals are, in the units in which they were given."""
+    if isinstance(signals, Held) and signals.codes is not None:
+        return signals.codes * signals.unit
+    return Coder(dictionary).code(scaled(rows, signals.unit).T, signals.n_nonzero_coefs) * signals.unit
 
 
 def _drawn(count: int, wanted: int, seed: int) -> Array:
@@ -169,7 +141,7 @@ class _Scan(NamedTuple):
     rows: Array
 
 
-def _scanned(blocks: Any, drawn: Array) -> _Scan:
+def _scan_part(blocks: Any, drawn: Array) -> _Scan:
     largest, contents, rows = 0.0, 0, []
     for start, block in blocks:
         largest = max(largest, float(np.abs(block).max(initial=0)))
@@ -179,21 +151,12 @@ def _scanned(blocks: Any, drawn: Array) -> _Scan:
     return _Scan(largest, contents, np.concatenate(rows) if rows else np.zeros((0, 0)))
 
 
-def _scans_merged(scans: Sequence[_Scan]) -> _Scan:
+def _merge_scans(scans: Sequence[_Scan]) -> _Scan:
     largest = max(scan.largest for scan in scans)
     contents = crc32(np.array([scan.contents for scan in scans]).data)
     pieces = [scan.rows for scan in scans if len(scan.rows)]
     return _Scan(largest, contents, np.concatenate(pieces) if pieces else scans[0].rows)
 
 
-def _groups_to(kept: dict[int, Summary]) -> dict[str, Any]:
-    """The groups of an unfinished pass, for a file."""
-    arrays: dict[str, Any] = {"groups": np.array(sorted(kept), dtype=np.int64)}
-    for i, summary in kept.items():
-        arrays |= to_arrays(f"group_{i}", summary)
-    return arrays
-
-
-def _groups_from(arrays: dict[str, Array]) -> dict[int, Summary]:
-    numbers = arrays["groups"].tolist() if "groups" in arrays else []
-    return {i: from_arrays(f"group_{i}", arrays) for i in numbers}
+def _groups_from(state: Mapping[str, State]) -> dict[int, Statistics]:
+    return {int(i): Statistics.from_state(each) for i, each in state.items()}

@@ -9,28 +9,32 @@ from ..coding import Coder
 from ..kernels.atoms import direction_of, exchange_atom
 from ..linalg import column_norms
 from ..operators import SparseProduct
-from ..runtime.checkpoint import Checkpoint
-from ..solvers.palm import Callback, Run
-from ..typing import Array
-from ..validation import as_integer, as_matrix, as_random, as_real
-from .alternation import Rounds
-from .atoms import Learned, as_rows, as_sparsity, energies_of, first_atoms, replace_bad_atoms
+from ..results import Callback
+from ..runtime.session import Phase, Session, State
+from ..samples import Samples, held
+from ..typing import Array, ArrayLike, MatrixLike, RandomState
+from ..validation import as_integer, as_matrix
+from .alternation import Alternation, AlternationLimits
+from .atoms import first_atoms, replace_bad_atoms
+from .full_passes import Outcome, improve_on_all, learned, run_phases
 from .ksvd import uses_of
-from .signals import Held, as_learned
+from .learner import LearnedDictionary, as_rows, as_sparsity, to_state
+from .signals import open_signals
+from .sums import energies_of
 
 
 def sparse_ksvd(
-    signals: Any,
-    base: Any,
+    signals: ArrayLike,
+    base: MatrixLike | SparseProduct,
     n_components: int,
     n_nonzero_coefs: int | None = None,
     *,
     k: int | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
-    random_state: Any = None,
+    random_state: RandomState = None,
     callback: Callback | None = None,
-) -> Learned:
+) -> LearnedDictionary:
     """Learn a dictionary D = B·S with sparse columns of S over a base dictionary B (Rubinstein 2010).
 
     As `ksvd`, but the new atom is B s with s the sparse code of E gᴴ in B, found by `omp` and divided by ‖B s‖.
@@ -60,47 +64,58 @@ def sparse_ksvd(
     in_base = Base.over(base, rows.shape[1], k)
     n_components = as_integer("n_components", n_components, 1)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
-    max_iter, tol = as_integer("max_iter", max_iter, 0), as_real("tol", tol, 0.0)
-    random, run, data = as_random(random_state), Run(callback), Held(rows, n_nonzero_coefs)
-    dictionary = learn_sparse_ksvd(data, in_base, n_components, max_iter, tol, random, run, Checkpoint())
-    return as_learned(data, dictionary, run)
+    limits = AlternationLimits(max_iter, tol).checked()
+    session = Session(callback, random_state=random_state)
+    outcome = learn_sparse_ksvd(session, held(rows), n_components, n_nonzero_coefs, in_base, limits)
+    return learned(session, rows.astype(outcome.dictionary.dtype, copy=False), outcome)
 
 
 def learn_sparse_ksvd(
-    data: Held,
-    in_base: "Base",
+    session: Session,
+    samples: Samples,
     n_components: int,
-    max_iter: int,
-    tol: float,
-    random: np.random.RandomState,
-    run: Run,
-    checkpoint: Checkpoint,
-) -> SparseProduct:
-    """The iterations of `sparse_ksvd`: the best dictionary."""
-    dtype = np.result_type(data.rows.dtype, in_base.dtype)
-    in_base, data.rows = in_base.astype(dtype), data.rows.astype(dtype, copy=False)
-    rounds = Rounds("sparse ksvd", data, max_iter, tol, random, run, checkpoint)
-    model = rounds.restored()
-    if not model:
-        atoms, sparse = in_base.start(data.rows, n_components, random)
-        model = {"atoms": atoms, "sparse": sparse}
+    n_nonzero_coefs: int,
+    in_base: "Base",
+    limits: AlternationLimits,
+) -> Outcome:
+    """`sparse_ksvd` from samples of any size: of very many, from a random sample of them."""
+    signals = open_signals(samples, n_nonzero_coefs, n_components, session)
+    in_memory = signals.start
+    dtype = np.result_type(in_memory.rows.dtype, in_base.dtype)
+    in_base, in_memory.rows = in_base.astype(dtype), in_memory.rows.astype(dtype, copy=False)
+
+    def work(state: State) -> State:
+        alternation = Alternation("sparse ksvd", in_memory, limits, session, state)
+        if not alternation.model:
+            atoms, sparse = in_base.start(in_memory.rows, n_components, session.random)
+            alternation.model = {"atoms": atoms, "sparse": sparse}
+        for rows, codes, residuals in alternation.rounds():
+            _update_sparse_atoms(in_base, alternation.model, rows, codes, residuals)
+        product = in_base.product(alternation.best["sparse"])
+        return {"dictionary": to_state(product), "status": str(alternation.status)}
+
+    end = improve_on_all(session, signals, lambda dictionary, statistics: dictionary, 0)
+    return run_phases(session, signals, [Phase("sparse ksvd", 1.0, work), end])
+
+
+def _update_sparse_atoms(
+    in_base: "Base", model: dict[str, Array], rows: Array, codes: sp.csc_array, residuals: Array
+) -> None:
+    """One atom after the other together with its coefficients, as in `ksvd`, but sparse in the base."""
     atoms, sparse = model["atoms"], model["sparse"]
     direction = np.empty(atoms.shape[1], atoms.dtype)
-    for rows, codes, residuals in rounds.over(model):
-        starts, entries, owners = uses_of(codes)
-        for j in range(n_components):
-            own = slice(starts[j], starts[j + 1])
-            where = residuals, codes.data, entries[own], owners[own]
-            if direction_of(atoms[j], *where, direction) > 0:
-                new, column = in_base.nearest(direction[None])
-                if column.any():
-                    exchange_atom(atoms[j], new[0], *where)
-                    sparse[j] = column[0]
-        replaced = replace_bad_atoms(atoms, np.diff(starts), rows, energies_of(rows, residuals))
-        if replaced.size:
-            atoms[replaced], sparse[replaced] = in_base.nearest(atoms[replaced])
-    data.codes = rounds.codes
-    return in_base.product(rounds.best["sparse"])
+    starts, entries, owners = uses_of(codes)
+    for j in range(len(atoms)):
+        own = slice(starts[j], starts[j + 1])
+        where = residuals, codes.data, entries[own], owners[own]
+        if direction_of(atoms[j], *where, direction) > 0:
+            new, column = in_base.nearest(direction[None])
+            if column.any():
+                exchange_atom(atoms[j], new[0], *where)
+                sparse[j] = column[0]
+    replaced = replace_bad_atoms(atoms, np.diff(starts), rows, energies_of(rows, residuals))
+    if replaced.size:
+        atoms[replaced], sparse[replaced] = in_base.nearest(atoms[replaced])
 
 
 class Base:
@@ -117,7 +132,7 @@ class Base:
 
     @classmethod
     def over(cls, base: Any, n_features: int, n_nonzero_coefs: int | None) -> "Base":
-        """``base`` after checks, with so many base atoms an atom."""
+        """``base`` after checks, and how many base atoms make up an atom."""
         if not isinstance(base, SparseProduct):
             base = SparseProduct([as_matrix("base", base)])
         if base.shape[0] != n_features:

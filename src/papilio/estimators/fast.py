@@ -5,13 +5,15 @@ from typing import Any
 import numpy as np
 
 from ..dictionary.fast import FastOptions, learn_fast
+from ..dictionary.full_passes import Outcome
 from ..dictionary.refinement import FastState
-from ..results import Step
+from ..results import Callback
 from ..samples import Samples
-from ..solvers.palm import Callback, Run
 from ..solvers.schedule import Schedule
-from ..typing import Array
-from ..validation import as_integer, as_random
+from ..typing import Array, ArrayLike, Path, RandomState
+from ..validation import as_integer
+from .ksvd import KSVD
+from .online import OnlineDictionaryLearning
 from .streams import StreamEstimator
 
 
@@ -20,33 +22,55 @@ class FastDictionaryLearning(StreamEstimator):
 
     Parameters
     ----------
-    n_components, n_nonzero_coefs, transform_sparse, random_state, callback, checkpoint, verbose
-        As for `KSVD`.
+    n_components : int, optional
+        The number of atoms; as many as features by default.
+    n_nonzero_coefs : int, optional
+        Atoms per sample, in learning and in `transform`; a tenth of the features by default, at least one.
     n_factors : int, optional
-        The number of sparse factors, at least 2.
+        The number of sparse factors, at least 2; 2 by default.
     complexity : float, optional
-        The dial: entries of all factors, relative to those of the dense dictionary. The result has at most that.
-        By default 0.5, or as little as possible where that is more. `Schedule.with_complexity` says how entries
-        are dealt out.
+        The largest relative complexity: entries of all factors over those of the dense dictionary. By default 0.5,
+        or as little as possible where that is more. `Schedule.with_complexity` says how entries are shared out.
     schedule : Schedule, optional
         The constraint sets of the factors, instead of ``n_factors`` and ``complexity``.
-    init : {"ksvd", "online"} or (n_components, n_features) array
-        The dense dictionary that is factorized first.
+    init : {"ksvd", "online"}, KSVD, OnlineDictionaryLearning or (n_components, n_features) array
+        The dense dictionary that is factorized first, or who learns it. An estimator, such as
+        ``KSVD(max_iter=20)``, is not fitted itself: it only tells how long the start may take.
     refine : bool
-        Improve all factors and codes together in the end; False is the paper to the letter.
+        Improve all factors and codes together at the end; False is the paper to the letter.
     max_iter : int
-        Of PALM's iterations in each split and each global step.
+        The largest number of iterations of PALM in each split and each global step.
     tol : float
         Stop these when the relative error changes by less.
     memory : int, optional
         Mini-batches that count in `partial_fit` and `fit_stream`, for data that drift; no limit by default.
+    transform_sparse : bool
+        Let `transform` return a csr_array.
+    random_state : int, RandomState, Generator or None
+        The source of the random numbers; None is NumPy's global state.
+    callback : callable, optional
+        Called with a `papilio.results.Step` after each iteration; a true result stops learning.
+    checkpoint : path, optional
+        A file in which `fit` keeps its state after each phase and every half minute. If it is there, of the same
+        data and parameters, `fit` resumes from it, with the same result. It is removed at the end, unless a
+        callback stopped learning.
+    verbose : int
+        1 writes a line to the standard error for each phase, 2 for each iteration.
 
     Attributes
     ----------
-    components_, relative_complexity_, history_, n_iter_
-        As for `KSVD`.
+    components_ : (n_components, n_features) array
+        The atoms, one per row.
     operator_ : SparseProduct
         The dictionary, (n_features, n_components), as a fast transform.
+    relative_complexity_ : float
+        Entries of the factors, relative to those of the dense dictionary.
+    history_ : History
+        Relative error, phase and seconds of each iteration.
+    status_ : Status
+        Why learning ended.
+    n_iter_ : int
+        The number of iterations in all phases.
 
     Examples
     --------
@@ -67,15 +91,15 @@ class FastDictionaryLearning(StreamEstimator):
         n_factors: int | None = None,
         complexity: float | None = None,
         schedule: Schedule | None = None,
-        init: Any = "ksvd",
+        init: str | ArrayLike | KSVD | OnlineDictionaryLearning = "ksvd",
         refine: bool = True,
         max_iter: int = 500,
         tol: float = 1e-6,
         memory: int | None = None,
         transform_sparse: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
         callback: Callback | None = None,
-        checkpoint: Any = None,
+        checkpoint: Path | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -94,18 +118,21 @@ class FastDictionaryLearning(StreamEstimator):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> None:
+    def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
         schedule = self._schedule_for((samples.shape[1], n_components))
-        init = self.init if isinstance(self.init, str) else np.transpose(self.init)
-        options = FastOptions(init, self.refine, self.max_iter, self.tol).checked()
+        options = FastOptions(self._start(), self.refine, self.max_iter, self.tol).checked()
         memory = None if self.memory is None else as_integer("memory", self.memory, 1)
-        run, checkpoint = Run(self._reporter()), self._opened_checkpoint(schedule=schedule)
-        random = as_random(self.random_state)
-        product, summary, data = learn_fast(samples, schedule, n_nonzero_coefs, options, random, run, checkpoint)
-        self._store(product, run.history)
+        session = self._session(schedule=schedule)
+        outcome = learn_fast(session, samples, schedule, n_nonzero_coefs, options)
+        self._store(session, outcome)
         self._state = FastState(self.operator_, schedule, n_nonzero_coefs, memory)
-        self._state.remember(summary, data.unit)
-        self._close(run, checkpoint)
+        self._state.remember(outcome.statistics, outcome.signals.unit)
+        return outcome
+
+    def _start(self) -> Any:
+        if isinstance(self.init, KSVD | OnlineDictionaryLearning):
+            return self.init._limits()
+        return self.init if isinstance(self.init, str) else np.transpose(self.init)
 
     def _schedule_for(self, shape: tuple[int, int]) -> Schedule:
         if self.schedule is None:
@@ -120,10 +147,9 @@ class FastDictionaryLearning(StreamEstimator):
             )
         return self.schedule
 
-    def _add(self, rows: Array) -> None:
-        error = self._state.learn(rows)
-        self.history_.append(Step("partial fit", len(self.history_) + 1, error, self._state.operator.scale, 0.0))
-        self._store(self._state.operator, self.history_)
-
     def _begin(self, rows: Array) -> None:
         self.fit(rows)
+
+    def _add(self, rows: Array) -> None:
+        error = self._state.learn(rows)
+        self._store_batch(self._state.operator, error)

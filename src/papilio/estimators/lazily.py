@@ -6,29 +6,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..coding import Coder
+from ..dictionary.statistics import Coding
 from ..operators import SparseProduct
 from ..runtime.threads import one_thread
 from ..typing import Array
 from ..validation import require_finite, working_dtype
 
 
-class BlockCoder:
-    """Codes blocks of samples in a dictionary (d, a), with so many atoms a sample."""
-
-    def __init__(self, dictionary: SparseProduct | Array, n_nonzero_coefs: int) -> None:
-        self._coder = Coder(dictionary)
-        self._n_nonzero = n_nonzero_coefs
-
-    def code(self, rows: Array) -> sp.csc_array:
-        """Codes of samples, one a row, as columns."""
-        return self._coder.code(rows.T, self._n_nonzero)
-
-
-def lazily_coded(X: Any, coding: tuple[SparseProduct | Array, int], as_sparse: bool) -> Any:
-    """The codes of a Dask array as a Dask array, with one block a chunk along samples."""
+def lazily_coded(X: Any, coding: Coding, as_sparse: bool) -> Any:
+    """The codes of a Dask array as a Dask array, with one block per chunk along samples."""
     import dask
 
-    dictionary, n_nonzero_coefs = coding
+    dictionary, n_nonzero_coefs = coding[:2]
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
     dtype, n_components = dictionary.dtype, dictionary.shape[1]
@@ -48,7 +37,7 @@ def _coded(rows: Any, dictionary: Any, n_nonzero_coefs: int, as_sparse: bool, bl
     rows = np.asarray(rows, dtype=working_dtype("X", rows.dtype))
     require_finite(f"X, chunk {block_id[0] if block_id else 0},", rows)
     with one_thread():
-        codes = BlockCoder(dictionary, n_nonzero_coefs).code(rows).T
+        codes = Coder(dictionary).code(rows.T, n_nonzero_coefs).T
     return sp.csr_array(codes) if as_sparse else codes.toarray()
 
 

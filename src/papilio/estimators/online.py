@@ -1,16 +1,14 @@
 """Online dictionary learning as an estimator."""
 
 from functools import partial
-from typing import Any
 
 from ..dictionary.atoms import first_atoms
-from ..dictionary.dense import learn_dense
-from ..dictionary.online import OnlineLimits, OnlineState, learn_online
-from ..results import History, Step
+from ..dictionary.full_passes import Outcome, learn_dense
+from ..dictionary.online import OnlineLimits, OnlineState, online_phase
+from ..results import Callback
 from ..samples import Samples
-from ..solvers.palm import Callback, Run
-from ..typing import Array
-from ..validation import as_integer, as_random
+from ..typing import Array, Path, RandomState
+from ..validation import as_random
 from .streams import StreamEstimator
 
 
@@ -19,21 +17,53 @@ class OnlineDictionaryLearning(StreamEstimator):
 
     Parameters
     ----------
-    n_components, n_nonzero_coefs, transform_sparse, random_state, callback, checkpoint, verbose
-        As for `KSVD`.
+    n_components : int, optional
+        The number of atoms; as many as features by default.
+    n_nonzero_coefs : int, optional
+        Atoms per sample, in learning and in `transform`; a tenth of the features by default, at least one.
     batch_size : int, optional
-        Samples a mini-batch; by default 512, or a quarter of all where these are fewer.
+        Samples per mini-batch; by default 512, or a quarter of all where these are fewer.
     memory : int, optional
-        Mini-batches that count, for data that drift.
+        How many mini-batches count, the older ones less; for data that drift. By default a share of those so far.
     max_iter : int
-        Passes over the data.
+        The largest number of passes over the data.
     tol : float
         Stop when the mean error of a pass has not fallen by this share within ten passes; 0 never does.
+    transform_sparse : bool
+        Let `transform` return a csr_array.
+    random_state : int, RandomState, Generator or None
+        The source of the random numbers; None is NumPy's global state.
+    callback : callable, optional
+        Called with a `papilio.results.Step` after each iteration; a true result stops learning.
+    checkpoint : path, optional
+        A file in which `fit` keeps its state after each phase and every half minute. If it is there, of the same
+        data and parameters, `fit` resumes from it, with the same result. It is removed at the end, unless a
+        callback stopped learning.
+    verbose : int
+        1 writes a line to the standard error for each phase, 2 for each iteration.
 
     Attributes
     ----------
-    components_, operator_, relative_complexity_, history_, n_iter_
-        As for `KSVD`.
+    components_ : (n_components, n_features) array
+        The atoms, one per row.
+    operator_ : SparseProduct
+        The dictionary, (n_features, n_components): one dense factor.
+    relative_complexity_ : float
+        Entries of the factors, relative to those of the dense dictionary.
+    history_ : History
+        Relative error, phase and seconds of each iteration.
+    status_ : Status
+        Why learning ended.
+    n_iter_ : int
+        The number of iterations in all phases.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> X = pp.datasets.rand(random_state=0).signals.T
+    >>> model = pp.OnlineDictionaryLearning(n_nonzero_coefs=5, random_state=0).fit(X)
+    >>> model.components_.shape
+    (32, 32)
     """
 
     _state: OnlineState
@@ -48,9 +78,9 @@ class OnlineDictionaryLearning(StreamEstimator):
         max_iter: int = 30,
         tol: float = 1e-4,
         transform_sparse: bool = False,
-        random_state: Any = None,
+        random_state: RandomState = None,
         callback: Callback | None = None,
-        checkpoint: Any = None,
+        checkpoint: Path | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -65,30 +95,26 @@ class OnlineDictionaryLearning(StreamEstimator):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> None:
-        limits = OnlineLimits(self.batch_size, self.memory, self.max_iter, self.tol).checked()
-        run, checkpoint = Run(self._reporter()), self._opened_checkpoint()
-        random = as_random(self.random_state)
-        start = partial(learn_online, n_components=n_components, init=None, limits=limits)
-        atoms, data = learn_dense(samples, n_components, n_nonzero_coefs, start, random, run, checkpoint)
-        summary = data.summary(atoms.T) if data.latest is None else data.latest
-        run.report("final", summary.error, 1.0, [atoms.T])
-        self._store(atoms.T.copy(), run.history)
-        self._state = self._state_from(atoms)
-        self._state.remember(summary, data.unit)
-        self._close(run, checkpoint)
+    def _limits(self) -> OnlineLimits:
+        """The limits after checks, which the start of a fast dictionary takes over, too."""
+        return OnlineLimits(self.batch_size, self.memory, self.max_iter, self.tol).checked()
+
+    def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
+        start = partial(online_phase, limits=self._limits())
+        session = self._session()
+        outcome = self._store(session, learn_dense(session, samples, n_components, n_nonzero_coefs, start))
+        self._state = self._state_from(outcome.dictionary.T.copy())
+        self._state.remember(outcome.statistics, outcome.signals.unit)
+        return outcome
 
     def _begin(self, rows: Array) -> None:
         n_components = self._sizes(rows.shape[1])[0]
         self._state = self._state_from(first_atoms(rows, n_components, None, as_random(self.random_state)))
-        self.history_ = History()
         self._add(rows)
 
     def _add(self, rows: Array) -> None:
         error = self._state.learn(rows.astype(self._state.atoms.dtype, copy=False))
-        self.history_.append(Step("partial fit", len(self.history_) + 1, error, 1.0, 0.0))
-        self._store(self._state.atoms.T.copy(), self.history_)
+        self._store_batch(self._state.atoms.T.copy(), error)
 
     def _state_from(self, atoms: Array) -> OnlineState:
-        memory = None if self.memory is None else as_integer("memory", self.memory, 1)
-        return OnlineState(atoms, self._sizes(atoms.shape[1])[1], memory=memory)
+        return OnlineState(atoms, self._sizes(atoms.shape[1])[1], memory=self._limits().memory)

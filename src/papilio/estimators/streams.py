@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from ..dictionary.signals import enough
+from ..operators import SparseProduct
+from ..results import History, Status, Step
 from ..samples import is_large
 from ..typing import Array
 from .base import DictionaryEstimator
@@ -26,6 +28,14 @@ class StreamEstimator(DictionaryEstimator):
     @abstractmethod
     def _add(self, rows: Array) -> None:
         """Learn from one more."""
+
+    def _store_batch(self, dictionary: Array | SparseProduct, error: float) -> None:
+        """Store what was learned from a mini-batch, which had this error before."""
+        history: History = getattr(self, "history_", None) or History()
+        scale = getattr(dictionary, "scale", 1.0)
+        history.append(Step("partial fit", len(history) + 1, error, scale, 0.0, (), 1.0))
+        self._store_dictionary(dictionary, history)
+        self.status_ = Status.CONVERGED
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more mini-batch, from where `fit` ended; without it, the first one begins.

@@ -64,7 +64,7 @@ class Checkpoint:
         path, before, fresh = self._paths()
         own = {"format": _FORMAT, "version": _VERSION, "identity": json.dumps(self._identity)}
         with open(fresh, "wb") as file:
-            np.savez(file, **{name: np.asarray(value) for name, value in (own | _flat(state)).items()})
+            np.savez(file, **{name: np.asarray(value) for name, value in (own | _flat(state)).items()})  # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
         if path.exists() and not self._is_damaged:  # otherwise the one before it is the better one

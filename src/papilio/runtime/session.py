@@ -52,6 +52,8 @@ class Session:
     history : History
         All iterations so far.
     random : numpy.random.RandomState
+    saved : mapping
+        The state that was found in the checkpoint; empty in a new run.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Session:
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, identity or {})
         self._phase = ""
         self._kept: State = {}  # the last state that was kept
+        self.saved: State = {}
         self._time = monotonic()  # when that was
         self._seed: int | None = None
         if self._checkpoint is not None and self._checkpoint.state is not None:
@@ -210,7 +213,8 @@ class Session:
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         own = saved["session"]
-        self._phase, self._kept = str(own["phase"]), saved.get("state", {})
+        self._phase, self.saved = str(own["phase"]), saved.get("state", {})
+        self._kept = self.saved
         self._seed = int(own["seed"]) if "seed" in own else None
         _random_from_arrays(self.random, own["random"])
         self.history = History.from_arrays(saved["history"])
