@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from .coding import omp as omp
     from .dictionary.fast import fast_dictionary as fast_dictionary
     from .dictionary.ksvd import ksvd as ksvd
+    from .dictionary.learner import LearnedDictionary as LearnedDictionary
     from .dictionary.online import online_dictionary as online_dictionary
     from .dictionary.sparse_ksvd import sparse_ksvd as sparse_ksvd
+    from .dictionary.tradeoff import dictionary_tradeoff as dictionary_tradeoff
     from .estimators import KSVD as KSVD
     from .estimators import FastDictionaryLearning as FastDictionaryLearning
     from .estimators import OnlineDictionaryLearning as OnlineDictionaryLearning
@@ -47,6 +49,7 @@ _HOME = {
     "FastDictionaryLearning": "estimators",
     "History": "results",
     "KSVD": "estimators",
+    "LearnedDictionary": "dictionary.learner",
     "Moments": "solvers.moments",
     "OnlineDictionaryLearning": "estimators",
     "Schedule": "solvers.schedule",
@@ -55,6 +58,7 @@ _HOME = {
     "Status": "results",
     "Tradeoff": "results",
     "butterfly": "search.butterfly",
+    "dictionary_tradeoff": "dictionary.tradeoff",
     "factorize": "search.factorize",
     "fast_dictionary": "dictionary.fast",
     "get_num_threads": "runtime.threads",
