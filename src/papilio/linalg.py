@@ -1,4 +1,4 @@
-"""Linear algebra that all share: norms that neither overflow nor underflow, and the largest eigenvalue."""
+"""Shared linear algebra: norms that neither overflow nor underflow, and the largest eigenvalue."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -29,7 +29,7 @@ def column_norms(array: Array) -> Array:
     """The Euclidean norms of the columns, in float64, safe against overflow and underflow of the squares."""
     with np.errstate(over="ignore", under="ignore"):
         adjoint = array.conj() if array.dtype.kind == "c" else array
-        # Short sums lose nothing that matters in their own precision, where they are twice as fast.
+        # Short sums lose little in their own precision, and are twice as fast there.
         kind = array.dtype if len(array) <= 1024 else wide(array.dtype)
         squares = np.einsum("ij,ij->j", array, adjoint, dtype=kind).real
     norms = np.sqrt(squares, dtype=np.float64)
@@ -43,9 +43,9 @@ def column_norms(array: Array) -> Array:
 
 
 def rescaled(array: Array, axis: int | None = None) -> Array:
-    """``array``, or its lines along ``axis``, times powers of two if the largest entry is far from one.
+    """``array``, or its lines along ``axis``, times a power of two if the largest entry is far from one.
 
-    Exact, apart from underflow, and for complex subnormal numbers too, where division overflows.
+    Exact apart from underflow, also for complex subnormal numbers, where division would overflow.
     """
     parts = np.ascontiguousarray(array)[..., None].view(array.real.dtype)
     largest = np.abs(parts).max(axis=None if axis is None else (axis % array.ndim, -1), keepdims=True)
@@ -67,7 +67,7 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @lru_cache(maxsize=64)
 def probe(size: int) -> Array:
-    """A fixed vector with no structure, so that no singular vector is orthogonal to it."""
+    """A fixed random unit vector: without structure, so that no singular vector is orthogonal to it."""
     vector = np.random.default_rng(size).standard_normal(size)
     vector /= np.linalg.norm(vector)
     vector.flags.writeable = False
@@ -84,27 +84,33 @@ def largest_eigenvalue(
 ) -> tuple[float, Array]:
     """The largest eigenvalue of a positive semidefinite Hermitian operator, by power iteration.
 
-    With vₖ the normalised iterates, the Rayleigh quotients θₖ = vₖᴴAvₖ rise towards the eigenvalue, in the
-    end geometrically: with ratio q of successive increments, what is missing is about q/(1 − q) times the
-    last increment. The iteration stops when both are below ``tol``·θ, but never while the increments still
-    grow (a better eigenvector is then just emerging), and the estimate of what is missing is added to θ, so
-    that the result errs upwards rather than downwards.
+    With vₖ the normalised iterates, the Rayleigh quotients θₖ = vₖᴴAvₖ rise towards the eigenvalue, in the end
+    geometrically: if q is the ratio of successive increments, about q/(1 − q) times the last increment is still
+    missing. The iteration stops when both are below ``tol``·θ, but never while the increments grow (a better
+    eigenvector is then emerging). The estimate of what is missing is added to θ, so that the result tends to be
+    too large rather than too small.
 
     Parameters
     ----------
     apply : callable
         v ↦ Av.
-    size, dtype
-        Of v.
+    size : int
+        The length of v.
+    dtype : dtype
+        The dtype of v.
     start : ndarray, optional
-        A guess, such as the eigenvector of a nearby operator. A tenth of a fixed random vector is mixed in:
+        A guess, such as the eigenvector of a similar operator. A tenth of a fixed random vector is added to it:
         the guess may be an eigenvector of a smaller eigenvalue, from which the iteration would not move.
+    tol : float
+        The relative precision, but not below rounding.
+    max_iter : int
+        The largest number of products with A.
 
     Returns
     -------
     eigenvalue : float
     eigenvector : ndarray
-        The start for a next, similar, operator.
+        The start for the next, similar operator.
     """
     vector = probe(size).astype(dtype) if start is None else start + 0.1 * probe(size).astype(dtype)
     length = float(np.linalg.norm(vector))

@@ -1,4 +1,4 @@
-"""A chain of blocks that is visited block by block, with the products on both sides at hand."""
+"""A chain of factors, visited one by one, with the products on both sides at hand."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,11 +11,11 @@ from .products import Matrix, compact, dense, times
 
 
 class Chain:
-    """The blocks S₁, …, S_M of a fit to `Moments`, and a sweep over them.
+    """The factors S₁, …, S_M of a fit to `Moments`, and a sweep over them.
 
-    During a sweep, ``left`` and ``right`` are the products on the two sides of the visited block (None for the
+    During a sweep, ``left`` and ``right`` are the products on the two sides of the visited factor (None for the
     identity; the moments' fixed tail belongs to the right), and the visitor may replace ``factors[j]``. Each
-    product is taken once: those ahead from the old blocks, those behind from the new ones.
+    product is computed once: those ahead from the old factors, those behind from the new ones.
     """
 
     left: Matrix | None
@@ -33,13 +33,13 @@ class Chain:
         self.rightwards = order == "left_to_right"
 
     def rescale(self, unit: float) -> None:
-        """Divide the data by ``unit``; relative errors stay."""
+        """Divide the data by ``unit``; relative errors do not change."""
         self.target = self.target / self.target.real.dtype.type(unit)
         self._offset /= unit
         self._size /= unit
 
     def sweep(self) -> Iterator[int]:
-        """Visit all blocks in order; `product` is then that of the whole chain at any time."""
+        """Visit all factors in order; `product` is that of the whole chain at any time."""
         blocks = [compact(factor) for factor in self.factors]
         count = len(blocks)
         # prefix[j] is the product of the blocks before j, suffix[j] of those from j on.
@@ -53,7 +53,7 @@ class Chain:
                 prefix[j + 1] = times(prefix[j], blocks[j])
         for j in range(count) if self.rightwards else reversed(range(count)):
             self.left, self.right = prefix[j], suffix[j + 1]
-            cut = j if self.rightwards else j + 1  # block j is still the old one on its side of the cut
+            cut = j if self.rightwards else j + 1  # block j is still the old one on this side of the cut
             self._halves = prefix[cut], suffix[cut]
             before = self.factors[j]
             yield j
@@ -74,11 +74,11 @@ class Chain:
         return dense(times(None, product))
 
     def product(self) -> Array:
-        """S₁…S_M (times the tail), with the visited block as it was when its visit began."""
+        """S₁…S_M (times the tail), with the visited factor as it was when its visit began."""
         return dense(times(*self._halves))
 
     def fit_scale(self, product: Array, scale: float) -> tuple[float, float]:
-        """scale = Re⟨X, X̂⟩/‖X̂‖² and the relative error with it; a zero product leaves the scale."""
+        """scale = Re⟨X, X̂⟩/‖X̂‖² and the relative error with it; with a zero product the scale stays."""
         size = frobenius(product)
         if size > 0:
             scale = inner(self.target, product / product.real.dtype.type(size)) / size
@@ -89,5 +89,5 @@ class Chain:
         return self.relative(frobenius(self.target - product * product.real.dtype.type(scale)))
 
     def relative(self, misfit: float) -> float:
-        """The relative error for ``misfit``, the norm of the residual of the compressed data."""
+        """The relative error if ``misfit`` is the norm of the residual of the compressed data."""
         return float(np.hypot(misfit, self._offset)) / self._size

@@ -1,15 +1,16 @@
-"""Moments: all that PALM needs to know of the data."""
+"""Moments: all that PALM needs to know about the data."""
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..linalg import frobenius, wide
+from ..operators.csr import as_csr
 from ..runtime.threads import blas_threads
-from ..typing import Array
-from ..validation import as_matrix, as_real, require_finite, working_dtype
+from ..typing import Array, MatrixLike
+from ..validation import as_matrix, as_real
 
 
 class Compressed(NamedTuple):
@@ -23,8 +24,9 @@ class Compressed(NamedTuple):
 class Moments:
     """B = XΓᴴ, A = ΓΓᴴ and ‖X‖² of data X with codes Γ; a plain matrix X is A = I.
 
-    With the codes fixed, ‖X − DΓ‖² = ‖X‖² − 2 Re tr(BᴴD) + tr(D A Dᴴ) for every dictionary D, so that a step of
-    learning costs the same for a thousand signals as for a billion, and moments of parts of the data add up.
+    With the codes fixed, ‖X − DΓ‖² = ‖X‖² − 2 Re tr(BᴴD) + tr(D A Dᴴ) for every dictionary D. A learning step
+    therefore costs the same for a thousand signals as for a billion, and the moments of parts of the data add up:
+    ``moments + other`` are those of both parts together.
 
     Parameters
     ----------
@@ -33,7 +35,16 @@ class Moments:
     gram : (a, a) matrix, optional
         A = ΓΓᴴ, Hermitian and positive semidefinite; the identity by default.
     energy : float, optional
-        ‖X‖_F²; by default ‖B‖_F², which is right for the identity.
+        ‖X‖_F². By default ‖B‖_F², which is right if A is the identity; with ``gram`` it must be given.
+
+    Attributes
+    ----------
+    cross : ndarray
+        B.
+    gram : ndarray or None
+        A; None stands for the identity.
+    norm : float
+        ‖X‖_F.
 
     Examples
     --------
@@ -45,7 +56,7 @@ class Moments:
            [2., 1.]])
     """
 
-    def __init__(self, cross: Any, gram: Any = None, energy: float | None = None) -> None:
+    def __init__(self, cross: MatrixLike, gram: MatrixLike | None = None, energy: float | None = None) -> None:
         self.cross: Array = as_matrix("cross", cross)
         self.gram: Array | None = None
         if gram is not None:
@@ -59,20 +70,32 @@ class Moments:
         self.norm = frobenius(self.cross) if energy is None else float(np.sqrt(as_real("energy", energy, 0.0)))
 
     @classmethod
-    def of(cls, signals: Any, codes: Any) -> "Moments":
-        """The moments of signals X (d, n), one a column, with codes Γ (a, n), dense or sparse."""
+    def of(cls, signals: MatrixLike, codes: MatrixLike) -> "Moments":
+        """The moments of signals with given codes.
+
+        Parameters
+        ----------
+        signals : (d, n) matrix
+            X, one signal per column.
+        codes : (a, n) matrix, dense or sparse
+            Γ, the code of one signal per column.
+
+        Returns
+        -------
+        Moments
+            With the (d, a) matrix ``cross`` and the (a, a) matrix ``gram``.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> pp.Moments.of([[3.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]])
+        <Moments of 1 features, 2 atoms, energy 9>
+        """
         X = as_matrix("signals", signals)
-        if sp.issparse(codes):
-            if codes.ndim != 2:
-                raise ValueError(f"codes must be a matrix, got shape {codes.shape}")
-            G = sp.csr_array(codes, dtype=working_dtype("codes", codes.dtype))
-            require_finite("codes", G.data)
-        else:
-            G = as_matrix("codes", codes)
+        G = as_csr("codes", codes) if sp.issparse(codes) else as_matrix("codes", codes)
         if G.shape[1] != X.shape[1]:
-            raise ValueError(f"codes must have {X.shape[1]} columns, one a signal, got shape {G.shape}")
-        gram = G @ G.conj().T
-        return cls((G.conj() @ X.T).T, gram.toarray() if sp.issparse(gram) else gram, frobenius(X) ** 2)
+            raise ValueError(f"codes must have {X.shape[1]} columns, one per signal, got shape {G.shape}")
+        return cls((G.conj() @ X.T).T, G @ G.conj().T, frobenius(X) ** 2)
 
     def __add__(self, other: "Moments") -> "Moments":
         """The moments of both parts of the data together."""
@@ -89,7 +112,7 @@ class Moments:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the dictionaries: features × atoms."""
+        """The shape of the dictionaries: features and atoms."""
         return self.cross.shape
 
     @cached_property
@@ -97,8 +120,8 @@ class Moments:
         """X and Γ rotated into as few columns as possible, by the eigenvectors of A.
 
         With A = CCᴴ, C = V Λ^{1/2}, and T = B V Λ^{-1/2}, ‖X − DΓ‖² = ‖T − DC‖² + (‖X‖² − ‖T‖²). PALM then sees
-        a plain matrix T and one more fixed factor C, and near an exact fit nothing cancels. Null directions
-        of A are left out: B, as a product with Γᴴ, has nothing there.
+        a plain matrix T and one more fixed factor C, and near an exact fit no large numbers cancel. The null
+        space of A is left out: B = XΓᴴ vanishes on it.
         """
         if self.gram is None:
             return Compressed(self.cross, None, 0.0)

@@ -1,4 +1,4 @@
-"""Exact fits on given supports, where PALM's gradient steps would crawl."""
+"""Least-squares fits on given supports, where PALM's gradient steps would be slow."""
 
 from collections.abc import Sequence
 
@@ -20,22 +20,18 @@ def polish(
     order: str,
     max_sweeps: int = 20,
 ) -> tuple[list[Array], float]:
-    """Least squares for one factor after the other, each on its support, until the error stops falling.
+    """Least squares for one factor after another, each on its support, until the error stops falling.
 
-    Only factors whose set is "scale × support" move. For such a factor with support Ω,
+    Only factors whose set is "scale × support" change. For such a factor with support Ω,
 
         min ‖X − L V R‖_F over V that vanish outside Ω
 
-    is solved by conjugate gradients, and the norm of V becomes the scale. The error never rises; where X is a
-    product with these supports and the splits have blocks of rank one, as in butterfly factorizations, one
-    sweep is exact.
-
-    Returns
-    -------
-    factors, scale
+    is solved by conjugate gradients, and the norm of V becomes the scale. The error never rises. If X is a
+    product with these supports whose splits have blocks of rank one, as in butterfly factorizations, one sweep
+    is exact. Returns the factors and the scale.
     """
     chain = Chain(moments, factors, order)
-    # A power of two: exact, and squares of large and small data stay in range.
+    # A power of two: division is exact, and squares of large and small data stay in range.
     unit = 2.0 ** int(np.frexp(moments.norm)[1])
     chain.rescale(unit)
     scale /= unit

@@ -1,4 +1,4 @@
-"""Products of dense and sparse blocks: each in the form that is cheaper to go on with."""
+"""Products of dense and sparse factors, each in the form that is cheaper to multiply with."""
 
 from typing import TypeAlias
 
@@ -14,13 +14,13 @@ from ..typing import Array
 Matrix: TypeAlias = Array | SparseProduct
 
 _SMALL = 128  # up to this side, a sparse product is not worth its overhead
-_SMALL_DENSE = 200  # up to this one, BLAS is not worth its own
+_SMALL_DENSE = 200  # up to this side, BLAS is not worth its overhead
 
 
 def compact(matrix: Array) -> Matrix:
-    """``matrix`` as a SparseProduct where that is cheaper to multiply with, else as it is.
+    """``matrix`` as a SparseProduct if that is cheaper to multiply with, else as it is.
 
-    A SparseProduct has some 10 µs of overhead, and does a tenth of BLAS's operations a second.
+    A SparseProduct has an overhead of some 10 µs, and does a tenth of BLAS's operations per second.
     """
     if matrix.size < 4096:
         return matrix
@@ -33,7 +33,7 @@ def compact(matrix: Array) -> Matrix:
 
 
 def times(left: Matrix | None, right: Matrix | None) -> Matrix:
-    """left @ right, where None is the identity. Products of SparseProducts are not formed, only chained."""
+    """left @ right, where None is the identity. A product of SparseProducts stays a chain of factors."""
     if left is None or right is None:
         only = right if left is None else left
         assert only is not None
@@ -46,9 +46,9 @@ def dense(matrix: Matrix) -> Array:
 
 
 def adjoint(matrix: Matrix | None) -> Matrix | None:
-    if matrix is None or isinstance(matrix, SparseProduct):
-        return None if matrix is None else matrix.H
-    return matrix.conj().T if np.iscomplexobj(matrix) else matrix.T
+    if isinstance(matrix, SparseProduct):
+        return matrix.H
+    return None if matrix is None else matrix.conj().T if np.iscomplexobj(matrix) else matrix.T
 
 
 def spectral_norm_squared(
@@ -56,7 +56,7 @@ def spectral_norm_squared(
 ) -> tuple[float, Array | None]:
     """‖matrix‖₂², and a singular vector to start from next time.
 
-    Small matrices are done by a compiled power iteration, the others by their products with vectors.
+    Small matrices take a compiled power iteration, the others one by their products with vectors.
     """
     if max(matrix.shape) <= (_SMALL if isinstance(matrix, SparseProduct) else _SMALL_DENSE):
         array = np.ascontiguousarray(dense(matrix) if matrix.shape[0] >= matrix.shape[1] else dense(matrix).T)
