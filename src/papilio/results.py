@@ -1,26 +1,46 @@
-"""What solvers return and report."""
+"""What solvers, searches and trade-off sweeps return."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
-from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import typing as types
 from .operators import SparseProduct
 from .runtime.files import replacing
 from .runtime.history import Callback as Callback
 from .runtime.history import History as History
 from .runtime.history import Status as Status
 from .runtime.history import Step as Step
-from .typing import Array
 from .validation import as_real
 
 __all__ = ["Attempt", "Factorization", "History", "Status", "Step", "Tradeoff", "TradeoffPoint"]
 
 
 class Attempt(NamedTuple):
-    """One way to factorize that was tried, and what it gave."""
+    """One method that `factorize` tried, and what it gave.
+
+    Attributes
+    ----------
+    method : str
+        "itself", "transform", "butterfly", "low_rank" or "hierarchical".
+    detail : str
+        What was tried by this method, such as "2 factors from the left".
+    error : float
+        The relative error; infinite if nothing was found.
+    nnz : int
+        Entries of all factors; 0 if nothing was found.
+    seconds : float
+        The time that it took.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> fit = pp.factorize(pp.transforms.hadamard(16).toarray())
+    >>> [(attempt.method, attempt.detail, attempt.nnz) for attempt in fit.attempts]
+    [('transform', 'no known transform', 0), ('butterfly', '4 factors', 128)]
+    """
 
     method: str
     detail: str
@@ -36,18 +56,30 @@ class Factorization:
     Attributes
     ----------
     operator : SparseProduct
+        scale · S₁…S_M.
     error : float
-        Relative Frobenius error ‖X − scale·S₁…S_M‖ / ‖X‖, computed on the result.
+        The relative Frobenius error ‖X − scale·S₁…S_M‖ / ‖X‖, computed on the result.
     n_iter : int
         Iterations of PALM in all phases.
     status : Status
-        ``"converged"``, ``"max_iter"``, ``"stopped"`` (by a callback), or ``"no_structure"`` where none was found.
+        "converged", "max_iter", "stopped" (by a callback or the time budget), or "no_structure" if nothing better
+        than the matrix itself was found.
     history : History
         Error, scale, phase and seconds of each iteration.
     method : str
-        Which road `factorize` took; empty from other solvers.
+        The method by which `factorize` found it; empty from other solvers.
     attempts : tuple of Attempt
-        All attempts that `factorize` tried, with what they gave, in the order of trying.
+        All that `factorize` tried, in order; empty from other solvers.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> H = pp.transforms.hadamard(8).toarray()
+    >>> fit = pp.hierarchical(H, pp.Schedule.hadamard(8))
+    >>> fit.operator.nnz, fit.status.value, fit.error < 1e-12
+    (48, 'converged', True)
+    >>> fit.n_iter == len(fit.history)
+    True
     """
 
     operator: SparseProduct
@@ -59,7 +91,17 @@ class Factorization:
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how the error fell (`papilio.plot.convergence`); ``fit.operator.plot()`` draws the factors."""
+        """Draw how the error fell (`papilio.plot.convergence`); ``fit.operator.plot()`` draws the factors.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
         from . import plot
 
         return plot.convergence(self, ax)
@@ -75,7 +117,24 @@ def pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[int]:
 
 
 class TradeoffPoint(NamedTuple):
-    """One setting of the dial: a largest relative complexity, and the best product within it that was found."""
+    """One point of a `Tradeoff`: a largest relative complexity, and the best product that was found within it.
+
+    Attributes
+    ----------
+    complexity : float
+        The limit that was set; the product may need less (``operator.relative_complexity``).
+    error : float
+        The relative error of the product.
+    operator : SparseProduct
+        The product.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> point = pp.tradeoff(pp.transforms.hadamard(16).toarray(), [0.9]).knee
+    >>> point.complexity, point.operator.relative_complexity, point.error < 1e-12
+    (0.9, 0.5, True)
+    """
 
     complexity: float
     error: float
@@ -84,21 +143,31 @@ class TradeoffPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """What error costs: products of one matrix, or dictionaries of the same samples, at many complexities.
+    """Products of one matrix, or dictionaries of the same samples, at many complexities.
 
     Attributes
     ----------
     points : tuple of TradeoffPoint
-        By growing complexity; the error never rises from one to the next. ``complexity`` is what was asked for,
-        ``operator.relative_complexity`` what was needed.
+        By growing complexity; the error never rises from one to the next.
     dense_error : float
-        Of the dense matrix: zero for a matrix, that of K-SVD for samples.
+        The error of the dense matrix: zero for a matrix, that of K-SVD for samples.
     status : Status
-        "converged", or "stopped" where a callback ended the sweep and points are missing.
+        "converged", or "stopped" if a callback ended the sweep and points are missing.
     seconds : float
-        That the sweep took.
+        The time that the sweep took.
     error_name : str
-        What ``error`` is.
+        What ``error`` is, for tables and figures.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> sweep = pp.tradeoff(pp.transforms.hadamard(16).toarray(), [0.2, 0.5, 0.9])
+    >>> [point.operator.nnz for point in sweep.points]
+    [51, 128, 128]
+    >>> [point.complexity for point in sweep.front]
+    [0.2, 0.5]
+    >>> sweep.knee is sweep.points[1]
+    True
     """
 
     points: tuple[TradeoffPoint, ...]
@@ -109,7 +178,7 @@ class Tradeoff:
 
     @property
     def front(self) -> tuple[TradeoffPoint, ...]:
-        """The points that no other one beats in both the entries that it needs and the error: the Pareto front."""
+        """The Pareto front: the points that no other one beats in both entries and error."""
         entries, errors = [point.operator.nnz for point in self.points], [point.error for point in self.points]
         return tuple(self.points[i] for i in pareto_front(entries, errors))
 
@@ -117,8 +186,9 @@ class Tradeoff:
     def knee(self) -> TradeoffPoint:
         """The point that is recommended where nothing else is known.
 
-        Of the front, that with the lowest sum of relative complexity and (error − lowest)/(highest − lowest): one
-        percent more entries would save less than one percent of the error that the sweep can save at all.
+        It is the point of the front with the lowest sum of relative complexity and
+        (error − lowest)/(highest − lowest): one percent more entries would save less than one percent of the error
+        that the sweep can save at all.
         """
         front = self.front
         highest, lowest = front[0].error, front[-1].error
@@ -126,7 +196,17 @@ class Tradeoff:
         return min(front, key=lambda point: point.operator.relative_complexity + (point.error - lowest) / span)
 
     def at(self, complexity: float) -> TradeoffPoint:
-        """The best point with at most this relative complexity."""
+        """The best point within a complexity.
+
+        Parameters
+        ----------
+        complexity : float
+            The largest relative complexity that the product may need.
+
+        Returns
+        -------
+        TradeoffPoint
+        """
         complexity = as_real("complexity", complexity, 0.0)
         within = [point for point in self.points if point.operator.relative_complexity <= complexity + 1e-12]
         if not within:
@@ -137,16 +217,32 @@ class Tradeoff:
         return min(within, key=lambda point: point.error)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the points, their front and the knee (`papilio.plot.tradeoff`)."""
+        """Draw the points, their front and the knee (`papilio.plot.tradeoff`).
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
         from . import plot
 
         return plot.tradeoff(self, ax)
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write all operators, and ``points.csv`` with a line for each, into a folder, which is made if need be.
+    def save(self, folder: types.Path) -> None:
+        """Write all operators and a table of the points into a folder.
 
-        Columns: complexity, relative_complexity, entries, error, knee (1 or 0), and the operator's file, which
-        `papilio.load` reads. The knee is there once more, as ``knee.npz``.
+        The table is ``points.csv``, one line per point. Its columns: complexity, relative_complexity, entries,
+        error, knee (1 or 0), and the operator's file, which `papilio.load` reads. The knee is also saved as
+        ``knee.npz``.
+
+        Parameters
+        ----------
+        folder : path
+            Created if it does not exist.
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)

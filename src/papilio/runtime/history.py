@@ -10,15 +10,31 @@ from ..typing import Array
 
 
 class Status(StrEnum):
-    """Why a solver or a learner ended."""
+    """Why a solver or a learner ended; equal to its value, a string.
 
-    #: The error no longer changed by more than the tolerance, or the search was complete.
+    Attributes
+    ----------
+    CONVERGED : "converged"
+        The error no longer changed by more than the tolerance, or the search was complete.
+    MAX_ITER : "max_iter"
+        The limit on the number of iterations was reached first.
+    STOPPED : "stopped"
+        A callback or the time budget ended it early.
+    NO_STRUCTURE : "no_structure"
+        Nothing better than the matrix itself was found.
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp
+    >>> M = np.random.default_rng(0).standard_normal((16, 16))
+    >>> fit = pp.factorize(M, method="butterfly")
+    >>> fit.status is pp.Status.NO_STRUCTURE, fit.status == "no_structure"
+    (True, True)
+    """
+
     CONVERGED = "converged"
-    #: The limit on the number of iterations was reached first.
     MAX_ITER = "max_iter"
-    #: A callback or the time budget ended it early.
     STOPPED = "stopped"
-    #: Nothing better than the matrix itself was found.
     NO_STRUCTURE = "no_structure"
 
 
@@ -42,6 +58,15 @@ class Step(NamedTuple):
         The factors as they are, read-only.
     done : float
         The estimated share of all work that is done, from 0 to 1; it never falls.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> H = pp.transforms.hadamard(8).toarray()
+    >>> phases = []
+    >>> fit = pp.hierarchical(H, pp.Schedule.hadamard(8), callback=lambda step: phases.append(step.phase))
+    >>> sorted(set(phases))
+    ['global 1', 'global 2', 'split 1', 'split 2']
     """
 
     phase: str
@@ -57,7 +82,18 @@ Callback: TypeAlias = Callable[[Step], Any]
 
 
 class History(list[Step]):
-    """All iterations in order, as a list of `Step` and as columns."""
+    """All iterations in order, as a list of `Step` and as columns.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> H = pp.transforms.hadamard(8).toarray()
+    >>> history = pp.hierarchical(H, pp.Schedule.hadamard(8)).history
+    >>> history[0].phase, history[-1].phase
+    ('split 1', 'global 2')
+    >>> history.error.shape == (len(history),)
+    True
+    """
 
     @property
     def error(self) -> Array:
