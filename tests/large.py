@@ -19,7 +19,7 @@ def pretend_large(monkeypatch):
     monkeypatch.setattr("papilio.dictionary.signals._SAMPLE", 100)
     monkeypatch.setattr("papilio.dictionary.signals._SAMPLE_PER_ATOM", 10)
     monkeypatch.setattr("papilio.samples.rows._PART_ROWS", 16)
-    monkeypatch.setattr("papilio.dictionary.signals.Streamed.n_passes", 2)
+    monkeypatch.setattr("papilio.dictionary.signals._PASSES", 2)
     monkeypatch.setattr("papilio.dictionary.refinement._ROUNDS", 10)
 
 

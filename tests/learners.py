@@ -7,7 +7,7 @@ from papilio.datasets import rand, synthetic_signals
 from papilio.linalg import wide
 from papilio.metrics import rmse
 
-from .twins import gaussian
+from .helpers import as_array, gaussian
 
 N_ATOMS, N_NONZERO = 12, 2
 SCHEDULE = pp.Schedule.rectangular((8, N_ATOMS), 3, 3, 0.7)
@@ -32,10 +32,6 @@ LEARNERS = {
 
 def signals(dtype=np.float64, n_signals=300):
     return synthetic_signals(gaussian((8, N_ATOMS), dtype), n_signals, 3, random_state=1)[0]
-
-
-def as_array(dictionary):
-    return dictionary.toarray() if hasattr(dictionary, "toarray") else dictionary
 
 
 def relative_error(X, learned):

@@ -6,30 +6,21 @@ import numpy as np
 import pytest
 
 import papilio as pp
+from papilio.runtime.session import Session
 from papilio.search.annealing import annealed
 from papilio.search.candidates import even_schedule
+from papilio.solvers.hierarchical import factorize_by_splits
+from papilio.solvers.palm import Limits
 
-
-def gaussian(shape, seed=0, dtype=np.float64):
-    rng = np.random.default_rng(seed)
-    matrix = rng.standard_normal(shape)
-    if np.dtype(dtype).kind == "c":
-        matrix = matrix + 1j * rng.standard_normal(shape)
-    return matrix.astype(dtype)
-
-
-def orthogonal(n, seed=0):
-    return np.linalg.qr(gaussian((n, n), seed))[0]
+from .helpers import gaussian, orthogonal, true_error
 
 
 def started(matrix, schedule):
     return pp.hierarchical(matrix, schedule, inertia=True, max_iter=100)
 
 
-def fitted(matrix, schedule, rounds=4, seed=0, callback=None):
-    return annealed(
-        matrix, schedule, started(matrix, schedule), rounds, np.random.RandomState(seed), callback=callback
-    )
+def fitted(matrix, schedule, rounds=4, seed=0):
+    return annealed(Session(random_state=seed), matrix, schedule, started(matrix, schedule), rounds)
 
 
 def assert_in_sets(fit, schedule):
@@ -38,10 +29,6 @@ def assert_in_sets(fit, schedule):
     assert len(factors) == len(sets)
     for constraint, factor in zip(sets, factors, strict=True):
         assert constraint.contains(factor.toarray())
-
-
-def true_error(matrix, fit):
-    return np.linalg.norm(matrix - fit.operator.toarray()) / np.linalg.norm(matrix)
 
 
 SCHEDULES = {
@@ -57,12 +44,12 @@ SCHEDULES = {
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_the_result_is_in_the_sets_and_never_worse_than_the_start(name, seed):
     schedule = SCHEDULES[name]
-    X = gaussian(schedule.shape, seed)
+    X = gaussian(schedule.shape, seed=seed)
     start = started(X, schedule)
-    fit = annealed(X, schedule, start, 3, np.random.RandomState(seed))
+    fit = annealed(Session(random_state=seed), X, schedule, start, 3)
     assert_in_sets(fit, schedule)
     assert fit.error <= start.error
-    assert fit.error == pytest.approx(true_error(X, fit), rel=1e-9)
+    assert fit.error == pytest.approx(true_error(X, fit.operator), rel=1e-9)
     assert fit.operator.nnz <= schedule.n_nonzero
 
 
@@ -70,7 +57,7 @@ def test_a_start_that_is_exact_stays():
     schedule = SCHEDULES["two-left"]
     fit = started(gaussian((12, 12)), schedule)
     start = replace(fit, error=1e-16, history=pp.History())
-    same = annealed(fit.operator.toarray(), schedule, start, 2, np.random.RandomState(0))
+    same = annealed(Session(), fit.operator.toarray(), schedule, start, 2)
     assert same.error < 1e-12
     assert same.operator == start.operator
     assert set(same.history.phase) <= {"loosen 1", "tighten 1"}  # no further round where nothing is to be gained
@@ -79,7 +66,7 @@ def test_a_start_that_is_exact_stays():
 def test_no_rounds_at_all_only_polish():
     X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
     start = started(X, schedule)
-    fit = annealed(X, schedule, start, 0, np.random.RandomState(0))
+    fit = annealed(Session(), X, schedule, start, 0)
     assert_in_sets(fit, schedule)
     assert fit.error <= start.error
     assert fit.n_iter == start.n_iter
@@ -100,14 +87,14 @@ def test_the_kind_of_numbers_stays(dtype):
     assert fit.operator.dtype == dtype
     assert_in_sets(fit, schedule)
     assert fit.error <= started(X, schedule).error < 1
-    assert fit.error == pytest.approx(true_error(X, fit), rel=1e-4)
+    assert fit.error == pytest.approx(true_error(X, fit.operator), rel=1e-4)
 
 
 def test_the_target_and_the_start_are_left_alone():
     X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
     copy, start = X.copy(), started(X, schedule)
     before = start.operator.toarray()
-    annealed(X, schedule, start, 2, np.random.RandomState(0))
+    annealed(Session(), X, schedule, start, 2)
     np.testing.assert_array_equal(X, copy)
     np.testing.assert_array_equal(start.operator.toarray(), before)
 
@@ -122,23 +109,31 @@ def test_a_callback_stops_it_in_either_phase_with_a_valid_result(at):
         seen.append(step)
         return len(seen) == at
 
-    fit = annealed(X, schedule, start, 4, np.random.RandomState(0), callback=stop)
+    fit = annealed(Session(stop), X, schedule, start, 4)
     assert len(seen) == at
     assert fit.status == "stopped"
     assert_in_sets(fit, schedule)
     assert fit.error <= start.error
-    assert fit.error == pytest.approx(true_error(X, fit), rel=1e-9)
+    assert fit.error == pytest.approx(true_error(X, fit.operator), rel=1e-9)
 
 
-def test_the_history_goes_on_where_that_of_the_start_ended():
-    X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
-    start = started(X, schedule)
-    fit = annealed(X, schedule, start, 2, np.random.RandomState(0))
+def test_the_history_continues_that_of_the_start_in_the_same_session():
+    X, schedule, session = gaussian((12, 12)), SCHEDULES["two-left"], Session()
+    start = factorize_by_splits(session, X, schedule, Limits(max_iter=100, inertia=True))
+    fit = annealed(session, X, schedule, start, 2)
     count = len(start.history)
+    assert fit.history == session.history
     assert fit.history.phase[:count] == start.history.phase
     assert list(dict.fromkeys(fit.history.phase[count:])) == ["loosen 1", "tighten 1", "loosen 2", "tighten 2"]
     assert (np.diff(fit.history.seconds) >= 0).all()
     assert fit.n_iter == len(fit.history)
+
+
+def test_the_share_of_the_work_that_is_done_grows_to_all_of_it():
+    X, schedule, seen = gaussian((12, 12)), SCHEDULES["two-left"], []
+    annealed(Session(seen.append), X, schedule, started(X, schedule), 3)
+    done = [step.done for step in seen]
+    assert done == pytest.approx(np.arange(1, 181) / 180)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -146,5 +141,5 @@ def test_it_gets_far_below_the_hierarchical_strategy_in_the_same_sets(seed):
     Q = orthogonal(24, seed)
     schedule = even_schedule((24, 24), 2, 24 * 24 // 2, "left")
     plain = pp.hierarchical(Q, schedule)
-    fit = annealed(Q, schedule, started(Q, schedule), 30, np.random.RandomState(seed))
+    fit = annealed(Session(random_state=seed), Q, schedule, started(Q, schedule), 30)
     assert fit.error < 0.85 * plain.error

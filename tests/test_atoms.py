@@ -20,16 +20,10 @@ from papilio.dictionary.atoms import (
 )
 from papilio.kernels import atoms as kernels
 
-from .twins import gaussian
+from .helpers import gaussian
 
-DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
 N_ATOMS, N_SIGNALS, N_FEATURES = 9, 40, 6
 UNUSED, EMPTY = 4, 7  # an atom that no signal uses, and a signal that uses no atom
-
-
-@pytest.fixture(params=DTYPES)
-def dtype(request):
-    return request.param
 
 
 def unit(rows):

@@ -9,9 +9,7 @@ import papilio as pp
 from papilio.search import candidates as attempts
 from papilio.search.candidates import Watch, candidates, decomposed, even_schedule, low_rank, searched
 
-
-def gaussian(shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape)
+from .helpers import gaussian
 
 
 def chained(schedule):

@@ -19,20 +19,12 @@ from papilio.coding.coder import Coder
 from papilio.kernels.pursuit import _largest, _subtract, pack
 from papilio.linalg import wide
 
-from .twins import gaussian, regular
+from .helpers import DTYPES, LAYOUTS, gaussian
+from .twins import regular
 
-DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
+pytestmark = pytest.mark.usefixtures("default_threads")
 EITHER = pytest.mark.parametrize("dtype", [np.float32, np.complex128])  # where each would prove no more
 KINDS = (*DTYPES, np.int8, bool)
-LAYOUTS = {
-    "row-major": np.ascontiguousarray,
-    "column-major": np.asfortranarray,
-    "strided": lambda x: np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3],
-    "columns of more": lambda x: np.asfortranarray(np.vstack([x, x]))[: len(x)],
-    "reversed": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
-    "read-only": lambda x: np.frombuffer(x.tobytes(), dtype=x.dtype).reshape(x.shape),
-    "unaligned": lambda x: np.frombuffer(b"!" + x.tobytes(), dtype=x.dtype, offset=1).reshape(x.shape),
-}
 OPTIONS = {
     "one": {"n_nonzero_coefs": 1},
     "eleven": {"n_nonzero_coefs": 11},
@@ -50,23 +42,11 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=DTYPES)
-def dtype(request):
-    return request.param
-
-
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     for name, value in WAYS[request.param].items():
         monkeypatch.setattr(coding, name, value)
     return request.param
-
-
-@pytest.fixture(autouse=True)
-def default_threads():
-    pp.set_num_threads(None)
-    yield
-    pp.set_num_threads(None)
 
 
 def eps(dtype):

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from papilio import constraints as c
 
 from .brute_force import UnitNorm, assert_member, definition, is_nonnegative, matrices, sample, tolerance
+from .helpers import DTYPES
 from .registry import CONSTRAINTS
 
 Array = np.ndarray[Any, Any]
-DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 UNIT_NORM = [name for name in CONSTRAINTS if isinstance(definition(name), UnitNorm)]
 WITH_TWO_VALUES = [name for name in UNIT_NORM if (definition(name).supports.sum(axis=1) == 2).any()]
 WITHOUT_STRUCTURE = [name for name in UNIT_NORM if (definition(name).groups.sum(axis=(1, 2)) == 1).all()]

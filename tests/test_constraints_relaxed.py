@@ -6,6 +6,7 @@ import pytest
 from papilio import constraints as c
 
 from .brute_force import sample
+from .helpers import gaussian
 from .registry import CONSTRAINTS
 
 SIZED = {
@@ -20,10 +21,6 @@ SIZED |= {
 SHARES = np.linspace(0, 1, 11)
 
 
-def gaussian(shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape)
-
-
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_no_share_at_all_leaves_the_set_as_it_is(name):
     constraint = CONSTRAINTS[name]()
@@ -31,7 +28,7 @@ def test_no_share_at_all_leaves_the_set_as_it_is(name):
     assert type(same) is type(constraint)
     assert repr(same) == repr(constraint)
     for seed in range(3):
-        matrix = gaussian(constraint.shape, seed)
+        matrix = gaussian(constraint.shape, seed=seed)
         np.testing.assert_array_equal(same.project(matrix), constraint.project(matrix))
 
 

@@ -23,6 +23,8 @@ from papilio.datasets import (
 )
 from papilio.transforms import dft, hadamard
 
+from .helpers import as_array
+
 DRAWS = {
     "random_dictionary": lambda state: [random_dictionary(random_state=state)],
     "factorizable_dictionary": lambda state: [factorizable_dictionary(random_state=state).toarray()],
@@ -33,10 +35,6 @@ DRAWS = {
     "fact": lambda state: [as_array(part) for part in fact(random_state=state)],
     "image_patches": lambda state: [image_patches(50, random_state=state)],
 }
-
-
-def as_array(value):
-    return value.toarray() if hasattr(value, "toarray") else value
 
 
 def is_standard_gaussian(values):

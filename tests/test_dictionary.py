@@ -10,6 +10,7 @@ import papilio as pp
 from papilio.datasets import random_dictionary, synthetic_signals
 from papilio.metrics import recovery_rate
 
+from .helpers import gaussian
 from .learners import (
     LEARNERS,
     N_ATOMS,
@@ -21,7 +22,6 @@ from .learners import (
     relative_error,
     signals,
 )
-from .twins import gaussian
 
 
 @pytest.fixture(params=LEARNERS)

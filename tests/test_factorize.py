@@ -5,9 +5,7 @@ import pytest
 
 import papilio as pp
 
-
-def gaussian(shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape)
+from .helpers import gaussian
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (24, 24), (40, 10), (10, 40)])

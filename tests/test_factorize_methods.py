@@ -1,6 +1,5 @@
 """The front door on all kinds of matrices: wishes are kept, errors are honest, and the right road is taken."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,13 +8,7 @@ from hypothesis import strategies as st
 import papilio as pp
 from papilio.search import candidates as attempts
 
-
-def gaussian(shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape)
-
-
-def orthogonal(n, seed=0):
-    return np.linalg.qr(gaussian((n, n), seed))[0]
+from .helpers import gaussian, orthogonal, true_error
 
 
 def permuted(matrix, seed=0):
@@ -42,23 +35,19 @@ MATRICES = {
     "Gaussian": lambda: gaussian((16, 16)),
     "orthogonal": lambda: orthogonal(16),
     "product of sparse factors": lambda: pp.datasets.factorizable_dictionary(16, 2, random_state=0).toarray(),
-    "low rank plus noise": lambda: gaussian((16, 3)) @ gaussian((3, 16)) + 0.01 * gaussian((16, 16), 1),
+    "low rank plus noise": lambda: gaussian((16, 3)) @ gaussian((3, 16)) + 0.01 * gaussian((16, 16), seed=1),
     "kernel": lambda: kernel(20, 20),
     "permuted Hadamard": lambda: permuted(pp.transforms.hadamard(16).toarray()),
     "noisy permuted Hadamard": lambda: noisy_hadamard(16),
     "permuted DFT": lambda: permuted(pp.transforms.dft(16).toarray()),
-    "complex Gaussian": lambda: gaussian((12, 12)) + 1j * gaussian((12, 12), 1),
+    "complex Gaussian": lambda: gaussian((12, 12)) + 1j * gaussian((12, 12), seed=1),
     "sparse": lambda: sparse(20),
-    "rank one": lambda: np.outer(gaussian(12), gaussian(15, 1)),
+    "rank one": lambda: np.outer(gaussian((12,)), gaussian((15,), seed=1)),
     "wide": lambda: gaussian((8, 20)),
     "tall": lambda: gaussian((20, 8)),
     "wide kernel": lambda: kernel(12, 32),
     "single precision": lambda: gaussian((12, 12)).astype(np.float32),
 }
-
-
-def true_error(matrix, operator):
-    return np.linalg.norm(matrix - operator.toarray()) / (np.linalg.norm(matrix) or 1)
 
 
 def assert_honest(matrix, result):
@@ -103,7 +92,7 @@ def test_max_error_is_kept_with_the_fewest_entries_of_all_roads(name, limit, few
 
 
 def test_max_error_takes_the_first_rank_that_reaches_it():
-    M = gaussian((24, 4)) @ gaussian((4, 24), 1)
+    M = gaussian((24, 4)) @ gaussian((4, 24), seed=1)
     sizes = np.linalg.svd(M, compute_uv=False)
     missed = [np.linalg.norm(sizes[rank:]) / np.linalg.norm(sizes) for rank in range(5)]
     for rank in (1, 2, 3):
@@ -156,9 +145,9 @@ SHAPES = st.one_of(
     kind=st.sampled_from(["real", "complex", "single", "integer", "ones"]),
 )
 def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexity, n_factors, seed, kind):
-    M = gaussian(shape, seed)
+    M = gaussian(shape, seed=seed)
     if kind == "complex":
-        M = M + 1j * gaussian(shape, seed + 1)
+        M = M + 1j * gaussian(shape, seed=seed + 1)
     elif kind == "single":
         M = M.astype(np.float32)
     elif kind == "integer":

@@ -11,8 +11,8 @@ from papilio.datasets import rand, synthetic_signals
 from papilio.dictionary.refinement import FastState
 from papilio.metrics import rmse
 
+from .helpers import gaussian
 from .learners import relative_error
-from .twins import gaussian
 
 # Le Magoarou and Gribonval, figure 3, PROPOSED on RAND, read off the published figure: (Q, p, P) to the relative
 # complexity and the RMSE.

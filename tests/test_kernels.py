@@ -24,25 +24,11 @@ from papilio.solvers import descent as descents
 from papilio.solvers.palm import default_start
 
 from . import twins
-from .twins import CHAINS, both_descents, butterfly, gaussian, paired
+from .helpers import DTYPES, LAYOUTS, gaussian
+from .twins import CHAINS, both_descents, butterfly, paired
 
-DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
 COUNTS = (1, 2, 63, 64, 65, 129, 300)
 ORDERS = ("left_to_right", "right_to_left")
-LAYOUTS = {
-    "row-major": np.ascontiguousarray,
-    "column-major": np.asfortranarray,
-    "strided": lambda x: np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3],
-    "columns of more": lambda x: np.asfortranarray(np.vstack([x, x]))[: len(x)],
-    "reversed": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
-    "read-only": lambda x: np.frombuffer(x.tobytes(), dtype=x.dtype).reshape(x.shape),
-    "unaligned": lambda x: np.frombuffer(b"!" + x.tobytes(), dtype=x.dtype, offset=1).reshape(x.shape),
-}
-
-
-@pytest.fixture(params=DTYPES)
-def dtype(request):
-    return request.param
 
 
 # -- apply ---------------------------------------------------------------------------------------------

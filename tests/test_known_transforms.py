@@ -7,6 +7,8 @@ import scipy.fft
 import papilio as pp
 from papilio.search.known_transforms import recognised
 
+from .helpers import gaussian, orthogonal
+
 TRANSFORMS = {"DCT": pp.transforms.dct, "Haar": pp.transforms.haar}
 SIZES = [4, 8, 16, 32, 64]
 
@@ -76,27 +78,23 @@ def test_rounding_errors_do_not_count_as_entries():
     assert recognised(M)[0] == "Haar"
 
 
-def gaussian(*shape):
-    return np.random.default_rng(0).standard_normal(shape)
-
-
 OTHERS = {
-    "gaussian": gaussian(32, 32),
-    "orthogonal": np.linalg.qr(gaussian(32, 32))[0],
+    "gaussian": gaussian((32, 32)),
+    "orthogonal": orthogonal(32),
     "hadamard": pp.transforms.hadamard(32).toarray(),
     "zero": np.zeros((16, 16)),
     "identity": np.eye(16),
     "ones": np.ones((16, 16)),
     "1×1": np.ones((1, 1)),
-    "2×2": gaussian(2, 2),
+    "2×2": gaussian((2, 2)),
     "not square": pp.transforms.dct(16).toarray()[:, :8],
     "complex": pp.transforms.dct(16).toarray() * 1j,
     "no power of two": scipy.fft.dct(np.eye(12), norm="ortho", axis=0),
     "type 4": scipy.fft.dct(np.eye(16), type=4, norm="ortho", axis=0),
-    "noisy": pp.transforms.dct(16).toarray() + 1e-6 * gaussian(16, 16),
-    "Haar's support": (pp.transforms.haar(16).toarray() != 0) * gaussian(16, 16),
-    "Haar's number of entries": (np.arange(256) < 80).reshape(16, 16) * gaussian(16, 16),
-    "Haar's numbers in rows": (np.arange(8) < [[8], [8], [4], [4], [2], [2], [2], [2]]) * gaussian(8, 8),
+    "noisy": pp.transforms.dct(16).toarray() + 1e-6 * gaussian((16, 16)),
+    "Haar's support": (pp.transforms.haar(16).toarray() != 0) * gaussian((16, 16)),
+    "Haar's number of entries": (np.arange(256) < 80).reshape(16, 16) * gaussian((16, 16)),
+    "Haar's numbers in rows": (np.arange(8) < [[8], [8], [4], [4], [2], [2], [2], [2]]) * gaussian((8, 8)),
 }
 
 
@@ -140,7 +138,7 @@ def test_a_transform_with_more_entries_than_wished_for_is_not_taken():
 
 
 def test_a_matrix_that_is_no_transform_comes_back_as_it_is():
-    M = gaussian(16, 16)
+    M = gaussian((16, 16))
     fit = pp.factorize(M, method="transform")
     assert fit.method == "itself"
     assert [road[:4] for road in fit.attempts] == [("transform", "no known transform", np.inf, 0)]

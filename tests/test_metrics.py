@@ -13,14 +13,10 @@ from papilio import SparseProduct, metrics
 from papilio.metrics import mutual_coherence, psnr, recovery_rate, rmse, ssim
 from papilio.transforms import dft, hadamard
 
-DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+from .helpers import DTYPES, gaussian
+
 NAMES = ["signals", "dictionary", "codes"]
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def gaussian(shape, dtype=np.float64, seed=0):
-    real, imaginary = np.random.default_rng(seed).standard_normal((2, *shape))
-    return (real + 1j * imaginary if np.dtype(dtype).kind == "c" else real).astype(dtype)
 
 
 def data(dtype=np.float64, seed=0):
@@ -364,7 +360,11 @@ def test_unsigned_integers_do_not_wrap():
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
-        ((np.zeros((12, 12)), np.zeros((12, 13)), 1.0), ValueError, "image and reference must have the same shape"),
+        (
+            (np.zeros((12, 12)), np.zeros((12, 13)), 1.0),
+            ValueError,
+            "image and reference must have the same shape",
+        ),
         ((np.zeros((0, 12)), np.zeros((0, 12)), 1.0), ValueError, "image"),
         ((np.zeros((12, 12)), np.zeros((12, 12))), ValueError, "data_range must be given"),
         ((np.zeros((12, 12)), [[1.0], [1.0, 2.0]], 1), ValueError, "reference must be a rectangular array"),

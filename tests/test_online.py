@@ -9,8 +9,8 @@ from papilio.dictionary.online import OnlineState, shuffled
 from papilio.linalg import column_norms
 from papilio.metrics import recovery_rate
 
+from .helpers import gaussian
 from .learners import N_ATOMS, mean_rmse_on_rand, relative_error, signals
-from .twins import gaussian
 
 
 def unit(dictionary):

@@ -15,7 +15,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg, eigsh, lsq
 
 from papilio import SparseProduct
 
-DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+from .helpers import DTYPES
+
 CHAINS = {"one": (4, 6), "two": (6, 3, 4), "several": (4, 7, 3, 5, 9), "square": (5, 5, 5)}
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "C": np.ascontiguousarray,
@@ -74,11 +75,6 @@ def dot_gap(op: Any, adjoint: Callable[[Any], Any]) -> float:
     forward, backward = op @ x, adjoint(y)
     size = np.linalg.norm(forward) * np.linalg.norm(y) + np.linalg.norm(backward) * np.linalg.norm(x)
     return float(abs(np.vdot(y, forward) - np.vdot(backward, x)) / size / np.finfo(op.dtype).eps)
-
-
-@pytest.fixture(params=DTYPES)
-def dtype(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 @pytest.fixture(params=CHAINS.values(), ids=CHAINS)

@@ -9,18 +9,11 @@ import papilio as pp
 from papilio import constraints as c
 
 from . import twins
+from .helpers import gaussian
 from .registry import CONSTRAINTS
 
 ORDERS = ("left_to_right", "right_to_left")
 FAUST = np.load(Path(__file__).parent / "data" / "faust_palm_500x32.npy")
-
-
-def gaussian(shape, dtype=np.float64, seed=0):
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal(shape)
-    if np.dtype(dtype).kind == "c":
-        values = values + 1j * rng.standard_normal(shape)
-    return values.astype(dtype)
 
 
 def test_the_figure_of_an_outside_implementation_comes_out():

@@ -77,7 +77,7 @@ def test_what_is_learned_from_all_data_is_better_than_from_the_sample_alone(tmp_
     scores = []
     for n_passes in (0, 2):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("papilio.dictionary.signals.Streamed.n_passes", n_passes)
+            patch.setattr("papilio.dictionary.signals._PASSES", n_passes)
             scores.append(make(learner).fit(on_disk(tmp_path)).score(X))
     assert scores[1] > scores[0]
 
@@ -511,7 +511,7 @@ def test_a_callback_sees_the_passes_and_can_stop_within_one(tmp_path, learner):
 
 
 def test_the_sums_of_a_pass_are_those_of_all_samples():
-    from papilio.dictionary.statistics import Task, merged, summarised
+    from papilio.dictionary.statistics import Coding, code_part, merge_statistics
 
     D = np.random.default_rng(3).standard_normal((8, 12))
     assert len(held(X).parts()) > 3

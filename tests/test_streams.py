@@ -9,9 +9,9 @@ import papilio as pp
 from papilio.datasets import synthetic_signals
 from papilio.dictionary.signals import enough
 
+from .helpers import gaussian
 from .large import X, make, on_disk, pretend_large
 from .learners import N_ATOMS
-from .twins import gaussian
 
 STREAMING = ("fast", "online")
 

@@ -41,11 +41,6 @@ def keep_largest(worth, count, slack):
     return keep
 
 
-def gaussian(shape, dtype=np.float64, seed=0):
-    parts = np.random.default_rng(seed).standard_normal((2, *shape))
-    return (parts[0] + 1j * parts[1] if np.dtype(dtype).kind == "c" else parts[0]).astype(dtype)
-
-
 # What the tests of kernels share: where factors of every kind have their entries, and chains of them.
 
 

@@ -1,0 +1,48 @@
+"""Fixtures that several files share."""
+
+import sys
+
+import pytest
+
+import papilio as pp
+
+from .helpers import DTYPES
+from .limits import lower
+
+
+@pytest.fixture(params=DTYPES)
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def default_threads():
+    """As many threads as by default, before a test and after it."""
+    pp.set_num_threads(None)
+    yield
+    pp.set_num_threads(None)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Small data pass for large: 120 samples are enough to start from, and a part has 16. Learning is short."""
+    lower(monkeypatch, sample=100, sample_per_atom=10, passes=2, rows_per_part=16, refinement_rounds=10)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def papilio(here, monkeypatch, capsys):
+    """The command line in this process, as each one takes a second to start: exit code, output and errors."""
+    from papilio.cli import app
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["papilio", *map(str, words)])
+        return app.run(), *capsys.readouterr()
+
+    return call

@@ -1,0 +1,32 @@
+"""Data and measures that many tests share."""
+
+import numpy as np
+
+DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
+LAYOUTS = {
+    "row-major": np.ascontiguousarray,
+    "column-major": np.asfortranarray,
+    "strided": lambda x: np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3],
+    "columns of more": lambda x: np.asfortranarray(np.vstack([x, x]))[: len(x)],
+    "reversed": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+    "read-only": lambda x: np.frombuffer(x.tobytes(), dtype=x.dtype).reshape(x.shape),
+    "unaligned": lambda x: np.frombuffer(b"!" + x.tobytes(), dtype=x.dtype, offset=1).reshape(x.shape),
+}
+
+
+def gaussian(shape, dtype=np.float64, seed=0):
+    parts = np.random.default_rng(seed).standard_normal((2, *shape))
+    return (parts[0] + 1j * parts[1] if np.dtype(dtype).kind == "c" else parts[0]).astype(dtype)
+
+
+def orthogonal(n, seed=0):
+    return np.linalg.qr(gaussian((n, n), seed=seed))[0]
+
+
+def as_array(matrix):
+    return matrix.toarray() if hasattr(matrix, "toarray") else matrix
+
+
+def true_error(matrix, approximation):
+    """The relative error, from its definition; the zero matrix counts as one of norm 1."""
+    return np.linalg.norm(matrix - as_array(approximation)) / (np.linalg.norm(matrix) or 1)
