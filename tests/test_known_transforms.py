@@ -5,7 +5,7 @@ import pytest
 import scipy.fft
 
 import papilio as pp
-from papilio.search.known_transforms import recognised
+from papilio.search.known_transforms import recognise
 
 from .helpers import gaussian, orthogonal
 
@@ -29,7 +29,7 @@ def disguised(matrix, seed, spread=1.0):
 def test_transforms_are_recognised_in_any_order_with_any_scales(name, turned, n, seed):
     transform = TRANSFORMS[name](n)
     M = disguised(transform.T.toarray() if turned else transform.toarray(), seed)
-    found, fit = recognised(M)
+    found, fit = recognise(M)
     assert found == name + ", transposed" * turned
     assert fit.error <= 1e-12
     assert fit.operator.nnz == transform.nnz
@@ -42,7 +42,7 @@ def test_transforms_are_recognised_in_any_order_with_any_scales(name, turned, n,
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_scales_may_be_far_apart(name):
     M = disguised(TRANSFORMS[name](32).toarray(), 0, spread=4.0)
-    assert recognised(M)[1].error <= 1e-12
+    assert recognise(M)[1].error <= 1e-12
 
 
 @pytest.mark.parametrize(("dtype", "small", "large"), [(np.float64, 1e-300, 1e300), (np.float32, 1e-40, 1e38)])
@@ -54,19 +54,19 @@ def test_scales_too_far_apart_for_floating_point_are_no_error(name, dtype, small
         M[lines] *= small
         M[:, ::2] *= large
         M = M.astype(dtype)
-        found = recognised(M)
+        found = recognise(M)
         assert found is None or found[1].error < 1e-4
 
 
 def test_the_sine_transform_of_type_2_is_a_cosine_transform():
     M = scipy.fft.dst(np.eye(32), type=2, norm="ortho", axis=0)
-    assert recognised(M)[0] == "DCT"
+    assert recognise(M)[0] == "DCT"
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_single_precision_is_enough_and_stays(name):
     M = disguised(TRANSFORMS[name](64).toarray(), 1).astype(np.float32)
-    found, fit = recognised(M)
+    found, fit = recognise(M)
     assert found == name
     assert fit.operator.dtype == np.float32
     assert fit.error < 1e-6
@@ -75,7 +75,7 @@ def test_single_precision_is_enough_and_stays(name):
 def test_rounding_errors_do_not_count_as_entries():
     M = disguised(pp.transforms.haar(32).toarray(), 2, spread=0.1)
     M += 1e-16 * np.random.default_rng(0).standard_normal(M.shape)
-    assert recognised(M)[0] == "Haar"
+    assert recognise(M)[0] == "Haar"
 
 
 OTHERS = {
@@ -100,7 +100,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("M", OTHERS.values(), ids=OTHERS)
 def test_other_matrices_are_not_recognised(M):
-    assert recognised(M) is None
+    assert recognise(M) is None
 
 
 @pytest.mark.parametrize("change", [2.0, -1.0, 1 + 1e-6])
@@ -109,7 +109,7 @@ def test_a_transform_with_one_entry_changed_is_not_recognised(name, change):
     M = disguised(TRANSFORMS[name](16).toarray(), 3, spread=0.1)
     i, j = np.argwhere(M)[5]
     M[i, j] *= change
-    assert recognised(M) is None
+    assert recognise(M) is None
 
 
 def test_factorize_recognises_a_transform_and_looks_no_further():

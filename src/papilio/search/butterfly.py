@@ -1,4 +1,4 @@
-"""Butterfly factorizations: supports that are known, or found under unknown permutations."""
+"""Butterfly factorizations, on known supports or on supports found under unknown permutations."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -13,41 +13,44 @@ from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..results import Factorization, History, Status
 from ..runtime.threads import blas_threads
-from ..typing import Array, RandomState
+from ..typing import Array, MatrixLike, RandomState
 from ..validation import as_matrix, as_random
-from .known_supports import fitted, polished
-from .splitting import best_split, leading
+from .known_supports import fit_factors, polish_factors
+from .splitting import best_split, leading_vectors
 
 _HOPELESS = 0.2  # the share of the energy that the first split may miss; a Gaussian matrix misses about 0.4
-_POLISH_SIDE = 256  # up to which factors are polished, as dense matrices; it takes some 70 ms there
+_POLISH_SIDE = 256  # the size up to which factors are polished, as dense matrices; it takes some 70 ms there
 _EXACT = 1e-12
-_RADICES = (2, 3, 5, 7)  # by which a matrix is split; what is left, a matrix of prime size, stays a block
+_RADICES = (2, 3, 5, 7)  # by which a matrix is split; what remains stays a block
 
 
-def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: RandomState = 0) -> Factorization:
-    """Factorize a matrix into butterfly factors.
+def butterfly(
+    M: MatrixLike, supports: Sequence[MatrixLike] | None = None, random_state: RandomState = 0
+) -> Factorization:
+    """Factorize a matrix into butterfly factors, M ≈ S₁S₂…S_L.
 
-    The search splits the matrix level by level. For radix r, its rows fall into groups of r and its columns into r
-    parts so that each block of a group and a part has nearly rank one; each block gives r entries of the left
-    factor and a row of the residual, which falls apart into r problems of 1/r of the size.
+    The search splits the matrix level by level. For radix r, its rows are put into groups of r and its columns
+    into r parts such that each block of a group and a part has nearly rank one. A block gives r entries of the
+    left factor and a row of the residual, which separates into r problems of 1/r of the size.
 
     Parameters
     ----------
     M : (m, n) matrix
-        Without ``supports``, square, of a size that is no prime; of 2, 3, 5 and 7, all prime factors but one.
+        Without ``supports``, structure is found only in square matrices of a size n > r that is divisible by
+        r = 2, 3, 5 or 7.
     supports : sequence of boolean matrices, optional
         Where the factors may have entries, left to right, such that each cut of the chain has blocks of low rank,
-        as those of fast Fourier and Hadamard transforms. By default they are found: M may be a product of
-        butterfly factors with its rows and columns permuted in any way.
-    random_state : int, RandomState or None
-        Of the rows from which the search starts.
+        like those of fast Fourier and Hadamard transforms. By default they are searched for: M may be a product
+        of butterfly factors with its rows and columns permuted in any way.
+    random_state : int, RandomState, Generator or None, default=0
+        The source of random numbers: it chooses the rows from which the search starts.
 
     Returns
     -------
     Factorization
-        Where supports were found, the factors of an n×n matrix have r entries in each row and column, r being the
-        prime factors of n: n·Σr entries, 2n·log₂n for powers of two. A matrix without such structure comes back
-        as one factor, with ``status`` "no_structure".
+        If supports were found, the factors of an n×n matrix have r entries in each row and column, where r runs
+        over the prime factors of n: n·Σr entries in all, 2n·log₂n for powers of two. A matrix without such
+        structure is returned as one factor, with ``status`` "no_structure".
 
     Examples
     --------
@@ -59,17 +62,17 @@ def butterfly(M: Any, supports: Sequence[Any] | None = None, random_state: Rando
     (128, True)
     """
     given = as_matrix("M", M)
-    # A power of two: exact, and squares of large and small data stay in range.
+    # A power of two: division is exact, and squares of large and small data stay in range.
     unit = 2.0 ** int(np.frexp(np.abs(given).max())[1])
     matrix = given / given.real.dtype.type(unit)
     masks = None if supports is None else _as_masks(supports, matrix.shape)
     random = as_random(random_state)
-    fit = found_butterfly(matrix, random) if masks is None else _fit_on(matrix, masks)
+    fit = find_butterfly(matrix, random) if masks is None else _fit_on(matrix, masks)
     return replace(fit, operator=fit.operator * unit)
 
 
 def butterfly_entries(shape: tuple[int, int]) -> float:
-    """n·Σr for the prime factors r of n: the entries of all factors of an n×n matrix; infinity if it has none."""
+    """n·Σr for the prime factors r of n: the entries of an n×n butterfly; infinity for other shapes and primes."""
     n, left, total = shape[0], shape[0], 0
     for radix in _RADICES:
         while left % radix == 0 and left > radix:
@@ -77,28 +80,28 @@ def butterfly_entries(shape: tuple[int, int]) -> float:
     return float(n * (total + left)) if shape == (n, n) and total else inf
 
 
-def found_butterfly(
-    matrix: Array, random: np.random.RandomState, is_over: Callable[[], bool] = lambda: False
+def find_butterfly(
+    matrix: Array, random: np.random.RandomState, should_stop: Callable[[], bool] = lambda: False
 ) -> Factorization:
-    """The best fit on supports that were found in several ways, until one cannot be far from the best.
+    """The best fit on supports found in up to four ways, until one cannot be far from the best.
 
-    Of white noise of energy e, the first split into r parts misses e·(1 − 1/r), and all levels together less than
-    e: a fit that misses more went astray, and another way is tried. The structure does not change under
-    transposition, and not when rows and columns are multiplied by numbers: lines of equal size let small entries
-    have their say, which without noise is what they should have.
+    For white noise of energy e, the first split into r parts misses e·(1 − 1/r), and all levels together less than
+    e: a fit that misses more has gone wrong, and another way is tried. Neither transposing nor scaling rows and
+    columns changes the structure: with lines of equal norm, small entries count as much as large ones, as they
+    should when there is no noise.
     """
     best: Factorization | None = None
     noise = inf
     for balanced, transposed in ((False, False), (False, True), (True, False), (True, True)):
         if best is None and transposed:
-            continue  # where one side shows no structure, the other does not either
-        found = found_supports(matrix.T if transposed else matrix, random, balanced, is_over)
+            continue  # a matrix whose rows show no structure has none in its columns
+        found = find_supports(matrix.T if transposed else matrix, random, balanced, should_stop)
         if found is not None:
             masks = [sp.csr_array(mask.T) for mask in reversed(found.masks)] if transposed else found.masks
             fit = _fit_on(matrix, masks)
             best = fit if best is None or fit.error < best.error else best
             noise = noise if balanced else min(noise, found.noise)
-        if is_over() or (best is not None and (best.error <= _EXACT or best.error**2 <= noise)):
+        if should_stop() or (best is not None and (best.error <= _EXACT or best.error**2 <= noise)):
             break
     if best is None or best.error**2 > _HOPELESS:
         return Factorization(SparseProduct([matrix]), 0.0, 0, Status.NO_STRUCTURE, History())
@@ -107,10 +110,10 @@ def found_butterfly(
 
 def _fit_on(matrix: Array, masks: Sequence[sp.csr_array]) -> Factorization:
     with blas_threads(max(matrix.shape) ** 3 // 2):
-        factors: Sequence[Any] = fitted(matrix, masks)
+        factors: Sequence[Any] = fit_factors(matrix, masks)
         error = _error(matrix, factors)
         if error > _EXACT and max(matrix.shape) <= _POLISH_SIDE:
-            factors = polished(matrix, masks, factors)
+            factors = polish_factors(matrix, masks, factors)
             error = _error(matrix, factors)
     return Factorization(SparseProduct(factors), error, 0, Status.CONVERGED, History())
 
@@ -156,7 +159,7 @@ class Node(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What a split of all nodes gives: the places of the left factor's entries, the nodes below, and its cost."""
+    """The result of splitting all nodes: the places of the left factor's entries, the nodes below, the cost."""
 
     rows: Array
     columns: Array
@@ -165,18 +168,18 @@ class Level(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Supports, and what the first split says of the energy of white noise, relative to all."""
+    """Supports, and the share of white noise in the energy, as estimated from the first split."""
 
     masks: list[sp.csr_array]
     noise: float
 
 
-def found_supports(
-    matrix: Array, random: np.random.RandomState, balanced: bool, is_over: Callable[[], bool]
+def find_supports(
+    matrix: Array, random: np.random.RandomState, balanced: bool, should_stop: Callable[[], bool]
 ) -> Found | None:
-    """Supports with a prime number of entries a line, level by level; None where there is no such structure.
+    """Supports with a prime number of entries per line, level by level; None if there is no such structure.
 
-    With ``balanced``, all lines are brought to one size before each split. None, too, when the time ``is_over``.
+    With ``balanced``, all lines are scaled to equal norm before each split. Also None once ``should_stop()``.
     """
     n = len(matrix)
     if matrix.shape != (n, n) or not matrix.any() or not _radices(n):
@@ -186,12 +189,13 @@ def found_supports(
     noise = first_noise = 0.0
     while radices := _radices(len(nodes[0].block)):
         if balanced:
-            nodes = [node._replace(block=_balanced(node.block)) for node in nodes]
+            nodes = [node._replace(block=_balance(node.block)) for node in nodes]
         energy = sum(frobenius(node.block) ** 2 for node in nodes)
+        expected = first_noise / n**2 if masks and not balanced else None
         best: Level | None = None
         for radix in radices:
-            level = _split(nodes, radix, random, first_noise / n**2 if masks and not balanced else None, is_over)
-            if is_over():
+            level = _split(nodes, radix, random, expected, should_stop)
+            if should_stop():
                 return None
             share = level.missed / (energy * (1 - 1 / radix))
             if best is None or share < noise:
@@ -216,7 +220,7 @@ def found_supports(
 
 
 def _radices(n: int) -> list[int]:
-    """By which a matrix of size n may be split, with more than one part and more than one row left."""
+    """The numbers by which a matrix of size n may be split into parts of more than one row."""
     return [radix for radix in _RADICES if n % radix == 0 and n > radix]
 
 
@@ -225,27 +229,27 @@ def _split(
     radix: int,
     random: np.random.RandomState,
     noise: float | None,
-    is_over: Callable[[], bool],
+    should_stop: Callable[[], bool],
 ) -> Level:
     rows, columns, below = [], [], []
     offset, missed = 0, 0.0
     for node in nodes:
         with blas_threads(len(node.block) ** 3 // 2):
-            split = best_split(node.block, radix, random, noise, is_over)
+            split = best_split(node.block, radix, random, noise, should_stop)
         count = len(split.groups)
         for p, part in enumerate(split.parts):
             inner = offset + p * count + np.arange(count)  # one for each group
             rows.append(node.rows[split.groups].ravel())
             columns.append(np.repeat(inner, radix))
-            residual = leading(node.block, split.groups, part)[1][:, part]
+            residual = leading_vectors(node.block, split.groups, part)[1][:, part]
             below.append(Node(inner, node.columns[part], residual))
         offset += len(node.block)
         missed += split.cost
     return Level(np.concatenate(rows), np.concatenate(columns), below, missed)
 
 
-def _balanced(block: Array) -> Array:
-    """``block`` with its rows and columns divided by numbers so that they have nearly equal norms."""
+def _balance(block: Array) -> Array:
+    """``block`` with its rows and columns scaled to nearly equal norms."""
     for axis in (1, 0, 1):
         sizes = np.linalg.norm(block, axis=axis, keepdims=True)
         block = block / np.where(sizes > 0, sizes, 1).astype(block.real.dtype)

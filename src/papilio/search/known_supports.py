@@ -1,4 +1,4 @@
-"""Factors on supports that are known, level by level."""
+"""Factors on known supports, by hierarchical cuts and low-rank blocks."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -17,22 +17,22 @@ _POWER_STEPS = 60
 Matrix: TypeAlias = Array | sp.csr_array
 
 
-def fitted(matrix: Matrix, masks: Sequence[sp.csr_array]) -> list[sp.csr_array]:
-    """Factors on ``masks``, by cutting the chain in the middle, again and again.
+def fit_factors(matrix: Matrix, masks: Sequence[sp.csr_array]) -> list[sp.csr_array]:
+    """Factors on ``masks``, by cutting the chain in the middle, recursively.
 
-    A cut is the best product of two matrices on the supports that the two halves of the chain allow, if the blocks
-    of the cut do not overlap. The cut of a chain of L factors costs O(n²) for blocks of rank one; there are about
-    log₂L levels of cuts, whose matrices get sparser by the level.
+    A cut is the best product of two matrices on the supports of the two halves of the chain, if the blocks of the
+    cut do not overlap. It costs O(n²) for blocks of rank one. A chain of L factors has about log₂L levels of cuts,
+    whose matrices get sparser from level to level.
     """
     if len(masks) == 1:
         return [sp.csr_array(masks[0].multiply(matrix))]
     middle = len(masks) // 2
-    left, right = _cut(matrix, _chained(masks[:middle]), _chained(masks[middle:]))
-    return fitted(left, masks[:middle]) + fitted(right, masks[middle:])
+    left, right = _cut(matrix, _product_support(masks[:middle]), _product_support(masks[middle:]))
+    return fit_factors(left, masks[:middle]) + fit_factors(right, masks[middle:])
 
 
-def polished(matrix: Array, masks: Sequence[sp.csr_array], factors: Sequence[sp.csr_array]) -> list[Array]:
-    """Least squares on the supports, factor after factor, from ``factors``."""
+def polish_factors(matrix: Array, masks: Sequence[sp.csr_array], factors: Sequence[sp.csr_array]) -> list[Array]:
+    """``factors`` improved by least squares on their supports, one after another."""
     dense = [factor.toarray() for factor in factors]
     sizes = [frobenius(factor) or 1.0 for factor in dense]
     units = [factor / factor.real.dtype.type(size) for factor, size in zip(dense, sizes, strict=True)]
@@ -43,7 +43,7 @@ def polished(matrix: Array, masks: Sequence[sp.csr_array], factors: Sequence[sp.
     return [factor * factor.real.dtype.type(sign * share) for factor, sign in zip(better, signs, strict=True)]
 
 
-def _chained(masks: Sequence[sp.csr_array]) -> sp.csr_array:
+def _product_support(masks: Sequence[sp.csr_array]) -> sp.csr_array:
     """Where a product of factors on ``masks`` may have entries."""
     product = masks[0].astype(np.float32)
     for mask in masks[1:]:
@@ -54,57 +54,56 @@ def _chained(masks: Sequence[sp.csr_array]) -> sp.csr_array:
 def _cut(matrix: Matrix, left_mask: sp.csr_array, right_mask: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
     """The best left @ right on two supports whose blocks do not overlap.
 
-    Inner indices with the same rows on the left and the same columns on the right share a block of the matrix,
-    which gets its best approximation of as high a rank as they are many.
+    Inner indices with the same rows on the left and the same columns on the right share a block of the matrix. It
+    gets its best approximation of a rank equal to their number.
     """
-    columns, rows = sp.csc_array(left_mask), sp.csr_array(right_mask)
-    columns.sort_indices()
-    rows.sort_indices()
+    left_mask, right_mask = sp.csc_array(left_mask), sp.csr_array(right_mask)
+    left_mask.sort_indices()
+    right_mask.sort_indices()
     # The factors have their values where the masks have their entries, in the same order.
-    left, right = np.zeros(columns.nnz, matrix.dtype), np.zeros(rows.nnz, matrix.dtype)
-    for I, J, K in _blocks(columns, rows):  # noqa: E741
-        U, V = _low_rank(_gathered(matrix, I, J), K.shape[1])
-        inner = K[:, : U.shape[2], None]
-        left[columns.indptr[inner] + np.arange(I.shape[1])] = U.transpose(0, 2, 1)
-        right[rows.indptr[inner] + np.arange(J.shape[1])] = V
+    left, right = np.zeros(left_mask.nnz, matrix.dtype), np.zeros(right_mask.nnz, matrix.dtype)
+    for rows, columns, inner in _blocks(left_mask, right_mask):
+        U, V = _low_rank(_gather(matrix, rows, columns), inner.shape[1])
+        used = inner[:, : U.shape[2], None]
+        left[left_mask.indptr[used] + np.arange(rows.shape[1])] = U.transpose(0, 2, 1)
+        right[right_mask.indptr[used] + np.arange(columns.shape[1])] = V
     return (
-        sp.csr_array(sp.csc_array((left, columns.indices, columns.indptr), shape=columns.shape)),
-        sp.csr_array((right, rows.indices, rows.indptr), shape=rows.shape),
+        sp.csr_array(sp.csc_array((left, left_mask.indices, left_mask.indptr), shape=left_mask.shape)),
+        sp.csr_array((right, right_mask.indices, right_mask.indptr), shape=right_mask.shape),
     )
 
 
-def _blocks(columns: sp.csc_array, rows: sp.csr_array) -> list[tuple[Array, Array, Array]]:
-    """Rows (b, p), columns (b, q) and inner indices (b, r) of blocks, those of one size together."""
+def _blocks(left_mask: sp.csc_array, right_mask: sp.csr_array) -> list[tuple[Array, Array, Array]]:
+    """Rows (b, p), columns (b, q) and inner indices (b, r) of blocks, grouped by size (p, q, r)."""
     shared: dict[tuple[bytes, bytes], list[int]] = {}
-    for k in range(columns.shape[1]):
-        down = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
-        across = rows.indices[rows.indptr[k] : rows.indptr[k + 1]]
-        shared.setdefault((down.tobytes(), across.tobytes()), []).append(k)
-    alike: dict[tuple[int, int, int], list[list[int]]] = {}
-    for line, inner in shared.items():
-        if all(line):
-            alike.setdefault((len(line[0]), len(line[1]), len(inner)), []).append(inner)
-    found = []
-    for inners in alike.values():
-        K = np.array(inners)
-        first = K[:, 0, None]
-        p, q = (np.diff(mask.indptr)[first[0, 0]] for mask in (columns, rows))
-        down = columns.indices[columns.indptr[first] + np.arange(p)]
-        across = rows.indices[rows.indptr[first] + np.arange(q)]
-        found.append((down, across, K))
-    return found
+    for k in range(left_mask.shape[1]):
+        rows, columns = (mask.indices[mask.indptr[k] : mask.indptr[k + 1]] for mask in (left_mask, right_mask))
+        shared.setdefault((rows.tobytes(), columns.tobytes()), []).append(k)
+    by_size: dict[tuple[int, int, int], list[list[int]]] = {}
+    for (rows, columns), indices in shared.items():
+        if rows and columns:
+            by_size.setdefault((len(rows), len(columns), len(indices)), []).append(indices)
+    blocks = []
+    for inner in map(np.array, by_size.values()):
+        first = inner[:, 0, None]
+        rows, columns = (
+            mask.indices[mask.indptr[first] + np.arange(np.diff(mask.indptr)[first[0, 0]])]
+            for mask in (left_mask, right_mask)
+        )
+        blocks.append((rows, columns, inner))
+    return blocks
 
 
-def _gathered(matrix: Matrix, I: Array, J: Array) -> Array:  # noqa: E741
-    """The blocks (b, p, q) at rows I (b, p) and columns J (b, q)."""
-    down, across = np.broadcast_arrays(I[:, :, None], J[:, None, :])
+def _gather(matrix: Matrix, rows: Array, columns: Array) -> Array:
+    """The blocks (b, p, q) at rows (b, p) and columns (b, q)."""
+    down, across = np.broadcast_arrays(rows[:, :, None], columns[:, None, :])
     if isinstance(matrix, np.ndarray):
         return matrix[down, across]
     return np.asarray(matrix[down.ravel(), across.ravel()]).reshape(down.shape)
 
 
 def _low_rank(blocks: Array, rank: int) -> tuple[Array, Array]:
-    """Factors (b, p, r) and (b, r, q) of the best approximations of rank r of (b, p, q) blocks."""
+    """Factors (b, p, r) and (b, r, q) of the best rank-r approximations of (b, p, q) blocks."""
     if rank == 1:
         found = _rank_one(blocks)
         if found is not None:
@@ -115,7 +114,7 @@ def _low_rank(blocks: Array, rank: int) -> tuple[Array, Array]:
 
 
 def _rank_one(blocks: Array) -> tuple[Array, Array] | None:
-    """`_low_rank` for rank one by power iteration from the largest rows; None where it does not settle."""
+    """`_low_rank` for rank one, by power iteration from the largest rows; None if it does not converge."""
     largest = np.argmax((np.abs(blocks) ** 2).sum(axis=2), axis=1)
     v = blocks[np.arange(len(blocks)), largest].conj()[:, :, None]
     eps = np.finfo(blocks.dtype).eps

@@ -1,11 +1,11 @@
-"""Cosine and Haar transforms whose rows and columns were permuted and scaled, found in closed form.
+"""Cosine and Haar transforms with permuted and scaled rows and columns, recognised in closed form.
 
 A real n×n matrix M is recognised if M_ij = r_i · T_{p(i) q(j)} · c_j with permutations p and q and non-zero
-numbers r and c of any sign, T being ``dct(n)``, ``haar(n)`` or the transpose of one. As the sine transform of
-type 2 is the cosine transform with its rows reversed and the signs of columns changed, it is recognised, too.
+numbers r and c of any sign, where T is ``dct(n)``, ``haar(n)`` or the transpose of one. So is the sine transform
+of type 2, which is the cosine transform with its rows reversed and the signs of columns changed.
 
-The number of non-zero entries tells which T it may be: the cosine transform of size 2^K has no zeros, the Haar
-transform n(K + 1) other entries. What the searches below find is only a guess until its error is known.
+The number of non-zero entries tells which T it may be: for n = 2^K, the cosine transform has n² and the Haar
+transform n(K + 1). What the searches below find is only a guess until its error is known.
 """
 
 from typing import Any, NamedTuple
@@ -20,12 +20,12 @@ from ..results import Factorization, History, Status
 from ..transforms import dct, haar
 from ..typing import Array
 
-_DOUBTFUL = 1e-3  # a relative error on the way that rounding does not explain, in single precision either
-_LARGEST_ERROR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}  # of a matrix that is recognised
+_DOUBTFUL = 1e-3  # a relative error in the search that rounding does not explain, even in single precision
+_LARGEST_ERROR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}  # of a recognised matrix
 
 
 class Match(NamedTuple):
-    """Where a matrix's rows and columns are in T, and by which numbers they are multiplied."""
+    """Which rows and columns of T a matrix has, and by which numbers they are multiplied."""
 
     rows: Array
     columns: Array
@@ -33,24 +33,24 @@ class Match(NamedTuple):
     column_scales: Array
 
 
-def recognised(matrix: Array) -> tuple[str, Factorization] | None:
-    """The name and the exact factors of the transform that a matrix is, up to the order and scale of its lines.
+def recognise(matrix: Array) -> tuple[str, Factorization] | None:
+    """The transform that a matrix is, up to the order and scale of its lines: its name and exact factors.
 
     Parameters
     ----------
-    matrix : (n, n) array
-        Others than real square ones of size 4, 8, 16, … are not recognised.
+    matrix : (m, n) array
+        Only real square matrices of size 4, 8, 16, … are recognised.
 
     Returns
     -------
     (name, fit) or None
-        The factors of T with p, q, r and c merged into the first and the last: they have T's number of entries.
+        The factors of T with p, q, r and c merged into the first and the last, so with T's number of entries.
 
     Examples
     --------
     >>> import papilio as pp
     >>> C = pp.transforms.dct(16)
-    >>> name, fit = recognised(-3 * C.T.toarray()[::-1])
+    >>> name, fit = recognise(-3 * C.T.toarray()[::-1])
     >>> name, fit.operator.nnz == C.nnz, fit.error < 1e-12
     ('DCT, transposed', True, True)
     """
@@ -62,34 +62,34 @@ def recognised(matrix: Array) -> tuple[str, Factorization] | None:
     is_full = entries == n * n
     if not is_full and entries != n * n.bit_length():
         return None
-    for turned in (False, True):
-        wide = (matrix.T if turned else matrix).astype(np.float64)
+    for transposed in (False, True):
+        wide = (matrix.T if transposed else matrix).astype(np.float64)
         with np.errstate(all="ignore"):
-            match = _dct_match(wide) if is_full else _haar_match(wide, support.T if turned else support)
+            match = _dct_match(wide) if is_full else _haar_match(wide, support.T if transposed else support)
         if match is not None and _in_range(match, matrix.dtype):
-            operator = _matched(dct(n) if is_full else haar(n), match)
-            operator = (operator.T if turned else operator).astype(matrix.dtype)
+            operator = _apply(dct(n) if is_full else haar(n), match)
+            operator = (operator.T if transposed else operator).astype(matrix.dtype)
             error = frobenius(matrix - operator.toarray()) / frobenius(matrix)
             if error <= _LARGEST_ERROR[matrix.dtype]:
-                name = ("DCT" if is_full else "Haar") + (", transposed" if turned else "")
+                name = ("DCT" if is_full else "Haar") + (", transposed" if transposed else "")
                 return name, Factorization(operator, error, 0, Status.CONVERGED, History())
     return None
 
 
 def _support(matrix: Array) -> Array:
-    """Where entries are more than rounding errors of the others in their row or in their column."""
+    """Which entries are more than rounding errors of the others in their row or column."""
     sizes = np.abs(matrix)
     largest = np.minimum(sizes.max(axis=1, keepdims=True), sizes.max(axis=0))
     return sizes > 100 * np.finfo(matrix.dtype).eps * largest
 
 
 def _in_range(match: Match, dtype: np.dtype[Any]) -> bool:
-    """Whether the scales are finite: where they are very far apart, their quotients may not be."""
+    """Whether the scales are finite: quotients of scales that are very far apart may not be."""
     with np.errstate(over="ignore"):
         return bool(np.isfinite(np.array([match.row_scales, match.column_scales]).astype(dtype)).all())
 
 
-def _matched(transform: SparseProduct, match: Match) -> SparseProduct:
+def _apply(transform: SparseProduct, match: Match) -> SparseProduct:
     """The transform with its lines in the matrix's order, multiplied by the scales."""
     factors = list(transform.factors)
     factors[0] = sp.diags_array(match.row_scales) @ factors[0][match.rows]
@@ -97,11 +97,11 @@ def _matched(transform: SparseProduct, match: Match) -> SparseProduct:
     return SparseProduct(factors, transform.scale)
 
 
-def _places(order: Array) -> Array:
+def _inverse(order: Array) -> Array:
     """The inverse of a permutation."""
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    return places
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(len(order))
+    return inverse
 
 
 # -- cosine transform ----------------------------------------------------------------------------------
@@ -110,11 +110,11 @@ def _places(order: Array) -> Array:
 def _dct_match(matrix: Array) -> Match | None:
     """How the cosine transform may have become a matrix without zeros.
 
-    T_kj ∝ cos(kθ_j) with θ_j = π(2j + 1)/(2n). Multiplying all θ by an odd number permutes the columns, and the
-    rows, apart from signs. So all columns hold the same magnitudes, and divided by their geometric means they are
-    those of T up to one factor: rows 0 and n/2 are then constant but for signs, and no others. Dividing by row 0
-    leaves the cosines themselves. And by the same symmetry any row of odd k may be taken for k = 1: sorted by its
-    values, the columns are in the order of θ. A cosine transform of the rows now tells k and r of each.
+    T_kj ∝ cos(kθ_j) with θ_j = π(2j + 1)/(2n). Multiplying all θ by an odd number permutes the columns and, apart
+    from signs, the rows. So all columns hold the same magnitudes, and divided by their geometric means they are
+    those of T up to one factor: then rows 0 and n/2, and no others, are constant apart from signs. Dividing by
+    row 0 leaves the cosines themselves. By the same symmetry, any row of odd k may be taken for k = 1: sorted by
+    its values, the columns are in the order of θ. A cosine transform of each row then tells its k and r.
     """
     logs = np.log(np.abs(matrix))
     row_sizes = np.exp(logs.mean(axis=1))
@@ -132,7 +132,7 @@ def _dct_match(matrix: Array) -> Match | None:
         rows = np.abs(spectra).argmax(axis=1)
         peaks = spectra[np.arange(len(rows)), rows]
         if np.all(np.abs(peaks) >= (1 - _DOUBTFUL) * norms) and len(np.unique(rows)) == len(rows):
-            return Match(rows, _places(order), peaks * row_sizes, balanced[constant] * column_sizes)
+            return Match(rows, _inverse(order), peaks * row_sizes, balanced[constant] * column_sizes)
     return None
 
 
@@ -142,10 +142,10 @@ def _dct_match(matrix: Array) -> Match | None:
 def _haar_match(matrix: Array, support: Array) -> Match | None:
     """How the Haar transform may have become a matrix with these non-zero entries.
 
-    T has two rows with n entries, two with n/2, four with n/4 and so on: the rows of a size part the columns into
-    groups, of which each is within one of the groups before. Columns sorted by their groups are in T's order, up
-    to exchanges of halves of a group, which change T by signs and the order of rows only. The exchange of the two
-    full rows changes T by signs of columns and rows: either may be taken for the constant row, and gives c.
+    T has two rows with n entries, two with n/2, four with n/4 and so on. The rows of one size divide the columns
+    into groups, each within a group of the size before. Columns sorted by their groups are in T's order, up to
+    exchanges of the halves of a group, which only change signs and the order of rows. Exchanging the two full rows
+    only changes signs of columns and rows: either may be taken for the constant row, which gives c.
     """
     n = len(matrix)
     sizes = np.count_nonzero(support, axis=1)
@@ -159,4 +159,4 @@ def _haar_match(matrix: Array, support: Array) -> Match | None:
     constant = matrix[rows[0]]
     # In T, the first entry of a row with m entries is m^−½.
     row_scales = matrix[np.arange(n), order[begins]] / constant[order[begins]] * np.sqrt(sizes / n)
-    return Match(_places(rows), _places(order), row_scales, constant * np.sqrt(n))
+    return Match(_inverse(rows), _inverse(order), row_scales, constant * np.sqrt(n))

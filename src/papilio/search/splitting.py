@@ -1,9 +1,9 @@
 """Splits of a permuted butterfly: which rows belong together, and which columns.
 
 A square matrix of size m is the first level of a butterfly of radix r, up to permutations, if its rows fall into
-groups of r and its columns into r parts of equal size so that each block of a group and a part has rank one. The
-cost of a group on a part is what the best matrix of rank one misses there; for pairs of rows it is the smaller
-eigenvalue of their Gram matrix, and groups of more are judged by their pairs.
+groups of r and its columns into r parts of equal size such that each block of a group and a part has rank one. The
+cost of a group on a part is the squared error of the best rank-one approximation there. For pairs of rows it is
+the smaller eigenvalue of their Gram matrix; larger groups are judged by their pairs.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from ..kernels.grouping import all_equal_parts, equal_parts, group_up, share_out
 from ..linalg import probe
 from ..typing import Array
 
-_ROUNDS = 12  # of alternation at most
+_ROUNDS = 12  # of alternation, at most
 _ALL = 8  # the size up to which all splits into pairs and halves are tried
-_STARTS, _MORE_STARTS = 4, 32  # rows to start from; more where noise does not explain the cost of a small matrix
+_STARTS, _MORE_STARTS = 4, 32  # rows to start from; more if noise does not explain the cost of a small matrix
 _SMALL = 64
-_EXACT = 1e-14  # a cost over the energy that is rounding
+_EXACT = 1e-14  # a cost, relative to the energy, that is rounding
 
 
 class Split(NamedTuple):
-    """Groups of rows (m/r, r), parts of columns (r, m/r), and the squared error of rank one on all blocks."""
+    """Groups of rows (m/r, r), parts of columns (r, m/r), and the squared error of rank one over all blocks."""
 
     groups: Array
     parts: Array
@@ -40,16 +40,16 @@ def best_split(
     radix: int,
     random: np.random.RandomState,
     noise: float | None = None,
-    is_over: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Split:
-    """The cheapest split that is found from several rows, each with the partners that suit it best.
+    """The cheapest split found from several starting rows, each with its best partners.
 
-    With ``noise``, the mean energy of white noise in an entry, the search ends when the cost is explained by it,
-    and goes on for longer when it is not. When ``is_over``, the best so far has to do.
+    With ``noise``, the mean energy of white noise per entry, the search ends when the noise explains the cost, and
+    tries more rows when it does not. Once ``should_stop()``, the best split so far is returned.
     """
     m = len(matrix)
     if radix == 2 and m <= _ALL:
-        return _best_of_all(matrix)
+        return _cheapest_of_all(matrix)
     enough = _EXACT * float(np.vdot(matrix, matrix).real)
     starts = _STARTS
     if noise is not None:
@@ -59,19 +59,19 @@ def best_split(
     best: Split | None = None
     sizes = (np.abs(matrix) ** 2).sum(axis=1)
     rows = random.permutation(m)
-    rows = rows[np.argsort(sizes[rows] <= 1e-3 * sizes.mean(), kind="stable")][:starts]  # no empty ones first
+    rows = rows[np.argsort(sizes[rows] <= 1e-3 * sizes.mean(), kind="stable")][:starts]  # empty rows last
     for row in rows:
-        for parts in _parts_from(matrix, int(row), radix):
-            split = _alternated(matrix, parts)
+        for parts in _candidate_parts(matrix, int(row), radix):
+            split = _alternate(matrix, parts)
             if best is None or split.cost < best.cost:
                 best = split
-            if best.cost <= enough or is_over():
+            if best.cost <= enough or should_stop():
                 return best
     assert best is not None
     return best
 
 
-def leading(matrix: Array, groups: Array, columns: Array) -> tuple[Array, Array]:
+def leading_vectors(matrix: Array, groups: Array, columns: Array) -> tuple[Array, Array]:
     """The leading left singular vectors u (groups, r) of the blocks of groups and columns, and uᴴ·matrix."""
     slices = matrix[groups]  # (groups, r, m)
     block = slices[:, :, columns]
@@ -79,19 +79,18 @@ def leading(matrix: Array, groups: Array, columns: Array) -> tuple[Array, Array]
     return u, (u.conj()[:, None, :] @ slices)[:, 0, :]
 
 
-def _best_of_all(matrix: Array) -> Split:
+def _cheapest_of_all(matrix: Array) -> Split:
     """The cheapest of all splits into pairs and halves, for a small matrix."""
     m = len(matrix)
     matchings = _matchings(tuple(range(m)))  # (count, m/2, 2)
-    best: Split | None = None
-    for others in combinations(range(1, m), m // 2 - 1):
+
+    def cheapest(others: tuple[int, ...]) -> Split:
         halves = _as_parts(~np.isin(np.arange(m), (0, *others)), 2)
         sums = _pair_costs(matrix, halves)[matchings[..., 0], matchings[..., 1]].sum(axis=1)
         least = int(np.argmin(sums))
-        if best is None or sums[least] < best.cost:
-            best = Split(matchings[least], halves, float(sums[least]))
-    assert best is not None
-    return best
+        return Split(matchings[least], halves, float(sums[least]))
+
+    return min(map(cheapest, combinations(range(1, m), m // 2 - 1)), key=_cost)
 
 
 @cache
@@ -108,10 +107,10 @@ def _matchings(points: tuple[int, ...]) -> Array:
     return np.concatenate(found)
 
 
-def _parts_from(matrix: Array, row: int, radix: int, count: int = 2) -> list[Array]:
-    """Parts of the columns by their direction in the plane of ``row`` and a partner, for the best partners.
+def _candidate_parts(matrix: Array, row: int, radix: int, count: int = 2) -> list[Array]:
+    """Parts of the columns by their directions in the plane of ``row`` and a partner, for the best partners.
 
-    Columns of one part have one direction there if the partner is of the row's group.
+    If the partner belongs to the row's group, the columns of one part all have the same direction there.
     """
     pairs = np.stack([np.full(len(matrix), row), np.arange(len(matrix))], axis=1)
     coordinates, weights = _directions(matrix, pairs)
@@ -135,19 +134,19 @@ def _parts_from(matrix: Array, row: int, radix: int, count: int = 2) -> list[Arr
     return [_as_parts(labels, radix) for _, labels in options[:count]]
 
 
-def _alternated(matrix: Array, parts: Array) -> Split:
-    """Groups for the parts, parts for the groups, and so on while the cost falls."""
-    best = _grouped(matrix, parts)
+def _alternate(matrix: Array, parts: Array) -> Split:
+    """Alternate: groups for the parts, parts for the groups, while the cost falls."""
+    best = _group_rows(matrix, parts)
     for _ in range(_ROUNDS):
-        options = [_grouped(matrix, found) for found in _parted(matrix, best.groups)]
-        split = min(options, key=lambda option: option.cost)
+        options = [_group_rows(matrix, found) for found in _part_columns(matrix, best.groups)]
+        split = min(options, key=_cost)
         if not split.cost < best.cost * (1 - 1e-9):
-            return min(best, split, key=lambda option: option.cost)
+            return min(best, split, key=_cost)
         best = split
     return best
 
 
-def _grouped(matrix: Array, parts: Array) -> Split:
+def _group_rows(matrix: Array, parts: Array) -> Split:
     """Cheap groups for given parts."""
     m, radix = len(matrix), len(parts)
     costs = _pair_costs(matrix, parts)
@@ -158,9 +157,9 @@ def _grouped(matrix: Array, parts: Array) -> Split:
 
 
 def likely_first(costs: Array) -> Array:
-    """Flat places of pairs, those first that are likely to be in the best groups, then the cheaper ones.
+    """Flat indices of pairs: first those that are likely to be in the best groups, then by cost.
 
-    The cheapest permutation without fixed points is nearly made of exchanges, which are then the best pairs.
+    The cheapest permutation without fixed points consists almost only of exchanges, which are then the best pairs.
     """
     m = len(costs)
     given = np.where(np.isfinite(costs), costs, 2 * costs[np.isfinite(costs)].sum() + 1)
@@ -172,7 +171,7 @@ def likely_first(costs: Array) -> Array:
 
 
 def _pair_costs(matrix: Array, parts: Array) -> Array:
-    """What rank one misses on all parts, for each pair of rows."""
+    """The squared error of rank one over all parts, for each pair of rows."""
     costs = np.zeros((len(matrix), len(matrix)))
     for part in parts:
         block = matrix[:, part]
@@ -183,8 +182,8 @@ def _pair_costs(matrix: Array, parts: Array) -> Array:
     return costs
 
 
-def _parted(matrix: Array, groups: Array) -> list[Array]:
-    """Parts for given groups: by the leading directions of the columns' slices, weighted in three ways."""
+def _part_columns(matrix: Array, groups: Array) -> list[Array]:
+    """Parts for given groups, by the leading directions of the columns' slices, weighted in three ways."""
     m, radix = len(matrix), groups.shape[1]
     coordinates, weights = _directions(matrix, groups)
     found = []
@@ -192,30 +191,34 @@ def _parted(matrix: Array, groups: Array) -> list[Array]:
         features = (coordinates * weight[..., None]).transpose(1, 0, 2).reshape(m, -1)
         features = features - features.mean(axis=0)
         points = _leading_components(features @ features.T, radix - 1)
-        found.append(_reassigned(matrix, groups, _as_parts(equal_parts(points, radix), radix)))
+        found.append(_reassign_columns(matrix, groups, _as_parts(equal_parts(points, radix), radix)))
     return found
 
 
 def _leading_components(gram: Array, count: int) -> Array:
-    """The leading ``count`` eigenvectors of a positive matrix, each times the root of its eigenvalue."""
+    """The leading ``count`` eigenvectors of a semidefinite matrix, each times the root of its eigenvalue."""
     m = len(gram)
     if m > _SMALL and gram.any():
-        with suppress(ArpackError):  # a matrix with ties at the top may not converge
+        with suppress(ArpackError):  # with equal leading eigenvalues it may not converge
             values, vectors = eigsh(gram, count, v0=probe(m), tol=1e-6)
             return vectors * np.sqrt(np.maximum(values, 0))
     values, vectors = np.linalg.eigh(gram)
     return vectors[:, m - count :] * np.sqrt(np.maximum(values[m - count :], 0))
 
 
-def _reassigned(matrix: Array, groups: Array, parts: Array) -> Array:
-    """Columns moved between the parts to where they fit better, as in k-means, while the parts stay equal."""
+def _reassign_columns(matrix: Array, groups: Array, parts: Array) -> Array:
+    """Move columns to the parts that they fit best, as in k-means, but with parts of equal size."""
     for _ in range(5):
-        missed = [-(np.abs(leading(matrix, groups, part)[1]) ** 2).sum(axis=0) for part in parts]
+        missed = [-(np.abs(leading_vectors(matrix, groups, part)[1]) ** 2).sum(axis=0) for part in parts]
         new = _as_parts(share_out(np.stack(missed, axis=1)), len(parts))
         if (new == parts).all():
             break
         parts = new
     return parts
+
+
+def _cost(split: Split) -> float:
+    return split.cost
 
 
 def _as_parts(labels: Array, count: int) -> Array:
@@ -238,7 +241,7 @@ def _directions(matrix: Array, groups: Array) -> tuple[Array, Array]:
 
 
 def _smaller_eigenvalue(a: Array, b: Array, g_squared: Array) -> Array:
-    """Of [[a, g], [ḡ, b]] ≥ 0, as determinant over larger eigenvalue: right to rounding of ab/λ_max."""
+    """Of [[a, g], [ḡ, b]] ≥ 0, as determinant over larger eigenvalue: exact up to rounding of ab/λ_max."""
     larger = (a + b) / 2 + np.sqrt(((a - b) / 2) ** 2 + g_squared)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(larger > 0, np.maximum(a * b - g_squared, 0) / larger, 0.0)

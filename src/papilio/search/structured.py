@@ -6,8 +6,8 @@ import numpy as np
 
 from ..results import Factorization, Status
 from .attempts import EXACT, Search
-from .butterfly import butterfly_entries, found_butterfly
-from .known_transforms import recognised
+from .butterfly import butterfly_entries, find_butterfly
+from .known_transforms import recognise
 from .low_rank import rank_within
 
 
@@ -43,7 +43,7 @@ def _transforms(search: Search) -> list[Factorization]:
     if not search.allows("transform"):
         return []
     begin = perf_counter()
-    known = recognised(search.matrix)
+    known = recognise(search.matrix)
     if known is None:
         search.add_failure("transform", "no known transform", begin)
         return []
@@ -55,7 +55,7 @@ def _butterflies(search: Search) -> list[Factorization]:
     if not search.allows("butterfly"):
         return []
     begin = perf_counter()
-    fit = found_butterfly(search.matrix, search.session.random, lambda: search.session.stopped)
+    fit = find_butterfly(search.matrix, search.session.random, lambda: search.session.stopped)
     if fit.status is Status.NO_STRUCTURE:
         search.add_failure("butterfly", "no structure", begin)
         return []
