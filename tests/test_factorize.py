@@ -1,4 +1,4 @@
-"""The front door."""
+"""factorize: its targets and its arguments."""
 
 import numpy as np
 import pytest
@@ -31,10 +31,10 @@ def test_n_factors_is_the_number_of_factors(shape, n_factors):
     assert result.error < 1
 
 
-def test_the_hadamard_matrix_comes_out_exact_with_no_wish_at_all():
+def test_the_hadamard_matrix_comes_out_exact_without_any_target():
     H = pp.transforms.hadamard(64).toarray()
-    for wish in ({}, {"n_factors": 6}, {"complexity": 0.25}, {"max_error": 0.01}):
-        result = pp.factorize(H, **wish)
+    for target in ({}, {"n_factors": 6}, {"complexity": 0.25}, {"max_error": 0.01}):
+        result = pp.factorize(H, **target)
         assert result.error < 1e-12
         assert result.operator.nnz == 2 * 64 * 6
 
@@ -65,8 +65,8 @@ def test_the_unit_of_the_data_does_not_matter(size):
 
 
 def test_the_zero_matrix_is_its_own_factorization():
-    for wish in ({}, {"complexity": 0.5}, {"n_factors": 3}, {"max_error": 0.1}):
-        assert pp.factorize(np.zeros((8, 8)), **wish).error == 0
+    for target in ({}, {"complexity": 0.5}, {"n_factors": 3}, {"max_error": 0.1}):
+        assert pp.factorize(np.zeros((8, 8)), **target).error == 0
 
 
 def test_it_repeats_and_does_not_change_its_input():
@@ -77,7 +77,7 @@ def test_it_repeats_and_does_not_change_its_input():
 
 
 @pytest.mark.parametrize(
-    ("matrix", "wish", "error", "named"),
+    ("matrix", "target", "error", "named"),
     [
         (np.full((4, 4), np.nan), {}, ValueError, "M must"),
         (np.zeros((0, 4)), {}, ValueError, "M must"),
@@ -92,6 +92,6 @@ def test_it_repeats_and_does_not_change_its_input():
         (np.eye(20), {"method": "magic"}, ValueError, "method"),
     ],
 )
-def test_bad_input_is_named(matrix, wish, error, named):
+def test_bad_input_is_named(matrix, target, error, named):
     with pytest.raises(error, match=named):
-        pp.factorize(matrix, **wish)
+        pp.factorize(matrix, **target)
