@@ -1,8 +1,6 @@
-"""One iteration of PALM on small matrices, compiled: what `papilio.solvers.palm` does, without its overhead.
+"""One iteration of PALM on small matrices, compiled: what `papilio.solvers.descent` does, without its overhead."""
 
-The blocks S₁, …, S_M lie one after the other in a flat array, row by row; ``sizes`` are the sides d₀, d₁, …, d_M
-of the chain, so that S_j is d_{j−1} × d_j. ``kinds`` says which set a block lies in.
-"""
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -13,10 +11,47 @@ from .select import keep_largest, keep_largest_of_lines
 FIXED, ENTRIES, ROWS, COLUMNS = range(4)
 MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 
-# Sums may be reordered here, for the vector units' sake: an iteration is not reproduced to the last bit by the
-# general code, but by itself it is. For that no loop may both sum up and write: whether such a loop runs on vector
-# units, and with it the order of its sum, depends on how near to each other its arrays happen to lie.
+# Sums may be reordered here, so that they run on vector units: the general code does not reproduce an iteration to
+# the last bit, but the kernel itself does. For that, no loop may both sum up and write: whether such a loop runs
+# on vector units, and with it the order of its sum, depends on how near to each other its arrays happen to lie.
 compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+# A kernel from the cache may find another copy of a function that it calls, compiled to another order of sums.
+inlined = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"}, forceinline=True)
+
+
+class Problem(NamedTuple):
+    """What stays the same from one iteration to the next."""
+
+    target: Array  # X
+    sizes: Array  # d₀, …, d_M: block S_j, counted from 0, is d_j × d_{j+1}
+    begins: Array  # where each block begins in a flat array of all blocks, row by row
+    kinds: Array  # of the set of each block: FIXED, ENTRIES, ROWS or COLUMNS
+    counts: Array  # of entries that each set allows, in all or per line
+    rightwards: bool  # whether the first block is updated first
+    probe: Array  # a vector with no structure, to start power iteration from
+    slack: float  # relative to the largest entry; entries nearer to each other are ties
+    rounding: float  # relative error of a product
+    tol: float  # relative error of squared spectral norms
+
+
+class State(NamedTuple):
+    """What an iteration starts from, and writes its result to."""
+
+    blocks: Array  # S₁, …, S_M, flat
+    before: Array  # the blocks one iteration ago
+    members: Array  # whether each block lies in its set
+    guesses: Array  # of the threshold of each projection
+    starts: Array  # singular vectors of the products left and right of each block
+
+
+class Chain(NamedTuple):
+    """The blocks with their products: ``prefixes[j]`` is S₁…S_j and ``suffixes[j]`` is S_{j+1}…S_M, flat."""
+
+    blocks: Array
+    begins: Array
+    sizes: Array
+    prefixes: Array
+    suffixes: Array
 
 
 @compiled
@@ -31,7 +66,7 @@ def multiply(left: Array, right: Array, result: Array) -> None:
                     result[i, j] += value * right[k, j]
 
 
-@compiled
+@inlined
 def norm_squared(matrix: Array, probe: Array, push: float, start: Array, tol: float) -> float:
     """‖matrix‖₂² by power iteration on matrixᴴ·matrix: see `papilio.linalg.largest_eigenvalue`.
 
@@ -148,6 +183,23 @@ def _matrix(flat: Array, begin: int, rows: int, columns: int) -> Array:
 
 
 @compiled
+def _block(chain: Chain, j: int) -> Array:
+    return _matrix(chain.blocks, chain.begins[j], chain.sizes[j], chain.sizes[j + 1])
+
+
+@compiled
+def _prefix(chain: Chain, j: int) -> Array:
+    """The product of the first j blocks; unused for j = 0."""
+    return _matrix(chain.prefixes[j], 0, chain.sizes[0], chain.sizes[j])
+
+
+@compiled
+def _suffix(chain: Chain, j: int) -> Array:
+    """The product of all but the first j blocks; unused for j = M."""
+    return _matrix(chain.suffixes[j], 0, chain.sizes[j], chain.sizes[chain.sizes.size - 1])
+
+
+@compiled
 def _assign(result: Array, source: Array) -> None:
     for i in range(result.shape[0]):
         for j in range(result.shape[1]):
@@ -155,26 +207,104 @@ def _assign(result: Array, source: Array) -> None:
 
 
 @compiled
-def _extend_left(blocks: Array, begin: Array, sizes: Array, j: int, prefix: Array) -> None:
-    """prefix[j + 1] = prefix[j] @ S_j, where prefix[0] is the identity."""
-    block = _matrix(blocks, begin[j], sizes[j], sizes[j + 1])
-    result = _matrix(prefix[j + 1], 0, sizes[0], sizes[j + 1])
+def _extend_prefix(chain: Chain, j: int) -> None:
+    """Compute the prefix that ends with block j."""
     if j == 0:
-        _assign(result, block)
+        _assign(_prefix(chain, 1), _block(chain, 0))
     else:
-        np.dot(_matrix(prefix[j], 0, sizes[0], sizes[j]), block, result)
+        np.dot(_prefix(chain, j), _block(chain, j), _prefix(chain, j + 1))
 
 
 @compiled
-def _extend_right(blocks: Array, begin: Array, sizes: Array, j: int, suffix: Array) -> None:
-    """suffix[j] = S_j @ suffix[j + 1], where the last suffix is the identity."""
-    columns = sizes[sizes.size - 1]
-    block = _matrix(blocks, begin[j], sizes[j], sizes[j + 1])
-    result = _matrix(suffix[j], 0, sizes[j], columns)
-    if j == sizes.size - 2:
-        _assign(result, block)
+def _extend_suffix(chain: Chain, j: int) -> None:
+    """Compute the suffix that begins with block j."""
+    if j == chain.begins.size - 1:
+        _assign(_suffix(chain, j), _block(chain, j))
     else:
-        multiply(block, _matrix(suffix[j + 1], 0, sizes[j + 1], columns), result)
+        multiply(_block(chain, j), _suffix(chain, j + 1), _suffix(chain, j))
+
+
+@compiled
+def _whole(chain: Chain, cut: int, result: Array) -> None:
+    """result = S₁…S_M, from the prefix and the suffix that meet at ``cut``."""
+    if cut == 0:
+        _assign(result, _suffix(chain, 0))
+    elif cut == chain.begins.size:
+        _assign(result, _prefix(chain, cut))
+    else:
+        np.dot(_prefix(chain, cut), _suffix(chain, cut), result)
+
+
+@compiled
+def _whole_with(chain: Chain, j: int, block: Array, result: Array) -> None:
+    """result = S₁…S_M with ``block`` in the place of block j."""
+    inner = block
+    if j < chain.begins.size - 1:
+        inner = np.empty((block.shape[0], result.shape[1]), block.dtype)
+        multiply(block, _suffix(chain, j + 1), inner)
+    if j > 0:
+        np.dot(_prefix(chain, j), inner, result)
+    else:
+        _assign(result, inner)
+
+
+@compiled
+def _adjoint(matrix: Array) -> Array:
+    return np.conj(matrix).T if np.iscomplexobj(matrix) else matrix.T
+
+
+@compiled
+def _gradient(
+    problem: Problem, state: State, chain: Chain, j: int, residual: Array, push: float
+) -> tuple[Array, float]:
+    """Lᴴ(residual)Rᴴ for the products L left and R right of block j, and its Lipschitz modulus ‖L‖₂²‖R‖₂²."""
+    modulus = 1.0
+    if j > 0:
+        left = _prefix(chain, j)
+        modulus *= norm_squared(left, problem.probe, push, state.starts[0, j], problem.tol)
+        through = np.empty((left.shape[1], residual.shape[1]), residual.dtype)
+        np.dot(_adjoint(left), residual, through)
+        residual = through
+    if j < problem.kinds.size - 1:
+        right = _suffix(chain, j + 1)
+        modulus *= norm_squared(right, problem.probe, push, state.starts[1, j], problem.tol)
+        through = np.empty((residual.shape[0], right.shape[0]), residual.dtype)
+        np.dot(residual, _adjoint(right), through)
+        residual = through
+    return residual, modulus
+
+
+@compiled
+def _update(
+    problem: Problem, state: State, chain: Chain, j: int, goal: Array, inertia: float, push: float
+) -> bool:
+    """One projected gradient step of block j."""
+    block = _block(chain, j)
+    ahead = block
+    product = np.empty(goal.shape, goal.dtype)
+    if inertia > 0.0:
+        before = _matrix(state.before, chain.begins[j], block.shape[0], block.shape[1])
+        ahead = block + goal.real.dtype.type(inertia) * (block - before)
+        _whole_with(chain, j, ahead, product)
+    else:
+        _whole(chain, j if problem.rightwards else j + 1, product)
+    gradient, modulus = _gradient(problem, state, chain, j, product - goal, push)
+    if modulus == 0.0:
+        return False
+    point = ahead - gradient / goal.real.dtype.type(MARGIN * modulus)
+    guess = replace(
+        block,
+        point,
+        problem.kinds[j],
+        problem.counts[j],
+        problem.slack,
+        state.guesses[j],
+        problem.rounding,
+        state.members[j] and inertia == 0.0,
+    )
+    state.guesses[j] = guess
+    state.members[j] = True
+    return guess >= 0.0
 
 
 @compiled
@@ -196,103 +326,36 @@ def _fit_of(product: Array, goal: Array, fit: Array) -> bool:
 
 
 @compiled
-def iterate(
-    target: Array,
-    scale: float,
-    is_complex: bool,
-    blocks: Array,
-    before: Array,
-    inertia: float,
-    sizes: Array,
-    kinds: Array,
-    counts: Array,
-    members: Array,
-    guesses: Array,
-    starts: Array,
-    probe: Array,
-    push: float,
-    fit: Array,
-    rightwards: bool,
-    slack: float,
-    rounding: float,
-    tol: float,
-) -> bool:
+def iterate(problem: Problem, state: State, scale: float, inertia: float, push: float, fit: Array) -> bool:
     """Update all blocks for the goal G = X/scale. False if general code must take over.
 
-    ``before`` are the blocks one iteration ago; gradients are taken ``inertia`` times the last change ahead.
-    ``fit`` becomes Re⟨G, X̂⟩/‖X̂‖² with X̂ = S₁…S_M, by which the scale changes, and ‖G − fit[0]·X̂‖.
+    Gradients are taken ``inertia`` times the last change ahead; ``push`` is that of `norm_squared`. ``fit``
+    becomes (Re⟨G, X̂⟩/‖X̂‖², ‖G − fit[0]·X̂‖) with X̂ = S₁…S_M; the first is by how much the scale changes.
     """
-    count = kinds.size
-    rows, columns = target.shape
-    goal = target / target.real.dtype.type(scale)
-    product = np.empty((rows, columns), goal.dtype)
+    rows, columns = problem.target.shape
+    goal = problem.target / problem.target.real.dtype.type(scale)
     size = 0.0
     for i in range(rows):
         for j in range(columns):
             size += abs(goal[i, j]) ** 2
-    if not _in_range(size, rounding):
+    if not _in_range(size, problem.rounding):
         return False
-    begin = np.zeros(count + 1, dtype=np.int64)
-    for j in range(count):
-        begin[j + 1] = begin[j] + sizes[j] * sizes[j + 1]
-    # The products before and from each block on, as in `papilio.solvers.chain`; those of no block stay unused.
-    prefix = np.empty((count + 1, rows * sizes.max()), goal.dtype)
-    suffix = np.empty((count + 1, columns * sizes.max()), goal.dtype)
+    count = problem.kinds.size
+    longest = problem.sizes.max()
+    prefixes = np.empty((count + 1, rows * longest), goal.dtype)
+    suffixes = np.empty((count + 1, columns * longest), goal.dtype)
+    chain = Chain(state.blocks, problem.begins, problem.sizes, prefixes, suffixes)
     for step in range(count):
-        if rightwards:
-            _extend_right(blocks, begin, sizes, count - 1 - step, suffix)
+        if problem.rightwards:
+            _extend_suffix(chain, count - 1 - step)
         else:
-            _extend_left(blocks, begin, sizes, step, prefix)
+            _extend_prefix(chain, step)
     for step in range(count):
-        j = step if rightwards else count - 1 - step
-        block = _matrix(blocks, begin[j], sizes[j], sizes[j + 1])
-        left = _matrix(prefix[j], 0, rows, sizes[j])
-        right = _matrix(suffix[j + 1], 0, sizes[j + 1], columns)
-        if kinds[j] != FIXED:
-            cut = j if rightwards else j + 1
-            ahead = block
-            if inertia > 0.0:
-                ahead = block + target.real.dtype.type(inertia) * (
-                    block - _matrix(before, begin[j], sizes[j], sizes[j + 1])
-                )
-                inner = ahead
-                if j < count - 1:
-                    inner = np.empty((sizes[j], columns), goal.dtype)
-                    multiply(ahead, right, inner)
-                if j > 0:
-                    np.dot(left, inner, product)
-                else:
-                    _assign(product, inner)
-            elif cut == 0:
-                _assign(product, _matrix(suffix[0], 0, rows, columns))
-            elif cut == count:
-                _assign(product, _matrix(prefix[count], 0, rows, columns))
-            else:
-                first = _matrix(prefix[cut], 0, rows, sizes[cut])
-                after = _matrix(suffix[cut], 0, sizes[cut], columns)
-                np.dot(first, after, product)
-            gradient = product - goal
-            modulus = 1.0
-            if j > 0:
-                modulus *= norm_squared(left, probe, push, starts[0, j], tol)
-                through = np.empty((sizes[j], columns), goal.dtype)
-                np.dot(np.conj(left).T if is_complex else left.T, gradient, through)
-                gradient = through
-            if j < count - 1:
-                modulus *= norm_squared(right, probe, push, starts[1, j], tol)
-                through = np.empty((sizes[j], sizes[j + 1]), goal.dtype)
-                np.dot(gradient, np.conj(right).T if is_complex else right.T, through)
-                gradient = through
-            if modulus == 0.0:
-                return False
-            point = ahead - gradient / goal.real.dtype.type(MARGIN * modulus)
-            bound = members[j] and inertia == 0.0
-            guesses[j] = replace(block, point, kinds[j], counts[j], slack, guesses[j], rounding, bound)
-            if guesses[j] < 0.0:
-                return False
-            members[j] = True
-        if rightwards:
-            _extend_left(blocks, begin, sizes, j, prefix)
+        j = step if problem.rightwards else count - 1 - step
+        if problem.kinds[j] != FIXED and not _update(problem, state, chain, j, goal, inertia, push):
+            return False
+        if problem.rightwards:
+            _extend_prefix(chain, j)
         else:
-            _extend_right(blocks, begin, sizes, j, suffix)
-    return _fit_of(_matrix(prefix[count] if rightwards else suffix[0], 0, rows, columns), goal, fit)
+            _extend_suffix(chain, j)
+    return _fit_of(_prefix(chain, count) if problem.rightwards else _suffix(chain, 0), goal, fit)

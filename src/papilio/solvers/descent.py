@@ -146,62 +146,50 @@ class CompiledDescent(Descent):
         inertia: bool = False,
     ) -> None:
         super().__init__(moments, sets, factors, order, inertia)
-        # One layout, writeable: each other one would be compiled for anew.
-        self._chain.target = np.require(self._chain.target, requirements=["C", "W"])
-        target, tail = self._chain.target, self._chain.tail
-        fixed = [] if tail is None else [tail]  # one more block for the kernel
-        blocks = [*self._chain.factors, *fixed]
-        longest = max(max(block.shape) for block in blocks)
+        # One layout, writeable: the kernel would be compiled again for any other.
+        self._chain.target = target = np.require(self._chain.target, requirements=["C", "W"])
+        tail = [] if self._chain.tail is None else [self._chain.tail]  # one more block for the kernel
+        blocks = [*self._chain.factors, *tail]
         ends = np.cumsum([0, *(block.size for block in blocks)])
         self._places = [(slice(*place), block.shape) for place, block in zip(pairwise(ends), blocks, strict=True)]
-        self._flat = np.concatenate([block.ravel() for block in blocks])
-        self._views: list[Array] = []  # of the blocks in `_flat`
-        self._sizes = np.array([blocks[0].shape[0], *(block.shape[1] for block in blocks)])
-        self._kinds = np.array([_KINDS[type(constraint)] for constraint in sets] + [kernel.FIXED] * len(fixed))
+        self._views: list[Array] = []  # of the blocks in the state
+        longest = max(*target.shape, *(max(block.shape) for block in blocks))
         limits = [getattr(constraint, "k", constraint.n_nonzero) for constraint in sets]
-        self._limits = np.array(limits + [0] * len(fixed))
-        self._is_member = np.append(self._is_member, [True] * len(fixed))
-        self._guesses = np.zeros(len(blocks))
-        longest = max(longest, *target.shape)
-        self._starts = np.zeros((2, len(blocks), longest), dtype=target.dtype)
-        self._probe = probe(longest).astype(target.dtype)
-        self._slack = slack_of(target.real)
+        self._problem = kernel.Problem(
+            target=target,
+            sizes=np.array([blocks[0].shape[0], *(block.shape[1] for block in blocks)]),
+            begins=ends[:-1],
+            kinds=np.array([_KINDS[type(constraint)] for constraint in sets] + [kernel.FIXED] * len(tail)),
+            counts=np.array(limits + [0] * len(tail)),
+            rightwards=self._chain.rightwards,
+            probe=probe(longest).astype(target.dtype),
+            slack=slack_of(target.real),
+            rounding=self._chain.rounding,
+            tol=_TOLERANCE,
+        )
+        self._is_member = np.append(self._is_member, [True] * len(tail))
+        flat = np.concatenate([block.ravel() for block in blocks])
+        self._state = kernel.State(
+            blocks=flat,
+            before=flat,
+            members=self._is_member,
+            guesses=np.zeros(len(blocks)),
+            starts=np.zeros((2, len(blocks), longest), dtype=target.dtype),
+        )
         self._iteration = 0
 
     def _iterate(self, scale: float, exact_norms: bool) -> tuple[float, float]:
-        chain = self._chain
-        old = self._flat if chain.factors is self._views else self._flatten(chain.factors)
+        chain, state = self._chain, self._state
+        old = state.blocks if chain.factors is self._views else self._flatten(chain.factors)
         before = self._flatten(self._before) if self._inertia > 0 else old
-        flat = old.copy()
+        new = state._replace(blocks=old.copy(), before=before, members=self._is_member.copy())
         fit = np.empty(2)
-        members = self._is_member.copy()
         # Late iterations change little: singular vectors stay, and need less of a push to be found again.
         push = max(0.1 / (1 + self._iteration) ** 2, 1e-3)
         self._iteration += 1
-        done = not exact_norms and kernel.iterate(
-            chain.target,
-            scale,
-            chain.target.dtype.kind == "c",
-            flat,
-            before,
-            self._inertia,
-            self._sizes,
-            self._kinds,
-            self._limits,
-            members,
-            self._guesses,
-            self._starts,
-            self._probe,
-            push,
-            fit,
-            chain.rightwards,
-            self._slack,
-            chain.rounding,
-            _TOLERANCE,
-        )
-        if done:
-            self._flat, self._is_member = flat, members
-            self._views = [flat[place].reshape(shape) for place, shape in self._places[: len(self._sets)]]
+        if not exact_norms and kernel.iterate(self._problem, new, scale, self._inertia, push, fit):
+            self._state, self._is_member = new, new.members
+            self._views = [new.blocks[place].reshape(shape) for place, shape in self._places[: len(self._sets)]]
             chain.factors = self._views
             return scale * float(fit[0]), chain.relative(abs(scale) * float(fit[1]))
         chain.factors = list(chain.factors)  # general code writes into the list
@@ -209,7 +197,7 @@ class CompiledDescent(Descent):
 
     def _flatten(self, factors: Sequence[Array]) -> Array:
         """The blocks one after the other, the tail included."""
-        flat = self._flat.copy()
+        flat = self._state.blocks.copy()
         for (place, _), factor in zip(self._places, factors, strict=False):
             flat[place] = factor.ravel()
         return flat
