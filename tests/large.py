@@ -14,15 +14,6 @@ LEARNERS = {
 }
 
 
-def pretend_large(monkeypatch):
-    """From here on 120 samples are enough to start from, and a part has 16; learning is short."""
-    monkeypatch.setattr("papilio.dictionary.signals._SAMPLE", 100)
-    monkeypatch.setattr("papilio.dictionary.signals._SAMPLE_PER_ATOM", 10)
-    monkeypatch.setattr("papilio.samples.rows._PART_ROWS", 16)
-    monkeypatch.setattr("papilio.dictionary.signals._PASSES", 2)
-    monkeypatch.setattr("papilio.dictionary.refinement._ROUNDS", 10)
-
-
 def make(name, **options):
     return LEARNERS[name](N_ATOMS, N_NONZERO, **{"max_iter": 5, "random_state": 0} | options)
 
@@ -50,3 +41,14 @@ def assert_same(model, expected):
     assert model.operator_ == expected.operator_
     assert model.history_.phase == expected.history_.phase
     np.testing.assert_array_equal(model.history_.error, expected.history_.error)
+
+
+# What passes over samples do in tests, and how their results are put together.
+
+
+def rows_of(blocks, payload):
+    return [(start, len(rows)) for start, rows in blocks]
+
+
+def joined(results):
+    return [each for result in results for each in result]

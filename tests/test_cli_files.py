@@ -5,6 +5,7 @@ import io
 import os
 import pickle
 import struct
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -17,19 +18,14 @@ from numpy.lib import format as npy
 from PIL import Image
 
 import papilio as pp
-from papilio.cli import files
+from papilio.cli import inputs
 from papilio.cli.errors import BadInput, Failed
 from papilio.cli.outputs import DENSE, check_output, write
 from papilio.runtime.files import replacing
 
+pytestmark = pytest.mark.usefixtures("here")
 MATRIX = np.array([[1.0, 0.0, -2.5], [0.0, 1e-30, 7.0]])
 SPARSE = sp.csr_array(MATRIX)
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def save_text(name, text):
@@ -60,22 +56,22 @@ SAVERS = {
 @pytest.mark.parametrize("name", SAVERS)
 def test_every_format_is_read(name):
     SAVERS[name](name)
-    np.testing.assert_allclose(files.read_matrix(name), MATRIX, rtol=1e-15)
-    np.testing.assert_allclose(files.read_operator(name).toarray(), MATRIX, rtol=1e-15)
+    np.testing.assert_allclose(inputs.read_matrix(name), MATRIX, rtol=1e-15)
+    np.testing.assert_allclose(inputs.read_operator(name).toarray(), MATRIX, rtol=1e-15)
 
 
 def test_one_of_several_matrices_is_taken_by_its_name(here):
     np.savez("two.npz", a=MATRIX, b=MATRIX.T)
     scipy.io.savemat("two.mat", {"a": MATRIX, "b": MATRIX.T})
     for name in ("two.npz", "two.mat"):
-        np.testing.assert_array_equal(files.read_matrix(f"{name}:b"), MATRIX.T)
-        np.testing.assert_array_equal(files.read_matrix(f"{here / name}:a"), MATRIX)
+        np.testing.assert_array_equal(inputs.read_matrix(f"{name}:b"), MATRIX.T)
+        np.testing.assert_array_equal(inputs.read_matrix(f"{here / name}:a"), MATRIX)
         with pytest.raises(BadInput, match=f"name one of its matrices, as in {name}:a; it holds a, b"):
-            files.read(name)
+            inputs.read(name)
         with pytest.raises(BadInput, match="holds no matrix 'c'; it holds a, b"):
-            files.read(f"{name}:c")
+            inputs.read(f"{name}:c")
     os.rename("two.npz", "odd:b.npz")
-    np.testing.assert_array_equal(files.read("odd:b.npz:b"), MATRIX.T)
+    np.testing.assert_array_equal(inputs.read("odd:b.npz:b"), MATRIX.T)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -97,10 +93,10 @@ def test_matlab_files_hold_what_scipy_wrote(packed):
     for name in values:
         if name in ("text", "cells", "record"):
             with pytest.raises(BadInput, match=f"no matrix '{name}'"):
-                files.read(f"all.mat:{name}")
+                inputs.read(f"all.mat:{name}")
         else:
             expected = scipy.io.loadmat("all.mat")[name]
-            got = files.read(f"all.mat:{name}")
+            got = inputs.read(f"all.mat:{name}")
             assert got.dtype == expected.dtype
             expected, got = (x.toarray() if sp.issparse(x) else x for x in (expected, got))
             np.testing.assert_array_equal(got, expected)
@@ -123,55 +119,55 @@ def test_matrix_market_files_hold_what_scipy_wrote(symmetry, form, kind):
     }
     values = values + other[symmetry]
     scipy.io.mmwrite("m.mtx", form(values), comment="two\nlines", symmetry=symmetry)
-    np.testing.assert_array_equal(files.read_matrix("m.mtx"), values)
+    np.testing.assert_array_equal(inputs.read_matrix("m.mtx"), values)
 
 
 def test_patterns_of_matrix_market_are_ones():
     save_text("p.mtx", "%%MatrixMarket matrix coordinate pattern general\n% words\n2 3 2\n1 3\n2 1\n")
-    assert files.read_matrix("p.mtx").tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert inputs.read_matrix("p.mtx").tolist() == [[0, 0, 1], [1, 0, 0]]
 
 
 def test_types_and_dimensions_are_kept_or_made_fit():
     np.save("c.npy", MATRIX.astype(np.complex64) * 1j)
-    assert files.read_matrix("c.npy").dtype == np.complex64
+    assert inputs.read_matrix("c.npy").dtype == np.complex64
     np.save("i.npy", np.array([1, 2, 3], dtype=">i2"))
-    assert files.read_matrix("i.npy").tolist() == [[1.0], [2.0], [3.0]]
+    assert inputs.read_matrix("i.npy").tolist() == [[1.0], [2.0], [3.0]]
 
 
 def test_images_are_read_as_grey_values_from_0_to_1():
     grey = np.arange(0, 240, 20, dtype=np.uint8).reshape(3, 4)
     Image.fromarray(grey).save("grey.png")
-    np.testing.assert_allclose(files.read_matrix("grey.png"), grey / 255, atol=1e-6)
+    np.testing.assert_allclose(inputs.read_matrix("grey.png"), grey / 255, atol=1e-6)
     Image.fromarray(grey.astype(np.uint16) * 257).save("deep.png")
-    np.testing.assert_allclose(files.read_matrix("deep.png"), grey / 255, atol=1e-6)
+    np.testing.assert_allclose(inputs.read_matrix("deep.png"), grey / 255, atol=1e-6)
     red = np.zeros((3, 4, 4), np.uint8)
     red[..., 0], red[..., 3] = 255, 255
     Image.fromarray(red).save("red.PNG")
-    np.testing.assert_allclose(files.read_matrix("red.PNG"), 0.299, atol=1e-3)
+    np.testing.assert_allclose(inputs.read_matrix("red.PNG"), 0.299, atol=1e-3)
 
 
 def test_built_in_data_have_names_unless_a_file_has_them():
-    np.testing.assert_array_equal(files.read_matrix("hadamard:8"), pp.transforms.hadamard(8).toarray())
-    assert files.read_operator("dft:8").dtype == np.complex128
-    assert files.read_matrix("patches:4").shape == (10_000, 16)
+    np.testing.assert_array_equal(inputs.read_matrix("hadamard:8"), pp.transforms.hadamard(8).toarray())
+    assert inputs.read_operator("dft:8").dtype == np.complex128
+    assert inputs.read_matrix("patches:4").shape == (10_000, 16)
     for wrong in ("hadamard:7", "haar:x", "dct:0", "nothing:4"):
         with pytest.raises(BadInput, match=wrong):
-            files.read(wrong)
+            inputs.read(wrong)
 
 
 def test_patches_are_parts_of_the_image_less_their_mean():
     image = np.random.default_rng(0).random((10, 12))
-    drawn = files.patches(image, 4, 20, 0)
+    drawn = inputs.draw_patches(image, 4, 20, 0)
     windows = np.lib.stride_tricks.sliding_window_view(image, (4, 4)).reshape(-1, 16)
     windows = windows - windows.mean(axis=1, keepdims=True)
     assert drawn.shape == (20, 16)
     for patch in drawn:
         assert np.abs(windows - patch).max(axis=1).min() < 1e-12
-    assert files.patches(image, 4, 10**6, 0).shape == windows.shape
-    np.testing.assert_array_equal(drawn, files.patches(image, 4, 20, 0))
+    assert inputs.draw_patches(image, 4, 10**6, 0).shape == windows.shape
+    np.testing.assert_array_equal(drawn, inputs.draw_patches(image, 4, 20, 0))
     for size in (0, 11):
         with pytest.raises(BadInput, match="1 to 10"):
-            files.patches(image, size, 20, 0)
+            inputs.draw_patches(image, size, 20, 0)
 
 
 # -- damaged and hostile --------------------------------------------------------------------------------
@@ -217,6 +213,14 @@ def sparse_npz(**changes):
         "indptr": SPARSE.indptr,
     } | changes
     return npz_bytes(**{name: as_npy(part) for name, part in parts.items()})
+
+
+def damaged_mat():
+    file = io.BytesIO()
+    scipy.io.savemat(file, {"M": MATRIX})
+    content = bytearray(file.getvalue())
+    content[content.index(b"M\0\0\0\x09") + 4] = 0
+    return bytes(content)
 
 
 GOOD_NPY = as_npy(MATRIX)
@@ -268,7 +272,7 @@ HOSTILE = {
 def test_damaged_and_hostile_files_are_refused_in_one_line(name, here):
     (here / name).write_bytes(HOSTILE[name])
     before = sorted(here.iterdir())
-    for reader in (files.read_matrix, files.read_operator):
+    for reader in (inputs.read_matrix, inputs.read_operator):
         with pytest.raises(BadInput) as refused:
             reader(name)
         message = str(refused.value)
@@ -296,22 +300,42 @@ def test_no_flipped_or_missing_byte_leads_to_anything_but_a_matrix_or_a_refusal(
         with open(name, "wb") as file:
             file.write(damaged[: random.integers(1, len(damaged) + 1)] if random.random() < 0.3 else damaged)
         with contextlib.suppress(BadInput):
-            assert np.isfinite(files.read_matrix(name)).all()
+            assert np.isfinite(inputs.read_matrix(name)).all()
+
+
+LOAD = "import sys, scipy.io; getattr(scipy.io, sys.argv[1])(sys.argv[2])"
+
+
+@pytest.mark.parametrize(
+    ("reader", "name", "content"),
+    [
+        ("loadmat", "type.mat", damaged_mat()),  # numbers of the type 0, which does not exist
+        ("mmread", "none.mtx", b"%%MatrixMarket matrix array real general\n0 3\n1\n"),
+        ("mmread", "end.mtx", b"%%MatrixMarket matrix array real general\n1 2\n1\n2\xf7"),  # and no end of line
+    ],
+)
+def test_scipy_still_crashes_on_files_that_we_survive(reader, name, content, here):
+    """If this fails, SciPy is mended: `papilio.cli.matlab`, or the checks before ``mmread``, can go."""
+    (here / name).write_bytes(content)
+    with contextlib.suppress(BadInput):
+        inputs.read_matrix(name)  # the last file minus its last byte is sound
+    done = subprocess.run([sys.executable, "-c", LOAD, reader, name], capture_output=True)
+    assert done.returncode < 0, f"{reader} of SciPy {scipy.__version__} survives {name}"
 
 
 def test_a_matrix_that_is_too_large_when_dense_is_refused():
     huge = sp.coo_array(([1.0], ([5], [7])), shape=(10**6, 10**6))
     sp.save_npz("huge.npz", huge)
-    assert files.read("huge.npz").shape == huge.shape
+    assert inputs.read("huge.npz").shape == huge.shape
     with pytest.raises(BadInput, match="too large"):
-        files.read_matrix("huge.npz")
+        inputs.read_matrix("huge.npz")
 
 
 def test_missing_files_and_folders_are_named(here):
     (here / "folder.npy").mkdir()
     for name in ("gone.npy", "folder.npy"):
         with pytest.raises(BadInput, match=name):
-            files.read(name)
+            inputs.read(name)
 
 
 # -- outputs ----------------------------------------------------------------------------------------------
@@ -320,14 +344,14 @@ def test_missing_files_and_folders_are_named(here):
 @pytest.mark.parametrize(("name", "value"), [("y.npy", MATRIX), ("y.csv", MATRIX), ("y.mat", MATRIX)])
 def test_dense_results_come_back_as_they_were(name, value, here):
     write(here / name, value)
-    np.testing.assert_array_equal(files.read_matrix(name), value)
+    np.testing.assert_array_equal(inputs.read_matrix(name), value)
     assert [path.name for path in here.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("name", ["codes.npz", "codes.mtx", "codes.mat"])
 def test_sparse_results_come_back_as_they_were(name, here):
     write(here / name, SPARSE)
-    np.testing.assert_allclose(files.read_matrix(name), MATRIX, rtol=1e-15)
+    np.testing.assert_allclose(inputs.read_matrix(name), MATRIX, rtol=1e-15)
     assert [path.name for path in here.iterdir()] == [name]
 
 

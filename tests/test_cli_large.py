@@ -8,19 +8,17 @@ import pytest
 import papilio as pp
 from papilio.cli import learn
 from papilio.cli.errors import BadInput, Stopped
-from papilio.cli.progress import Watch
-from papilio.dictionary import signals as data
-from papilio.samples import rows
+from papilio.cli.progress import ProgressBar
 
-OPTIONS = {"atoms": 12, "nonzero": 2, "method": learn.Method.FAST, "random_state": 0, "quiet": True}
+from .limits import lower
+
+OPTIONS = {"n_components": 12, "n_nonzero_coefs": 2, "method": learn.Method.FAST, "random_state": 0, "quiet": True}
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Samples in one file and in three, and so little memory that they are passed over."""
-    monkeypatch.setattr(data, "_SAMPLE", 100)
-    monkeypatch.setattr(data, "_SAMPLE_PER_ATOM", 1)
-    monkeypatch.setattr(rows, "_PART_ROWS", 50)
+    lower(monkeypatch, sample=100, sample_per_atom=1, rows_per_part=50)
     monkeypatch.chdir(tmp_path)
     X = pp.datasets.rand(400, n_features=8, n_nonzero_coefs=2, random_state=0).signals.T
     np.save("X.npy", X)
@@ -50,16 +48,16 @@ def test_dense_dictionaries_are_learned_from_files_too(folder, method, capsys):
 
 def test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it(folder, monkeypatch):
     whole = learned("X.npy")
-    monkeypatch.setattr("papilio.runtime.checkpoint._SECONDS", 0.0)
-    report = Watch.report
+    lower(monkeypatch, seconds_between_checkpoints=0.0)
+    report = ProgressBar.report
 
     def interrupted(self, step):
         self.stopping = self.stopping or (step.phase, step.iteration) == ("refine", 5)
         return report(self, step)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Watch, "report", interrupted)
-        with pytest.raises(Stopped, match=r"goes on from run\.ckpt"):
+        patched.setattr(ProgressBar, "report", interrupted)
+        with pytest.raises(Stopped, match=r"resumes from run\.ckpt"):
             learned("X.npy", checkpoint="run.ckpt")
     assert (folder / "run.ckpt").exists()
     assert pp.load("d.npz") != whole
@@ -95,10 +93,11 @@ def test_what_is_wrong_with_files_and_clusters_is_one_clear_line(folder):
         learned("X.npy", scheduler="nowhere")
 
 
-def test_progress_knows_the_passes_and_their_share_grows_with_the_samples():
-    few, many = (learn._phases(learn.Method.FAST, (n, 64), 256, 0.4, None) for n in (10_000, 10_000_000))
-    for phases in (few, many):
-        assert sum(phase.share for phase in phases) == pytest.approx(1)
-    share = [sum(phase.share for phase in phases if phase.name.startswith("pass")) for phases in (few, many)]
-    assert share[0] == 0
-    assert share[1] > 0.5
+def test_the_bar_shows_the_share_that_the_learner_reports_and_it_never_falls(folder, monkeypatch):
+    shown = []
+    monkeypatch.setattr(ProgressBar, "advance", lambda bar, done, note="": shown.append((done, note)))
+    learned("X.npy")
+    shares = [done for done, _ in shown]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < 0.5 < shares[-1] <= 1
+    assert any(note.startswith("pass 1") for _, note in shown)

@@ -12,10 +12,12 @@ import papilio as pp
 from papilio.samples import as_samples, passed_over
 from papilio.samples.passes import current_client
 
-from .large import LEARNERS, X, assert_same, make, on_disk, part_sizes, pretend_large
+from .large import LEARNERS, X, assert_same, joined, make, on_disk, part_sizes, rows_of
+from .limits import lower
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.usefixtures("large")
 
 
 SOME = [pytest.param(name, marks=[pytest.mark.slow] * (name != "fast")) for name in LEARNERS]
@@ -39,11 +41,6 @@ def client():
         yield client
 
 
-@pytest.fixture(autouse=True)
-def large(monkeypatch):
-    pretend_large(monkeypatch)
-
-
 def without_a_cluster(name, data, **options):
     """What is learned on threads, though there is a client."""
     with pytest.MonkeyPatch.context() as patch:
@@ -53,14 +50,6 @@ def without_a_cluster(name, data, **options):
 
 def threads_of_kernels(blocks, payload):
     return [(os.getpid(), threading.get_ident(), pp.get_num_threads())]
-
-
-def rows_of(blocks, payload):
-    return [(start, len(rows)) for start, rows in blocks]
-
-
-def joined(results):
-    return [each for result in results for each in result]
 
 
 # -- workers in this process ----------------------------------------------------------------------------
@@ -169,7 +158,7 @@ class Killed(BaseException):
 
 
 def test_a_checkpoint_goes_on_with_a_cluster_and_without_one(client, tmp_path, monkeypatch):
-    monkeypatch.setattr("papilio.runtime.checkpoint._SECONDS", 0.0)
+    lower(monkeypatch, seconds_between_checkpoints=0.0)
     data, seen = on_disk(tmp_path), []
     expected = without_a_cluster("ksvd", data, callback=lambda step: seen.append(step.phase))
 

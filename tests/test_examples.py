@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import papilio as pp
-from papilio.cli import app
 
 from .processes import environment
 
@@ -64,42 +63,39 @@ def test_the_shell_examples_of_the_readme_run(tmp_path):
 
 
 @pytest.fixture
-def papilio(tmp_path, monkeypatch, capsys):
-    """A command line in this process, as each one takes a second to start; returns what was printed."""
-    monkeypatch.chdir(tmp_path)
+def paste(papilio, monkeypatch):
+    """Run a line as if it were pasted into a terminal of 80 columns; returns what it printed."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def call(line):
-        words = shlex.split(line)
-        assert words[0] == "papilio"
-        monkeypatch.setattr(sys, "argv", words)
-        assert app.run() == 0, f"{line}: {capsys.readouterr().err}"
-        printed = capsys.readouterr()
-        assert printed.err == ""
-        return printed.out
+        name, *words = shlex.split(line)
+        assert name == "papilio"
+        code, out, err = papilio(*words)
+        assert (code, err) == (0, ""), line
+        return out
 
     return call
 
 
-def run_the_examples(command, papilio):
-    lines = papilio(f"papilio {command} --help").split("Example:\n")[1].strip().splitlines()
+def run_the_examples(command, paste):
+    lines = paste(f"papilio {command} --help").split("Example:\n")[1].strip().splitlines()
     assert any(line.strip().startswith(f"papilio {command} ") for line in lines)
     for line in lines:
-        papilio(line)
+        paste(line)
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "demo"])
-def test_the_examples_in_the_help_work_as_pasted(command, papilio):
-    run_the_examples(command, papilio)
+def test_the_examples_in_the_help_work_as_pasted(command, paste):
+    run_the_examples(command, paste)
 
 
 @pytest.mark.slow
-def test_the_example_of_the_demo_works_as_pasted(papilio):
-    run_the_examples("demo", papilio)
+def test_the_example_of_the_demo_works_as_pasted(paste):
+    run_the_examples("demo", paste)
 
 
-def test_every_command_has_its_example(papilio):
-    listed = papilio("papilio --help").split("Commands:\n")[1]
+def test_every_command_has_its_example(paste):
+    listed = paste("papilio --help").split("Commands:\n")[1]
     assert tuple(re.findall(r"^  (\S+)", listed, re.MULTILINE)) == COMMANDS
 
 

@@ -13,6 +13,7 @@ from papilio.metrics import rmse
 
 from .helpers import gaussian
 from .learners import relative_error
+from .limits import lower
 
 # Le Magoarou and Gribonval, figure 3, PROPOSED on RAND, read off the published figure: (Q, p, P) to the relative
 # complexity and the RMSE.
@@ -199,10 +200,7 @@ def test_a_start_is_not_changed_and_needs_no_unit_norm():
 
 
 def test_a_sample_serves_where_signals_are_very_many(monkeypatch):
-    from papilio.dictionary import signals as data
-
-    monkeypatch.setattr(data, "_SAMPLE", 60)
-    monkeypatch.setattr(data, "_SAMPLE_PER_ATOM", 10)
+    lower(monkeypatch, sample=60, sample_per_atom=10)
     X = signals()
     learned = learn(X)
     assert learned.codes.shape == (8, 200)

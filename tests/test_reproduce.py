@@ -5,18 +5,14 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-COMMAND = Path(sys.executable).parent / "papilio"
-ENVIRONMENT = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
+from .processes import COMMAND, environment, run
 
-
-def run(*arguments, cwd):
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT)
+ENVIRONMENT = environment() | {"COLUMNS": "120"}
 
 
 def test_without_a_name_the_experiments_are_listed(tmp_path):

@@ -8,19 +8,16 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import papilio as pp
-from papilio.dictionary.atoms import moments_of_rows
+from papilio.dictionary.sums import moments_of_rows
 from papilio.dictionary.signals import enough
 from papilio.samples import PassStopped, as_samples, held, passed_over
 from papilio.samples.passes import current_client
 
-from .large import LEARNERS, X, assert_same, make, on_disk, part_sizes, pretend_large
+from .large import LEARNERS, X, assert_same, joined, make, on_disk, part_sizes, rows_of
+from .limits import lower
 
 da = pytest.importorskip("dask.array")
-
-
-@pytest.fixture(autouse=True)
-def large(monkeypatch):
-    pretend_large(monkeypatch)
+pytestmark = pytest.mark.usefixtures("large")
 
 
 @pytest.fixture(params=LEARNERS)
@@ -86,14 +83,14 @@ def test_the_final_error_is_that_of_all_samples(tmp_path, learner):
     model = make(learner).fit(on_disk(tmp_path))
     last = model.history_[-1]
     assert last.phase == "final"
-    assert last.error == pytest.approx(-model.score(X) * np.sqrt(X.size) / np.linalg.norm(X))
+    assert last.error == pytest.approx(-model.score(X))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_the_number_of_threads_changes_no_bit(tmp_path, learner, threads):
     rows = np.concatenate([X, 2 * X, -X])  # samples of more than one share of the moments
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("papilio.dictionary.signals._SAMPLE", 700)
+        lower(patch, sample=700)
         expected = make(learner).fit(on_disk(tmp_path, rows))
         try:
             pp.set_num_threads(threads)
@@ -412,14 +409,6 @@ def test_a_file_that_became_shorter_meanwhile_is_an_error(tmp_path):
 # -- passes ---------------------------------------------------------------------------------------------
 
 
-def rows_of(blocks, payload):
-    return [(start, len(rows)) for start, rows in blocks]
-
-
-def joined(results):
-    return [each for result in results for each in result]
-
-
 def threads_seen(blocks, payload):
     return [pp.get_num_threads()]
 
@@ -453,7 +442,7 @@ def test_all_threads_have_work_where_there_are_few_parts(monkeypatch):
         both.wait()
         return []
 
-    monkeypatch.setattr("papilio.samples.rows._PART_ROWS", 200)
+    lower(monkeypatch, rows_per_part=200)
     try:
         pp.set_num_threads(2)
         assert passed_over(held(X), meet, None, joined) == []  # the barrier breaks, if no two run side by side
@@ -483,7 +472,7 @@ def test_an_error_in_a_pass_comes_through():
 
 
 def test_parts_never_become_too_many(monkeypatch):
-    monkeypatch.setattr("papilio.samples.rows._MOST_PARTS", 8)
+    lower(monkeypatch, parts=8)
     assert len(held(X).parts()) == 8
     assert len(as_samples(da.from_array(X, chunks=(3, 8))).parts()) <= 16
 
@@ -515,7 +504,7 @@ def test_the_sums_of_a_pass_are_those_of_all_samples():
 
     D = np.random.default_rng(3).standard_normal((8, 12))
     assert len(held(X).parts()) > 3
-    found = passed_over(held(X), summarised, Task(D, 2, 5, 1.0), merged)
+    found = passed_over(held(X), code_part, Coding(D, 2, 5, 1.0), merge_statistics)
     codes = pp.omp(D, X.T, 2).toarray()
     errors = np.sum((X.T - D @ codes) ** 2, axis=0)
     np.testing.assert_allclose(found.gram, codes @ codes.T, rtol=1e-10, atol=1e-10)

@@ -10,16 +10,16 @@ from papilio.datasets import synthetic_signals
 from papilio.dictionary.signals import enough
 
 from .helpers import gaussian
-from .large import X, make, on_disk, pretend_large
+from .large import X, make, on_disk
 from .learners import N_ATOMS
+from .limits import lower
 
 STREAMING = ("fast", "online")
 
 
 @pytest.fixture(autouse=True)
-def large(monkeypatch):
-    pretend_large(monkeypatch)
-    monkeypatch.setattr("papilio.estimators.streams._BATCH", 64)
+def small_batches(large, monkeypatch):
+    lower(monkeypatch, stream_batch=64)
 
 
 @pytest.fixture(params=STREAMING)

@@ -19,14 +19,8 @@ from papilio.runtime import threads
 X = np.random.default_rng(0).standard_normal((64, 300))
 OP = pp.transforms.hadamard(64)
 DENSE = OP.toarray()
+pytestmark = pytest.mark.usefixtures("default_threads")
 FORKS = "fork" in multiprocessing.get_all_start_methods()
-
-
-@pytest.fixture(autouse=True)
-def default_threads():
-    pp.set_num_threads(None)
-    yield
-    pp.set_num_threads(None)
 
 
 @pytest.fixture

@@ -1,111 +1,128 @@
-"""The whole dial in one call: monotone, within its complexities, cheap, and stopped without loss."""
+"""Many complexities in one call: monotone, within its limits, cheap, and stopped without loss."""
 
 import json
 import os
-import sys
 
 import matplotlib
 import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.cli import app, progress
 from papilio.cli import tradeoff as command
 from papilio.cli.errors import Stopped
-from papilio.dictionary import tradeoff as sweep
-from papilio.search import candidates as attempts
+from papilio.cli.progress import ProgressBar
+from papilio.dictionary import tradeoff as dictionaries
+from papilio.search import candidates
+from papilio.search.tradeoff import never_rising
+
+from .helpers import gaussian, true_error
 
 matplotlib.use("Agg")
 
-DIAL = [0.35, 0.5, 0.7, 0.9]
+COMPLEXITIES = [0.35, 0.5, 0.7, 0.9]
 
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch):
     """Enough to see what is meant."""
-    monkeypatch.setattr(attempts, "_ROUNDS", 16)
+    monkeypatch.setattr(candidates, "_ROUNDS", 16)
 
 
 @pytest.fixture(scope="module")
 def matrix():
-    return np.random.default_rng(0).standard_normal((10, 14))
+    return gaussian((10, 14))
 
 
 @pytest.fixture(scope="module")
-def samples():
-    return pp.datasets.rand(200, n_features=10, n_nonzero_coefs=2, random_state=0).signals.T
+def signals():
+    return pp.datasets.rand(200, n_features=10, n_nonzero_coefs=2, random_state=0).signals
 
 
-def relative_error(M, op):
-    return np.linalg.norm(M - op.toarray()) / np.linalg.norm(M)
+@pytest.fixture(params=["matrix", "signals"])
+def tradeoff(request):
+    """The sweep of a matrix, or of dictionaries, as a function of options."""
+    data = request.getfixturevalue(request.param)
+
+    def call(**options):
+        if request.param == "matrix":
+            return pp.tradeoff(data, COMPLEXITIES, **options)
+        return pp.dictionary_tradeoff(data, None, 2, complexities=COMPLEXITIES, **options)
+
+    call.is_learned = request.param == "signals"
+    return call
 
 
-def check_dial(dial, complexities):
-    assert [point.complexity for point in dial.points] == pytest.approx(complexities)
-    for point in dial.points:
+def check(sweep, complexities):
+    assert [point.complexity for point in sweep.points] == pytest.approx(complexities)
+    for point in sweep.points:
         assert point.operator.relative_complexity <= point.complexity + 1e-12
-    errors = [point.error for point in dial.points]
+    errors = [point.error for point in sweep.points]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < errors[0]
-    assert dial.status == "converged"
-    assert dial.seconds > 0
+    assert sweep.status == "converged"
+    assert sweep.seconds > 0
 
 
 def test_a_matrix_is_approximated_better_the_more_entries_it_may_have(matrix):
-    dial = pp.tradeoff(matrix, DIAL)
-    check_dial(dial, DIAL)
-    for point in dial.points:
-        assert point.error == pytest.approx(relative_error(matrix, point.operator))
-    assert dial.dense_error == 0
-    assert dial.error_name == "relative error"
+    sweep = pp.tradeoff(matrix, COMPLEXITIES)
+    check(sweep, COMPLEXITIES)
+    for point in sweep.points:
+        assert point.error == pytest.approx(true_error(matrix, point.operator))
+    assert sweep.dense_error == 0
+    assert sweep.error_name == "relative error"
 
 
-def test_samples_are_coded_better_the_more_entries_the_dictionary_may_have(samples):
-    dial = pp.tradeoff(samples, DIAL, n_components=12, n_nonzero_coefs=2, random_state=0)
-    check_dial(dial, DIAL)
-    for point in dial.points:
+def coding_error(signals, operator):
+    missed = signals - operator @ pp.omp(operator, signals, 2)
+    return np.linalg.norm(missed) / np.linalg.norm(signals)
+
+
+def test_signals_are_coded_better_the_more_entries_the_dictionary_may_have(signals):
+    sweep = pp.dictionary_tradeoff(signals, 12, 2, complexities=COMPLEXITIES)
+    check(sweep, COMPLEXITIES)
+    for point in sweep.points:
         assert point.operator.shape == (10, 12)
-        missed = samples.T - point.operator @ pp.omp(point.operator, samples.T, 2)
-        assert point.error == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(samples), rel=1e-6)
-    assert dial.error_name == "relative error, 2 atoms a sample"
-    dense = pp.KSVD(12, 2, random_state=0).fit(samples)
-    assert dial.dense_error == pytest.approx(dense.history_[-1].error, rel=0.02)
+        assert point.error == pytest.approx(coding_error(signals, point.operator), rel=1e-6)
+    assert sweep.error_name == "relative error, 2 atoms per signal"
+    dense = pp.KSVD(12, 2, random_state=0).fit(signals.T)
+    assert sweep.dense_error == pytest.approx(dense.history_[-1].error, rel=0.02)
 
 
-def test_of_many_samples_a_part_is_learned_from_and_all_are_measured(samples, monkeypatch):
-    monkeypatch.setattr(sweep, "enough", lambda n_components: 60)
-    (point,) = pp.tradeoff(samples, [0.6], n_nonzero_coefs=2, random_state=0).points
-    missed = samples.T - point.operator @ pp.omp(point.operator, samples.T, 2)
-    assert point.error == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(samples), rel=1e-6)
+def test_of_many_signals_a_part_is_learned_from_and_all_are_measured(signals, monkeypatch):
+    def only_point():
+        return pp.dictionary_tradeoff(signals, None, 2, complexities=[0.6]).points[0]
+
+    monkeypatch.setattr(dictionaries, "enough", lambda n_components: 60)
+    point = only_point()
+    assert point.error == pytest.approx(coding_error(signals, point.operator), rel=1e-6)
     monkeypatch.undo()
-    (whole,) = pp.tradeoff(samples, [0.6], n_nonzero_coefs=2, random_state=0).points
-    assert whole.error < point.error
+    assert only_point().error < point.error
 
 
 def test_by_default_twelve_complexities_in_equal_ratios():
-    dial = pp.tradeoff(np.eye(64))
-    np.testing.assert_allclose([point.complexity for point in dial.points], np.geomspace(0.05, 0.8, 12))
+    sweep = pp.tradeoff(np.eye(64))
+    np.testing.assert_allclose([point.complexity for point in sweep.points], np.geomspace(0.05, 0.8, 12))
 
 
 def test_a_small_matrix_has_what_is_possible(matrix):
     first, last = (point.complexity for point in pp.tradeoff(matrix, 2).points)
-    assert 24 / 140 <= first < 24 / 140 + 0.001  # one entry a line in two factors
+    assert 24 / 140 <= first < 24 / 140 + 0.001  # one entry per column of each factor
     assert last == pytest.approx(0.8)
     assert [point.complexity for point in pp.tradeoff(np.ones((2, 2))).points] == [1.0]
 
 
 def test_structure_is_found_at_once_and_is_the_knee():
     H = pp.transforms.hadamard(16).toarray()
-    dial = pp.tradeoff(H, [0.2, 0.4, 0.5, 0.6, 0.9])
-    assert [point.error < 1e-12 for point in dial.points] == [False, False, True, True, True]
-    assert dial.knee is dial.points[2]
-    assert dial.front == dial.points[:3]
-    assert dial.points[4].operator is dial.points[2].operator
+    sweep = pp.tradeoff(H, [0.2, 0.4, 0.5, 0.6, 0.9])
+    assert [point.error < 1e-12 for point in sweep.points] == [False, False, True, True, True]
+    assert sweep.knee is sweep.points[2]
+    assert sweep.front == sweep.points[:3]
+    assert sweep.points[4].operator is sweep.points[2].operator
 
 
 def test_the_sweep_does_not_depend_on_the_unit_and_repeats(matrix):
-    first = pp.tradeoff(matrix, DIAL[:2])
-    for other in (pp.tradeoff(matrix, DIAL[:2]), pp.tradeoff(2.0**40 * matrix, DIAL[:2])):
+    first = pp.tradeoff(matrix, COMPLEXITIES[:2])
+    for other in (pp.tradeoff(matrix, COMPLEXITIES[:2]), pp.tradeoff(2.0**40 * matrix, COMPLEXITIES[:2])):
         assert [point.error for point in other.points] == [point.error for point in first.points]
 
 
@@ -118,47 +135,58 @@ def test_number_types_stay_as_they_are(dtype):
     M = np.random.default_rng(0).standard_normal((6, 6)).astype(dtype)
     if M.dtype.kind == "c":
         M = M + 1j * M[::-1]
-    dial = pp.tradeoff(M, [0.4, 0.8])
-    check_dial(dial, [0.4, 0.8])
-    assert all(point.operator.dtype == dtype for point in dial.points)
+    sweep = pp.tradeoff(M, [0.4, 0.8])
+    check(sweep, [0.4, 0.8])
+    assert all(point.operator.dtype == dtype for point in sweep.points)
 
 
 def test_with_as_many_entries_as_the_matrix_has_it_is_itself(matrix):
-    dial = pp.tradeoff(matrix, [0.5, 1.0])
-    assert dial.points[0].error > 0.01
-    assert dial.points[1].error == 0.0
-    np.testing.assert_array_equal(dial.points[1].operator.toarray(), matrix)
+    sweep = pp.tradeoff(matrix, [0.5, 1.0])
+    assert sweep.points[0].error > 0.01
+    assert sweep.points[1].error == 0.0
+    np.testing.assert_array_equal(sweep.points[1].operator.toarray(), matrix)
     assert len(pp.tradeoff(matrix, [1.0], n_factors=2).points[0].operator.factors) == 2
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_smallest_numbers_are_a_matrix_like_others(dtype):
     smallest = np.finfo(dtype).smallest_subnormal
-    dial = pp.tradeoff(np.diag(np.full(8, smallest)), [0.5, 0.9])
-    assert [point.error for point in dial.points] == [0.0, 0.0]
-    assert dial.knee.operator.nnz == 8
+    sweep = pp.tradeoff(np.diag(np.full(8, smallest)), [0.5, 0.9])
+    assert [point.error for point in sweep.points] == [0.0, 0.0]
+    assert sweep.knee.operator.nnz == 8
 
 
 def test_zeros_have_no_error():
-    dial = pp.tradeoff(np.zeros((5, 7)), [0.4, 0.8])
-    assert [(point.error, point.operator.nnz) for point in dial.points] == [(0.0, 0)] * 2
-    assert dial.knee is dial.points[0]
+    sweep = pp.tradeoff(np.zeros((5, 7)), [0.4, 0.8])
+    assert [(point.error, point.operator.nnz) for point in sweep.points] == [(0.0, 0)] * 2
+    assert sweep.knee is sweep.points[0]
 
 
-def test_the_number_of_factors_is_kept(matrix, samples):
+def test_the_number_of_factors_is_kept(matrix, signals):
     assert {len(p.operator.factors) for p in pp.tradeoff(matrix, [0.5, 0.9], n_factors=3).points} == {3}
-    learned = pp.tradeoff(samples, [0.5, 0.9], n_nonzero_coefs=2, n_factors=3, random_state=0)
+    learned = pp.dictionary_tradeoff(signals, None, 2, complexities=[0.5, 0.9], n_factors=3)
     assert {len(p.operator.factors) for p in learned.points} == {3}
+    assert {len(p.operator.factors) for p in pp.tradeoff(np.zeros((8, 8)), [0.5], n_factors=3).points} == {3}
+
+
+def test_where_a_tighter_point_is_better_it_takes_the_place():
+    points = made((10, 0.5), (20, 0.6), (30, 0.4), (40, 0.4)).points
+    chosen = never_rising(points)
+    assert [(point.complexity, point.error) for point in chosen] == [
+        (0.1, 0.5),
+        (0.2, 0.5),
+        (0.3, 0.4),
+        (0.4, 0.4),
+    ]
+    assert [point.operator.nnz for point in chosen] == [10, 10, 30, 30]
 
 
 # -- callbacks -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("learned", [False, True])
-def test_the_callback_hears_which_point_it_is_and_how_much_is_done(learned, matrix, samples):
+def test_the_callback_hears_which_point_it_is_and_how_much_is_done(tradeoff):
     steps = []
-    options = {"n_nonzero_coefs": 2, "random_state": 0} if learned else {}
-    pp.tradeoff(samples if learned else matrix, DIAL, callback=lambda step: steps.append(step), **options)
+    tradeoff(callback=steps.append)
     shares = [step.done for step in steps]
     assert all(0 <= share <= 1 for share in shares)
     assert shares == sorted(shares)
@@ -167,28 +195,23 @@ def test_the_callback_hears_which_point_it_is_and_how_much_is_done(learned, matr
         assert any(step.phase.startswith(f"point {i + 1} of 4") for step in steps)
 
 
-@pytest.mark.parametrize("learned", [False, True])
-def test_a_sweep_that_is_stopped_returns_the_points_so_far(learned, matrix, samples):
-    options = {"n_nonzero_coefs": 2, "random_state": 0} if learned else {}
-    target = samples if learned else matrix
-    whole = pp.tradeoff(target, DIAL, **options)
-    dial = pp.tradeoff(target, DIAL, callback=lambda step: step.phase.startswith("point 3"), **options)
-    assert dial.status == "stopped"
-    # Samples go from the highest complexity to the lowest, a matrix the other way.
-    kept = whole.points[2:] if learned else whole.points[:2]
-    assert [point.complexity for point in dial.points] == [point.complexity for point in kept]
-    if not learned:
-        assert [point.error for point in dial.points] == [point.error for point in kept]
+def test_a_sweep_that_is_stopped_returns_the_points_so_far(tradeoff):
+    whole = tradeoff()
+    sweep = tradeoff(callback=lambda step: step.phase.startswith("point 3"))
+    assert sweep.status == "stopped"
+    # Dictionaries go from the highest complexity to the lowest, a matrix the other way.
+    kept = whole.points[2:] if tradeoff.is_learned else whole.points[:2]
+    assert [point.complexity for point in sweep.points] == [point.complexity for point in kept]
+    if not tradeoff.is_learned:
+        assert [point.error for point in sweep.points] == [point.error for point in kept]
 
 
-@pytest.mark.parametrize("learned", [False, True])
-def test_a_sweep_that_is_stopped_at_once_still_has_a_point(learned, matrix, samples):
-    options = {"n_nonzero_coefs": 2, "random_state": 0} if learned else {}
-    dial = pp.tradeoff(samples if learned else matrix, DIAL, callback=lambda step: True, **options)
-    (point,) = dial.points
+def test_a_sweep_that_is_stopped_at_once_still_has_a_point(tradeoff):
+    sweep = tradeoff(callback=lambda step: True)
+    (point,) = sweep.points
     assert point.operator.relative_complexity <= point.complexity
     assert np.isfinite(point.error)
-    assert dial.knee is point
+    assert sweep.knee is point
 
 
 # -- bad input -----------------------------------------------------------------------------------------------
@@ -197,7 +220,7 @@ def test_a_sweep_that_is_stopped_at_once_still_has_a_point(learned, matrix, samp
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (([[np.nan]],), {}, "target must hold finite numbers only"),
+        (([[np.nan]],), {}, "M must hold finite numbers only"),
         ((np.ones((3, 3)), 0), {}, "complexities must be an integer of at least 1"),
         ((np.ones((3, 3)), 0.5), {}, "complexities must be a number of points or a sequence"),
         ((np.ones((3, 3)), []), {}, "complexities must hold at least one number"),
@@ -207,14 +230,9 @@ def test_a_sweep_that_is_stopped_at_once_still_has_a_point(learned, matrix, samp
         (
             (np.ones((3, 3)),),
             {"n_factors": 9},
-            "n_factors must be less than 9: one entry a line in 9 factors of a 3×3 matrix",
+            "n_factors must be less than 9: one entry per row or column of each of 9 factors of a 3×3 matrix",
         ),
-        (
-            (np.ones((9, 9)),),
-            {"n_nonzero_coefs": 10},
-            "n_nonzero_coefs must be an integer of at least 1",
-        ),
-        ((np.ones((9, 9)),), {"n_components": 1}, "n_components must be an integer of at least 2"),
+        ((np.ones((1, 6)),), {"n_factors": 2}, "M must be larger: one entry per row or column"),
         ((np.ones((9, 9)),), {"callback": 1}, "callback must be callable"),
         ((np.ones((9, 9)),), {"random_state": "x"}, "random_state must be"),
     ],
@@ -224,11 +242,27 @@ def test_bad_input_is_named_before_any_work(arguments, options, message):
         pp.tradeoff(*arguments, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_nonzero_coefs": 10}, "n_nonzero_coefs must be an integer of at least 1"),
+        ({"n_components": 1}, "n_components must be an integer of at least 2"),
+        ({"n_factors": 1}, "n_factors must be an integer of at least 2"),
+        ({"complexities": [0.1]}, r"complexities\[0\] must be at least 0.2222"),
+        ({"callback": 1}, "callback must be callable"),
+        ({"random_state": "x"}, "random_state must be"),
+    ],
+)
+def test_bad_input_of_dictionaries_is_named_before_any_work(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        pp.dictionary_tradeoff(np.ones((9, 9)), **options)
+
+
 # -- the result ----------------------------------------------------------------------------------------------
 
 
 def made(*pairs, dense_error=0.0):
-    """A trade-off with so many of ten entries and these errors."""
+    """A trade-off of 10×10 matrices with these numbers of entries and errors."""
     points = []
     for entries, error in pairs:
         diagonal = np.zeros((10, 10))
@@ -238,8 +272,8 @@ def made(*pairs, dense_error=0.0):
 
 
 def test_the_front_leaves_out_what_gains_nothing():
-    dial = made((10, 0.9), (20, 0.5), (30, 0.5), (40, 0.4))
-    assert [round(point.complexity, 2) for point in dial.front] == [0.1, 0.2, 0.4]
+    sweep = made((10, 0.9), (20, 0.5), (30, 0.5), (40, 0.4))
+    assert [round(point.complexity, 2) for point in sweep.front] == [0.1, 0.2, 0.4]
 
 
 def test_the_knee_is_where_more_entries_no_longer_pay():
@@ -249,11 +283,11 @@ def test_the_knee_is_where_more_entries_no_longer_pay():
 
 
 def test_the_best_within_a_complexity_is_found():
-    dial = made((10, 0.9), (20, 0.5), (40, 0.4))
-    assert dial.at(0.3).error == 0.5
-    assert dial.at(0.4).error == 0.4
+    sweep = made((10, 0.9), (20, 0.5), (40, 0.4))
+    assert sweep.at(0.3).error == 0.5
+    assert sweep.at(0.4).error == 0.4
     with pytest.raises(ValueError, match=r"complexity must be at least 0\.1"):
-        dial.at(0.05)
+        sweep.at(0.05)
 
 
 def test_the_figure_shows_points_knee_and_the_dense_error():
@@ -268,14 +302,14 @@ def test_the_figure_shows_points_knee_and_the_dense_error():
 
 
 def test_a_saved_sweep_has_a_table_and_all_operators(tmp_path):
-    dial = made((5, 0.90), (20, 0.40), (60, 0.30))
-    dial.save(tmp_path / "new" / "dial")
-    heading, *lines = (tmp_path / "new" / "dial" / "points.csv").read_text().splitlines()
+    sweep = made((5, 0.90), (20, 0.40), (60, 0.30))
+    sweep.save(tmp_path / "new" / "sweep")
+    heading, *lines = (tmp_path / "new" / "sweep" / "points.csv").read_text().splitlines()
     assert heading == "complexity,relative_complexity,entries,error,knee,file"
     assert [line.split(",")[4] for line in lines] == ["0", "1", "0"]
-    for line, point in zip(lines, dial.points, strict=True):
-        assert pp.load(tmp_path / "new" / "dial" / line.split(",")[5]) == point.operator
-    assert pp.load(tmp_path / "new" / "dial" / "knee.npz") == dial.knee.operator
+    for line, point in zip(lines, sweep.points, strict=True):
+        assert pp.load(tmp_path / "new" / "sweep" / line.split(",")[5]) == point.operator
+    assert pp.load(tmp_path / "new" / "sweep" / "knee.npz") == sweep.knee.operator
 
 
 def test_in_a_notebook_it_is_a_table_with_the_knee_in_bold():
@@ -288,62 +322,52 @@ def test_in_a_notebook_it_is_a_table_with_the_knee_in_bold():
 # -- the command ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def papilio(tmp_path, monkeypatch, capsys):
-    def call(*words):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["papilio", *map(str, words)])
-        return app.run(), *capsys.readouterr()
-
-    return call
-
-
 def test_the_command_writes_what_the_function_finds(tmp_path, papilio, matrix):
     np.save(tmp_path / "M.npy", matrix)
-    code, out, err = papilio("tradeoff", "M.npy", "-o", "dial", "--points", 3, "--json")
+    code, out, err = papilio("tradeoff", "M.npy", "-o", "sweep", "--points", 3, "--json")
     assert (code, err) == (0, "")
-    told, dial = json.loads(out), pp.tradeoff(matrix, 3)
-    assert [point["error"] for point in told["points"]] == [point.error for point in dial.points]
-    assert dial.points[told["knee"]] is dial.knee
-    names = sorted(path.name for path in (tmp_path / "dial").iterdir())
+    told, sweep = json.loads(out), pp.tradeoff(matrix, 3)
+    assert [point["error"] for point in told["points"]] == [point.error for point in sweep.points]
+    assert sweep.points[told["knee"]] is sweep.knee
+    names = sorted(path.name for path in (tmp_path / "sweep").iterdir())
     operators = [f"operator-0{i}.npz" for i in (1, 2, 3)]
     assert names == ["knee.npz", *operators, "points.csv", "tradeoff.png"]
-    assert pp.load(tmp_path / "dial" / "knee.npz") == dial.knee.operator
+    assert pp.load(tmp_path / "sweep" / "knee.npz") == sweep.knee.operator
 
 
-def test_the_command_learns_from_samples_where_atoms_are_named(tmp_path, papilio, samples):
-    np.save(tmp_path / "X.npy", samples)
-    options = ("--points", 2, "--nonzero", 2, "--random-state", 0)
-    code, out, err = papilio("tradeoff", "X.npy", "-o", "dial", *options)
+def test_the_command_learns_from_samples_where_atoms_are_named(tmp_path, papilio, signals):
+    np.save(tmp_path / "X.npy", signals.T)
+    options = ("--points", 2, "--n-nonzero-coefs", 2, "--random-state", 0)
+    code, out, err = papilio("tradeoff", "X.npy", "-o", "sweep", *options)
     assert (code, err) == (0, "")
     assert "Recommended: 10×10 float64" in out
-    assert "relative error, 2 atoms a sample" in out
+    assert "relative error, 2 atoms per signal" in out
 
 
 def test_after_ctrl_c_the_points_so_far_are_kept(tmp_path, monkeypatch, matrix):
     np.save(tmp_path / "M.npy", matrix)
-    report = progress.Watch.report
+    report = ProgressBar.report
 
-    def interrupting(watch, step):
-        if step.phase.startswith("point 2") and not watch.stopping:
+    def interrupting(bar, step):
+        if step.phase.startswith("point 2") and not bar.stopping:
             os.kill(os.getpid(), 2)  # Ctrl-C
-        return report(watch, step)
+        return report(bar, step)
 
-    monkeypatch.setattr(progress.Watch, "report", interrupting)
+    monkeypatch.setattr(ProgressBar, "report", interrupting)
     with pytest.raises(Stopped, match="the 1 of 3 points so far are in"):
-        command.tradeoff(str(tmp_path / "M.npy"), tmp_path / "dial", 3)
-    assert (tmp_path / "dial" / "operator-01.npz").exists()
-    assert not (tmp_path / "dial" / "operator-02.npz").exists()
+        command.tradeoff(str(tmp_path / "M.npy"), tmp_path / "sweep", 3)
+    assert (tmp_path / "sweep" / "operator-01.npz").exists()
+    assert not (tmp_path / "sweep" / "operator-02.npz").exists()
 
 
 def test_the_command_refuses_what_cannot_be(tmp_path, papilio, matrix):
     np.save(tmp_path / "M.npy", matrix)
     (tmp_path / "file").touch()
-    assert "cannot be a folder" in papilio("tradeoff", "M.npy", "-o", "file")[2]
-    assert "--patches is for images" in papilio("tradeoff", "M.npy", "-o", "dial", "--patches", 4)[2]
-    assert "samples must be real" in papilio("tradeoff", "dft:8", "-o", "dial", "--nonzero", 2)[2]
-    assert "no such file" in papilio("tradeoff", "none.npy", "-o", "dial")[2]
-    assert not (tmp_path / "dial").exists()
+    assert "cannot be used as a folder" in papilio("tradeoff", "M.npy", "-o", "file")[2]
+    assert "--patches is for images" in papilio("tradeoff", "M.npy", "-o", "sweep", "--patches", 4)[2]
+    assert "samples must be real" in papilio("tradeoff", "dft:8", "-o", "sweep", "--n-nonzero-coefs", 2)[2]
+    assert "no such file" in papilio("tradeoff", "none.npy", "-o", "sweep")[2]
+    assert not (tmp_path / "sweep").exists()
 
 
 @pytest.mark.slow
@@ -358,9 +382,9 @@ def test_a_sweep_takes_less_than_half_the_work_of_separate_fits_and_is_as_good(m
 
         return callback
 
-    dial = pp.tradeoff(M, callback=counting("sweep"))
-    fits = [pp.factorize(M, complexity=p.complexity, callback=counting("separate")) for p in dial.points]
+    sweep = pp.tradeoff(M, callback=counting("sweep"))
+    fits = [pp.factorize(M, complexity=p.complexity, callback=counting("separate")) for p in sweep.points]
     assert work["sweep"] < 0.5 * work["separate"]
-    ratios = [point.error / fit.error for point, fit in zip(dial.points, fits, strict=True)]
+    ratios = [point.error / fit.error for point, fit in zip(sweep.points, fits, strict=True)]
     assert np.mean(ratios) < 1.1
     assert max(ratios) < 1.6  # errors of a hundredth differ most
