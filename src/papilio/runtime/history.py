@@ -116,12 +116,28 @@ class History(list[Step]):
         return [step.phase for step in self]
 
     def to_arrays(self) -> dict[str, Array]:
-        """The history as arrays, for a file."""
+        """The history as arrays, for a file.
+
+        Returns
+        -------
+        dict of str to ndarray
+            ``phase``, and ``numbers`` with one row per iteration.
+        """
         numbers = [(step.iteration, step.error, step.scale, step.seconds, step.done) for step in self]
         return {"phase": np.array(self.phase, dtype=np.str_), "numbers": np.array(numbers).reshape(-1, 5)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> "History":
-        """The history that `to_arrays` returned."""
+        """The history that `to_arrays` wrote.
+
+        Parameters
+        ----------
+        arrays : mapping of str to ndarray
+            What `to_arrays` returned.
+
+        Returns
+        -------
+        History
+        """
         rows = zip(arrays["phase"].tolist(), arrays["numbers"].tolist(), strict=True)
         return cls(Step(phase, int(i), error, scale, s, (), done) for phase, (i, error, scale, s, done) in rows)
