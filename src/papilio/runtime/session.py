@@ -77,7 +77,7 @@ class Session:
         self._is_new_part = False
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, identity or {})
         self._phase = ""
-        self._kept: State = {}  # the last state that was kept
+        self._kept: State = {}  # what was kept last: the state, the history at that time, and more
         self.saved: State = {}
         self._time = monotonic()  # when that was
         self._seed: int | None = None
@@ -151,31 +151,35 @@ class Session:
         if self._phase:
             if self._phase not in names:
                 raise ValueError(f"checkpoint is of the phase {self._phase!r}, which this run does not have")
-            resumed, state = names.index(self._phase), self._kept
+            resumed, state = names.index(self._phase), self.saved
         for i, (name, share, work, closing) in enumerate(phases):
             with self.part(share / total):
                 if i < resumed or (self.stopped and not closing):
                     continue
                 if i > resumed or not self._phase:
                     self._phase = name
-                    self._keep(state)
+                    self.keep(state)
                 state = work(state)
         return state
 
     def offer(self, state: Callable[[], State]) -> None:
         """Keep a newer state of the current phase, if the last one is old."""
-        if self._checkpoint is not None and monotonic() - self._time >= _SECONDS_BETWEEN_CHECKPOINTS:
-            self._keep(state())
+        if monotonic() - self._time >= _SECONDS_BETWEEN_CHECKPOINTS:
+            self.keep(state())
 
     def extend(self, more: Callable[[], State]) -> None:
         """Keep the last state again, with more in it, if it is old: for a long step that is not finished."""
         if self._checkpoint is not None and monotonic() - self._time >= _SECONDS_BETWEEN_CHECKPOINTS:
-            self._write({**self._kept, **more()})
+            self._write({**self._kept, "state": {**self._kept.get("state", {}), **more()}})
 
     def keep(self, state: State) -> None:
         """Keep a newer state of the current phase: much work has gone into it."""
         if self._checkpoint is not None:
-            self._keep(state)
+            own: dict[str, Any] = {"phase": self._phase, "random": _random_to_arrays(self.random)}
+            if self._seed is not None:
+                own["seed"] = self._seed
+            self._kept = {"session": own, "history": self.history.to_arrays(), "state": state}
+            self._write(self._kept)
 
     def require(self, **facts: Any) -> None:
         """Add to what identifies the run, and refuse to resume another one."""
@@ -197,24 +201,15 @@ class Session:
             self._seed = int(self.random.randint(2**31 - 1))
         return self._seed
 
-    def _keep(self, state: State) -> None:
-        self._kept = state
-        self._write(state)
-
-    def _write(self, state: State) -> None:
+    def _write(self, kept: State) -> None:
         # After a stop, what follows is only there to return something.
-        if self._checkpoint is None or self.stopped:
-            return
-        own: dict[str, Any] = {"phase": self._phase, "random": _random_to_arrays(self.random)}
-        if self._seed is not None:
-            own["seed"] = self._seed
-        self._checkpoint.write({"session": own, "history": self.history.to_arrays(), "state": state})
-        self._time = monotonic()
+        if self._checkpoint is not None and not self.stopped:
+            self._checkpoint.write(kept)
+            self._time = monotonic()
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         own = saved["session"]
-        self._phase, self.saved = str(own["phase"]), saved.get("state", {})
-        self._kept = self.saved
+        self._phase, self.saved, self._kept = str(own["phase"]), saved.get("state", {}), saved
         self._seed = int(own["seed"]) if "seed" in own else None
         _random_from_arrays(self.random, own["random"])
         self.history = History.from_arrays(saved["history"])
