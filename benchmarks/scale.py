@@ -23,7 +23,7 @@ from common import clock, peak_memory
 import papilio as pp
 from papilio.coding.coder import Coder
 from papilio.dictionary import statistics as summary
-from papilio.dictionary.statistics import Task, merged, summarised
+from papilio.dictionary.statistics import Coding, code_part, merge_statistics
 from papilio.samples import as_samples, passed_over
 
 ATOMS, NONZERO, COMPLEXITY = 256, 5, 0.4
@@ -162,7 +162,7 @@ def timed() -> float:
 
 def passes(path: str, workers: int) -> dict[str, Any]:
     """The best of three passes over some samples each, taken in turn; OMP's time in it, and what workers sent."""
-    task = Task(dictionary(path), NONZERO, 0, 1.0)
+    coding = Coding(dictionary(path), NONZERO)
     timed, sent = (getattr(import_module("scale"), name) for name in ("timed", "sent"))  # as workers find them
     with Cluster(workers) as client:
 
@@ -171,13 +171,13 @@ def passes(path: str, workers: int) -> dict[str, Any]:
 
         best: dict[str, Any] = {str(count): {"seconds": np.inf} for count in COUNTS}
         over_all(timed)
-        passed_over(as_samples(np.load(path, mmap_mode="r")[:30_000]), summarised, task, merged)  # compiles, loads
+        passed_over(as_samples(np.load(path, mmap_mode="r")[:30_000]), code_part, coding, merge_statistics)  # compiles, loads
         for _ in range(3):
             for count in COUNTS:
                 samples = as_samples(np.load(path, mmap_mode="r")[:count])
                 coded, out = over_all(timed), over_all(sent)
                 begin = perf_counter()
-                passed_over(samples, summarised, task, merged)
+                passed_over(samples, code_part, coding, merge_statistics)
                 seconds = perf_counter() - begin
                 coded = [after - before for after, before in zip(over_all(timed), coded, strict=True)]
                 out = [after - before for after, before in zip(over_all(sent), out, strict=True)]
@@ -203,7 +203,7 @@ def batch(path: str) -> dict[str, Any]:
 
 
 def relative_error(model: Any, rows: np.ndarray) -> float:
-    return float(-model.score(rows) * np.sqrt(rows.size) / np.linalg.norm(rows))
+    return -model.score(rows)
 
 
 # -- all of them ---------------------------------------------------------------------------------------

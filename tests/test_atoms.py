@@ -5,19 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 import papilio as pp
-from papilio.dictionary.atoms import (
-    COHERENT,
-    RARE,
-    Progress,
-    energies_of,
-    energies_of_codes,
-    first_atoms,
-    growing_share,
-    is_rounding,
-    moments_of_rows,
-    replace_bad_atoms,
-    residuals_of,
-)
+from papilio.dictionary.atoms import COHERENT, RARE, first_atoms, growing_share, replace_bad_atoms
+from papilio.dictionary.learner import Best
+from papilio.dictionary.sums import energies_of, energies_of_codes, is_rounding, moments_of_rows, residuals_of
 from papilio.kernels import atoms as kernels
 
 from .helpers import gaussian
@@ -334,17 +324,17 @@ def test_given_first_atoms_are_taken_with_unit_norm_and_copied(dtype):
 
 @pytest.mark.parametrize(("tol", "ends"), [(0.0, False), (1e-3, True)])
 def test_progress_keeps_the_best_and_ends_after_ten_times_without_any(tol, ends):
-    progress = Progress(tol)
+    progress = Best(tol, {})
     for count, error in enumerate([0.5, 0.4, *[0.4] * 9, 0.3999]):
-        assert not progress.has_ended
+        assert not progress.has_settled
         progress.record(error, count)
-    assert progress.has_ended == ends  # a gain of less than tol is none, but the better one is kept
-    assert (progress.error, progress.best) == (0.3999, 11)
+    assert progress.has_settled == ends  # a gain of less than tol is none, but the better one is kept
+    assert (progress.error, progress.candidate) == (0.3999, 11)
     progress.record(0.6, 12)
-    assert progress.best == 11
+    assert progress.candidate == 11
 
 
 def test_an_exact_fit_ends_any_learner():
-    progress = Progress(0.0)
+    progress = Best(0.0, {})
     progress.record(0.0, None)
-    assert progress.has_ended
+    assert progress.has_settled

@@ -14,7 +14,7 @@ from PIL import Image
 import papilio as pp
 from papilio.cli import app, demo, factorize, learn, progress
 from papilio.cli.errors import Stopped
-from papilio.cli.files import patches, read_matrix
+from papilio.cli.inputs import draw_patches, read_matrix
 from papilio.cli.terminal import Terminal
 from papilio.report import speed as measure
 
@@ -94,15 +94,17 @@ def test_a_matrix_is_factorized_described_drawn_applied_and_measured(tmp_path):
 def test_a_dictionary_is_learned_and_used(tmp_path):
     X = pp.datasets.rand(300, n_features=16, n_nonzero_coefs=3, random_state=0).signals.T
     np.savetxt(tmp_path / "X.csv", X, delimiter=",", fmt="%.17g")
-    options = ("--nonzero", "3", "--complexity", "0.6", "--random-state", "1", "--json")
+    options = ("--n-nonzero-coefs", "3", "--complexity", "0.6", "--random-state", "1", "--json")
     result = facts(run("learn", "X.csv", "-o", "dict.npz", *options, cwd=tmp_path))
     D = pp.load(tmp_path / "dict.npz")
     model = pp.FastDictionaryLearning(n_nonzero_coefs=3, complexity=0.6, random_state=1).fit(X)
     np.testing.assert_allclose(D.toarray(), model.components_.T, atol=1e-8)
-    assert result["error"] == pytest.approx(-model.score(X) * np.sqrt(X.size) / np.linalg.norm(X))
+    assert result["error"] == pytest.approx(-model.score(X))
     assert result["relative_complexity"] <= 0.6
 
-    coded = facts(run("encode", "X.csv", "dict.npz", "-o", "codes.npz", "--nonzero", "3", "--json", cwd=tmp_path))
+    coded = facts(
+        run("encode", "X.csv", "dict.npz", "-o", "codes.npz", "--n-nonzero-coefs", "3", "--json", cwd=tmp_path)
+    )
     codes = sp.load_npz(tmp_path / "codes.npz")
     np.testing.assert_allclose(codes.toarray(), model.transform(X), atol=1e-10)
     assert coded["error"] == pytest.approx(result["error"])
@@ -122,7 +124,7 @@ def test_every_method_learns_what_its_estimator_learns(method, make, tmp_path):
     image = str(tmp_path / "image.png")
     chosen = learn.Method(method)
     learn.learn(image, tmp_path / "d.npz", 20, 2, chosen, patch_size=4, n_patches=150, random_state=3)
-    X = patches(read_matrix(image), 4, 150, 3)
+    X = draw_patches(read_matrix(image), 4, 150, 3)
     learned = make(20, 2, random_state=3).fit(X).operator_
     np.testing.assert_array_equal(pp.load(tmp_path / "d.npz").toarray(), learned.toarray())
 
@@ -217,14 +219,14 @@ def test_every_other_error_is_one_line_too(error, message, code, monkeypatch, ca
 
 def test_a_factorization_that_is_stopped_is_saved(tmp_path, monkeypatch, capsys):
     np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((24, 24)))
-    report = progress.Watch.report
+    report = progress.ProgressBar.report
 
-    def interrupting(watch, step):
-        if not watch.stopping:
+    def interrupting(bar, step):
+        if not bar.stopping:
             os.kill(os.getpid(), 2)  # Ctrl-C
-        return report(watch, step)
+        return report(bar, step)
 
-    monkeypatch.setattr(progress.Watch, "report", interrupting)
+    monkeypatch.setattr(progress.ProgressBar, "report", interrupting)
     with pytest.raises(Stopped, match="the factors so far are in"):
         factorize.factorize(str(tmp_path / "M.npy"), tmp_path / "op.npz")
     assert pp.load(tmp_path / "op.npz").shape == (24, 24)

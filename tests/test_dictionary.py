@@ -166,15 +166,18 @@ def test_a_step_keeps_the_dictionary_that_it_was_given(name):
 def test_tol_zero_runs_to_the_end_and_a_tol_stops_earlier(name):
     X = signals()
     learn = partial(LEARNERS[name], max_iter=60, random_state=0)
-    assert len(learn(X, tol=0).history) == 61  # with that of what is returned
-    assert len(learn(X, tol=0.5).history) < 61
+    last = 60 if name == "online_dictionary" else 61  # after the last update, K-SVD codes once more
+    assert learn(X, tol=0).history.phase[:-1] == [learn(X, tol=0).history[0].phase] * last
+    assert learn(X, tol=0).status == "max_iter"
+    assert len(learn(X, tol=0.5).history) < last
+    assert learn(X, tol=0.5).status == "converged"
 
 
 @pytest.mark.parametrize("name", ["ksvd", "sparse_ksvd"])
 def test_no_iterations_leave_the_start(name):
     X = signals()
     learned = LEARNERS[name](X, max_iter=0, random_state=0)
-    assert len(learned.history) == 1
+    assert len(learned.history) == 2  # the start, and what is returned
     assert_usable(learned, X)
     assert relative_error(X, learned) == pytest.approx(learned.history[0].error, rel=1e-12)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -66,10 +67,10 @@ def test_sparse_codes_on_request(make):
     np.testing.assert_array_equal(codes.toarray(), dense.transform(X))
 
 
-def test_the_score_is_minus_the_papers_rmse(make):
+def test_the_score_is_minus_the_relative_error(make):
     model = make(n_nonzero_coefs=3).fit(X)
     missing = X - model.inverse_transform(model.transform(X))
-    assert model.score(X) == pytest.approx(-np.sqrt(np.mean(missing**2)))
+    assert model.score(X) == pytest.approx(-np.linalg.norm(missing) / np.linalg.norm(X))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -271,3 +272,35 @@ def test_the_papers_schedule_to_the_letter():
     assert model.relative_complexity_ == 0.3125
     assert {"ksvd", "split 1", "global 3", "final"} <= set(model.history_.phase)
     assert "refine" not in model.history_.phase
+
+
+@pytest.mark.parametrize("make", [pp.KSVD, pp.SparseKSVD, pp.OnlineDictionaryLearning])
+def test_a_limit_on_the_iterations_that_was_reached_is_told(make):
+    with pytest.warns(ConvergenceWarning, match="increase max_iter"):
+        model = make(20, 3, max_iter=1, random_state=0).fit(X)
+    assert model.status_ == "max_iter"
+
+
+def test_an_end_by_the_tolerance_or_without_one_is_not_warned_of(recwarn):
+    assert pp.KSVD(20, 3, max_iter=60, tol=0.5, random_state=0).fit(X).status_ == "converged"
+    assert pp.KSVD(20, 3, max_iter=2, tol=0, random_state=0).fit(X).status_ == "max_iter"
+    assert pp.KSVD(20, 3, callback=lambda step: True, random_state=0).fit(X).status_ == "stopped"
+    assert not [warning for warning in recwarn if warning.category is ConvergenceWarning]
+
+
+def test_an_estimator_as_init_tells_how_long_the_start_may_take():
+    model = pp.FastDictionaryLearning(20, 3, init=pp.KSVD(max_iter=3, tol=0), refine=False, random_state=0).fit(X)
+    assert model.history_.phase.count("ksvd") == 4
+    online = pp.OnlineDictionaryLearning(max_iter=2, tol=0)
+    model = pp.FastDictionaryLearning(20, 3, init=online, refine=False, random_state=0).fit(X)
+    assert model.history_.phase.count("online") == 2
+    assert not hasattr(online, "components_")
+
+
+@pytest.mark.parametrize("make", [pp.KSVD, pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
+def test_the_share_of_work_that_is_done_rises_to_one(make):
+    seen = []
+    make(20, 3, max_iter=8, random_state=0, callback=lambda step: seen.append(step.done)).fit(X)
+    assert (np.diff(seen) >= 0).all()
+    assert seen[0] < 0.3
+    assert seen[-1] == pytest.approx(1)

@@ -36,7 +36,9 @@ def run_phases(session: Session, signals: Signals, phases: list[Phase], state: S
     """All phases of a learner, the last of which is `improve_on_all`."""
     end = session.run(phases, state)
     dictionary, statistics = from_state(end["dictionary"]), Statistics.from_state(end["statistics"])
-    session.report("final", statistics.error, getattr(dictionary, "scale", 1.0), fraction=1.0)
+    is_product = isinstance(dictionary, SparseProduct)
+    factors = [factor.toarray() for factor in dictionary.factors] if is_product else [dictionary]
+    session.report("final", statistics.error, dictionary.scale if is_product else 1.0, factors, 1.0)
     status = Status.STOPPED if session.stopped else Status(str(end.get("status", Status.CONVERGED)))
     return Outcome(dictionary, statistics, signals, status)
 

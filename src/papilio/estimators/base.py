@@ -73,7 +73,8 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         samples = self._samples(X, reset=True)
         outcome = self._learn(samples, *self._sizes(samples.shape[1]))
-        if outcome.status is Status.MAX_ITER and self.tol > 0:
+        # Refinement has a limit of its own, which max_iter does not raise.
+        if outcome.status is Status.MAX_ITER and self.tol > 0 and not getattr(self, "refine", False):
             warnings.warn(
                 "the limit on the number of iterations was reached before the error settled: increase max_iter or tol",
                 ConvergenceWarning,
@@ -200,7 +201,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.operator_ = dictionary if isinstance(dictionary, SparseProduct) else SparseProduct([dictionary])
         self.components_ = np.ascontiguousarray(self.operator_.toarray().T)
         self.history_ = history
-        self.n_iter_ = sum(step.phase != "final" for step in history)
+        self.n_iter_ = len(history)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

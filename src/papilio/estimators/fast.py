@@ -70,7 +70,7 @@ class FastDictionaryLearning(StreamEstimator):
     status_ : Status
         Why learning ended.
     n_iter_ : int
-        The number of iterations in all phases.
+        The number of steps in ``history_``.
 
     Examples
     --------

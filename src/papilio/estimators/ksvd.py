@@ -58,7 +58,7 @@ class KSVD(DictionaryEstimator):
     status_ : Status
         Why learning ended.
     n_iter_ : int
-        The number of iterations in all phases.
+        The number of steps in ``history_``.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class SparseKSVD(DictionaryEstimator):
     status_ : Status
         Why learning ended.
     n_iter_ : int
-        The number of iterations in all phases.
+        The number of steps in ``history_``.
 
     Examples
     --------

@@ -55,7 +55,7 @@ class OnlineDictionaryLearning(StreamEstimator):
     status_ : Status
         Why learning ended.
     n_iter_ : int
-        The number of iterations in all phases.
+        The number of steps in ``history_``.
 
     Examples
     --------
