@@ -11,6 +11,7 @@ from dataclasses import dataclass, is_dataclass
 from enum import EnumType
 from functools import cache
 from itertools import pairwise
+from types import UnionType
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,149 +23,30 @@ PUBLIC_MODULES = ("constraints", "datasets", "images", "metrics", "plot", "resul
 
 # Debts, to be paid until all are empty: whoever documents a name takes it out here.
 WITHOUT_AN_EXAMPLE: set[str] = {
-    "Factorization",
-    "History",
-    "OnlineDictionaryLearning",
-    "Schedule",
-    "SparseKSVD",
-    "Status",
-    "Tradeoff",
-    "constraints.BlockDiagonal",
-    "constraints.Circulant",
-    "constraints.Constraint",
-    "constraints.Dense",
-    "constraints.Diagonal",
-    "constraints.Fixed",
-    "constraints.Hankel",
-    "constraints.Sparse",
-    "constraints.SparseColumns",
-    "constraints.SparseRows",
-    "constraints.SparseRowsAndColumns",
-    "constraints.Support",
-    "constraints.Symmetric",
-    "constraints.Toeplitz",
-    "constraints.Triangular",
-    "constraints.UnitColumns",
-    "constraints.UnitRows",
-    "datasets.Synthetic",
+    "datasets.Samples",
     "fast_dictionary",
     "get_num_threads",
     "ksvd",
-    "load",
     "online_dictionary",
-    "plot.atoms",
-    "plot.comparison",
-    "plot.convergence",
-    "plot.factors",
-    "plot.matrix",
-    "plot.tradeoff",
-    "results.Attempt",
-    "results.Step",
-    "results.TradeoffPoint",
     "set_num_threads",
     "sparse_ksvd",
 }
 UNDOCUMENTED: dict[str, str] = {
-    "History": "iterable",
-    "load": "path",
     "set_num_threads": "n",
-    "constraints.Diagonal": "shape n_nonzero",
-    "constraints.Fixed": "matrix",
-    "constraints.Hankel": "shape n_antidiagonals",
-    "constraints.Sparse": "shape n_nonzero",
-    "constraints.SparseColumns": "shape k",
-    "constraints.SparseRows": "shape k",
-    "constraints.SparseRowsAndColumns": "shape k",
-    "constraints.Symmetric": "n n_nonzero",
-    "constraints.Toeplitz": "shape n_diagonals",
-    "constraints.UnitColumns": "shape",
-    "constraints.UnitRows": "shape",
-    "datasets.Synthetic": "signals dictionary codes",
-    "results.Attempt": "method detail error nnz seconds",
-    "results.Step": "phase iteration error scale seconds factors done total",
-    "results.TradeoffPoint": "complexity error operator",
-    "Factorization.plot": "ax",
-    "History.from_arrays": "arrays",
-    "Moments.of": "signals codes",
-    "Schedule.split": "k",
-    "Schedule.together": "k",
-    "Schedule.hadamard": "n",
+    "datasets.Samples": "reader",
     "SparseProduct.plot": "target axes",
     "SparseProduct.dot": "x",
     "SparseProduct.astype": "dtype",
     "SparseProduct.norm": "ord",
     "SparseProduct.save": "path",
-    "Tradeoff.at": "complexity",
-    "Tradeoff.plot": "ax",
-    "Tradeoff.save": "folder",
-    "Constraint.project": "matrix",
-    "Constraint.relaxed": "share",
-    "Constraint.contains": "matrix tol",
-    "Fixed.contains": "matrix tol",
-    "NonNegative.relaxed": "share",
-    "Sparse.relaxed": "share",
-    "SparseColumns.relaxed": "share",
-    "SparseRows.relaxed": "share",
-    "SparseRowsAndColumns.relaxed": "share",
 }
 STILL_ANY: dict[str, str] = {
-    "FastDictionaryLearning": "init random_state checkpoint",
-    "History": "iterable",
-    "KSVD": "random_state checkpoint",
-    "Moments": "cross gram",
-    "OnlineDictionaryLearning": "random_state checkpoint",
-    "SparseKSVD": "base random_state checkpoint",
-    "butterfly": "M",
-    "factorize": "M",
-    "fast_dictionary": "signals init random_state",
-    "hierarchical": "target",
-    "ksvd": "signals init random_state",
+    "LearnedDictionary": "dictionary",
     "omp": "dictionary signals",
-    "online_dictionary": "signals init random_state",
-    "palm": "target",
-    "sparse_ksvd": "signals base random_state",
-    "tradeoff": "target",
-    "constraints.Circulant": "n",
-    "constraints.Dense": "shape",
-    "constraints.Diagonal": "shape",
-    "constraints.Fixed": "matrix",
-    "constraints.Hankel": "shape",
-    "constraints.Sparse": "shape",
-    "constraints.SparseColumns": "shape",
-    "constraints.SparseRows": "shape",
-    "constraints.SparseRowsAndColumns": "shape",
-    "constraints.Support": "mask",
-    "constraints.Symmetric": "n",
-    "constraints.Toeplitz": "shape",
-    "constraints.Triangular": "shape",
-    "constraints.UnitColumns": "shape",
-    "constraints.UnitRows": "shape",
-    "datasets.fact": "random_state",
-    "datasets.factorizable_dictionary": "random_state",
-    "datasets.image_patches": "random_state dtype",
-    "datasets.rand": "random_state",
-    "datasets.random_dictionary": "random_state",
-    "datasets.synthetic_signals": "dictionary random_state",
-    "images.average_patches": "patches",
-    "images.denoise": "image dictionary random_state",
-    "images.extract_patches": "image",
-    "metrics.mutual_coherence": "dictionary",
-    "metrics.psnr": "image reference",
-    "metrics.recovery_rate": "dictionary reference",
-    "metrics.rmse": "signals dictionary codes",
-    "metrics.ssim": "image reference",
-    "plot.atoms": "dictionary",
-    "plot.comparison": "target approximation",
-    "plot.matrix": "values",
-    "Moments.of": "signals codes",
-    "Schedule.with_complexity": "shape",
-    "Schedule.rectangular": "shape",
+    "images.denoise": "dictionary",
     "SparseProduct.plot": "target",
     "SparseProduct.dot": "x",
     "SparseProduct.astype": "dtype",
-    "Constraint.project": "matrix",
-    "Constraint.contains": "matrix",
-    "Fixed.contains": "matrix",
 }
 
 # Parameters that are `Any` on purpose, with the reason.
@@ -222,8 +104,10 @@ def documented(doc: str, title: str) -> set[str]:
 
 
 def parameters(thing: Any) -> dict[str, inspect.Parameter]:
-    if isinstance(thing, EnumType):
-        return {}
+    if inspect.isclass(thing):
+        maker = next(base for base in thing.__mro__ if {"__init__", "__new__"} & vars(base).keys())
+        if isinstance(thing, EnumType) or maker.__module__ == "builtins":
+            return {}  # whose constructor is Python's own
     found = inspect.signature(thing).parameters
     return {name: parameter for name, parameter in found.items() if name not in ("self", "cls")}
 
@@ -292,17 +176,18 @@ def test_every_parameter_is_described(name):
     assert missing_parameters((PUBLIC | METHODS)[name]) == UNDOCUMENTED.get(name, "")
 
 
+def says_nothing(annotation: Any) -> bool:
+    """Whether an annotation, which may be a string, is missing, ``Any``, or a union with it."""
+    if isinstance(annotation, str):
+        return "Any" in re.split(r"\W*\|\W*", annotation.strip())
+    is_union = typing.get_origin(annotation) in (typing.Union, UnionType)
+    parts = typing.get_args(annotation) if is_union else (annotation,)
+    return Any in parts or inspect.Parameter.empty in parts
+
+
 def annotated_any(thing: Any) -> list[str]:
     """The parameters of which a signature says nothing."""
-    annotated = thing.__init__ if inspect.isclass(thing) and not hasattr(thing, "_fields") else thing
-    hints = typing.get_type_hints(annotated)
-    unions = (typing.Union, type(int | str))
-    return [
-        name
-        for name in parameters(thing)
-        if (hint := hints.get(name, Any)) is Any
-        or (typing.get_origin(hint) in unions and Any in typing.get_args(hint))
-    ]
+    return [name for name, parameter in parameters(thing).items() if says_nothing(parameter.annotation)]
 
 
 @pytest.mark.parametrize("name", [*PUBLIC, *METHODS])
@@ -395,6 +280,7 @@ def test_signatures_that_say_nothing_are_found():
     assert annotated_any(described) == ["a", "b", "c"]
     assert annotated_any(by_reference) == []
     assert annotated_any(lambda a, b: None) == ["a", "b"]
+    assert [says_nothing(hint) for hint in ("Axes | None", "list[Any]", "None | Any", "Any")] == [0, 0, 1, 1]
 
 
 def test_a_section_without_examples_is_found():
