@@ -10,7 +10,18 @@ import papilio as pp
 from .processes import OnTerminal, run
 
 # Long enough to be interrupted at any moment that a test chooses.
-LONG = ("learn", "patches:8", "-o", "dict.npz", "--atoms", "256", "--nonzero", "5", "--random-state", "0")
+LONG = (
+    "learn",
+    "patches:8",
+    "-o",
+    "dict.npz",
+    "--n-components",
+    "256",
+    "--n-nonzero-coefs",
+    "5",
+    "--random-state",
+    "0",
+)
 
 
 def test_ctrl_c_keeps_the_dictionary_so_far(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 import papilio as pp
 from papilio.images import average_patches, denoise, extract_patches, redundant_dct
-from papilio.images.cleaning import atoms_a_patch
+from papilio.images.planes import atoms_per_patch
 from papilio.metrics import psnr
 
 DCT = redundant_dct(8, 16)
@@ -148,7 +148,7 @@ def test_the_weaker_the_noise_the_more_atoms_there_are_to_learn_with():
     codes[rng.permuted(np.tile(np.arange(256), (300, 1)), axis=1)[:, :6].T, np.arange(300)] = 1
     signals = (DCT @ codes).T
     noise = rng.standard_normal(signals.shape)
-    found = [atoms_a_patch(strength * signals + noise, 8, 1.1) for strength in (0, 8, 1000)]
+    found = [atoms_per_patch(strength * signals + noise, 8, 1.1) for strength in (0, 8, 1000)]
     assert found[0] == 1
     assert found[0] < found[1] < found[2]
     assert found[2] >= 5
@@ -267,7 +267,7 @@ def test_larger_strides_do_with_fewer_patches_and_cover_everything():
 
 
 def test_a_callback_sees_all_of_the_work_and_may_end_it(monkeypatch):
-    monkeypatch.setattr("papilio.images.cleaning._BAND", 50)
+    monkeypatch.setattr("papilio.images.planes._BAND", 50)
     noisy = with_noise(picture((40, 32)), 10)
     steps = []
     denoise(noisy, 10, n_components=32, random_state=0, callback=steps.append)

@@ -1,4 +1,4 @@
-"""The commands of ``papilio``, and how they end."""
+"""The commands of ``papilio``, and their exit codes."""
 
 import os
 import sys
@@ -12,12 +12,13 @@ import papilio
 
 from . import bench, denoise, factorize, learn, report, reproduce, show, tradeoff, use
 from .errors import BadInput, Failed, Stopped
-from .terminal import Terminal, examples
+from .options import Report, examples
+from .terminal import Terminal
 
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: boxes would wrap the examples, which are there to be pasted
+    rich_markup_mode=None,  # plain help: boxes would wrap the examples
 )
 
 
@@ -42,9 +43,9 @@ def options(
 @app.command(epilog=examples("papilio demo --output figures"))
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figures.")] = Path("demo-output"),
-    report: report.Report = None,
+    report: Report = None,
 ) -> None:
-    """Do the main job on built-in data: what is gained, and figures in OUTPUT."""
+    """Show on built-in data what papilio does: tables, and figures in OUTPUT."""
     from . import demo as demo_command
 
     demo_command.run(Terminal(), output, report)
@@ -64,9 +65,9 @@ app.command(epilog=reproduce.HELP_END)(reproduce.reproduce)
 
 
 def run() -> int:
-    """Run the command of this process; errors are one line each, and an exit code.
+    """Run the command of this process and return its exit code; an error is one line.
 
-    0 all is well, 1 it could not be done, 2 it was asked for wrongly, 130 Ctrl-C.
+    0: success; 1: failure; 2: usage error; 130: stopped by Ctrl-C.
     """
     try:
         code = app(standalone_mode=False)
@@ -78,7 +79,7 @@ def run() -> int:
         if message:
             sys.stderr.write(f"papilio: {message}\n")
         return code
-    if code == 130:  # Ctrl-C, which outputs do not survive half written
+    if code == 130:  # Ctrl-C
         sys.stderr.write("papilio: stopped; nothing was written\n")
     return code if isinstance(code, int) else 0
 
@@ -93,14 +94,14 @@ def _ending(error: Exception) -> tuple[str, int]:
         case Failed():
             return text, 1
         case BrokenPipeError():
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left has no reader
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest has no reader
             return "", 1
         case MemoryError():
             return "not enough memory", 1
         case OSError():
             return text, 1
-    if hasattr(error, "format_message"):  # the command line could not be read
-        return f"{' '.join(error.format_message().split())} (papilio --help says more)", 2
-    if isinstance(error, ValueError | TypeError):  # the library's own checks, which name the argument
+    if hasattr(error, "format_message"):  # a usage error that Typer found
+        return f"{' '.join(error.format_message().split())} (see papilio --help)", 2
+    if isinstance(error, ValueError | TypeError):  # from the library's checks, which name the argument
         return text, 2
     return f"{type(error).__name__}: {text} (PAPILIO_DEBUG=1 shows where)", 1

@@ -8,9 +8,10 @@ import papilio as pp
 
 from ..report.speed import both_ways
 from .describe import sentence
-from .files import as_dense, read_operator
-from .progress import Watch
-from .terminal import Json, Quiet, Terminal, examples, table
+from .inputs import as_dense, read_operator
+from .options import Json, Quiet, examples
+from .progress import ProgressBar
+from .terminal import Terminal, table
 
 HELP_END = examples("papilio factorize hadamard:64 -o op.npz", "papilio bench op.npz")
 
@@ -18,7 +19,7 @@ HELP_END = examples("papilio factorize hadamard:64 -o op.npz", "papilio bench op
 def bench(
     operator: Annotated[str, typer.Argument(help="Operator.")],
     block: Annotated[int, typer.Option(min=1, help="Vectors in a block.")] = 256,
-    seconds: Annotated[float, typer.Option(min=0, help="For each measurement.")] = 0.5,
+    seconds: Annotated[float, typer.Option(min=0, help="Time for each measurement.")] = 0.5,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -27,10 +28,10 @@ def bench(
     op = read_operator(operator)
     dense = as_dense(operator, op)
     speeds = []
-    with Watch(terminal, "Measuring") as watch:
+    with ProgressBar(terminal, "Measuring") as bar:
         for speed in both_ways(op, dense, block, seconds):
             speeds.append(speed)
-            watch.advance(len(speeds) / 4)
+            bar.advance(len(speeds) / 4)
     terminal.result(
         {
             "threads": pp.get_num_threads(),

@@ -14,7 +14,7 @@ import papilio as pp
 from ..report import Subject
 from ..report.speed import BELOW_ONE, compare
 from .outputs import check_folder
-from .progress import Watch
+from .progress import ProgressBar
 from .report import check_report, write_report
 from .terminal import Terminal, table
 
@@ -26,7 +26,7 @@ BLOCK = 256  # vectors
 def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
     """Factorize Hadamard matrices, learn from image patches, print tables and write figures to ``output``.
 
-    With ``report``, also a page about the largest Hadamard matrix and one of the dictionaries.
+    With ``report``, also write a page about the largest Hadamard matrix and one of the dictionaries.
     """
     check_folder(output)
     check_report(report)
@@ -36,23 +36,22 @@ def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
     for name, figure in figures.items():
         figure.savefig(output / name, dpi=120)
     terminal.say(
-        f"Speed-up: for one vector, and for a block of {BLOCK}, against the dense matrix on this machine.\n"
-        f"{BELOW_ONE}"
+        f"Speed-up over the dense matrix on this machine, for one vector and for a block of {BLOCK}.\n{BELOW_ONE}"
     )
     write_report(terminal, report, [transform, dictionary], "What papilio does")
     terminal.say(f"Figures are in {output}: {', '.join(figures)}")
 
 
 def _hadamard(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
-    """Hadamard matrices: a table, figures, and the largest one for the page."""
+    """Hadamard matrices: prints a table, returns figures and the largest one for the page."""
     listing = table(
         "Hadamard matrices from their entries alone",
         *("method", "size", "entries", "of dense", "error", "time", "speed-up", "block"),
     )
     results = {}
-    with Watch(terminal, "Factorizing") as watch:
+    with ProgressBar(terminal, "Factorizing") as bar:
         for n in SIZES:
-            watch.advance(SIZES.index(n) / len(SIZES), f"{n}×{n}")
+            bar.advance(SIZES.index(n) / len(SIZES), f"{n}×{n}")
             matrix = pp.transforms.hadamard(n).toarray()
             if n == SIZES[0]:
                 _add_row(listing, "all at once", *_timed(_all_at_once, matrix))
@@ -97,9 +96,9 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
     )
     error = float(np.linalg.norm(X.T - planes @ pp.omp(planes, X.T, N_NONZERO)) / np.linalg.norm(X))
     points = {"DCT": [_add_dictionary(listing, "DCT", planes, error, None)]}
-    with Watch(terminal, "Learning") as watch:
+    with ProgressBar(terminal, "Learning") as bar:
         for done, (name, learner) in enumerate(learners.items()):
-            watch.advance(done / len(learners), name)
+            bar.advance(done / len(learners), name)
             seconds = _timed(learner.fit, X)[1]
             point = _add_dictionary(listing, name, learner.operator_, learner.history_[-1].error, seconds)
             points.setdefault(name.split()[0], []).append(point)
@@ -113,7 +112,7 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
     factors = matplotlib.figure.Figure(figsize=(9, 2.4), layout="constrained")
     pp.plot.factors(fast, list(factors.subplots(1, 3, width_ratios=[2, 1, 2])))
     tradeoff = matplotlib.figure.Figure(figsize=(6, 3.6), layout="constrained")
-    name = f"relative error, {N_NONZERO} atoms a patch"
+    name = f"relative error, {N_NONZERO} atoms per patch"
     pp.plot.tradeoff(points, tradeoff.add_subplot(), error=name)
     learner = learners["fast 0.5"]
     subject = Subject(
@@ -131,7 +130,7 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
 
 
 def _all_at_once(matrix: Any) -> pp.Factorization:
-    """Algorithm 2 with all log₂n factors from the start, which the paper's section 3.4 warns of."""
+    """Algorithm 2 with all log₂n factors from the start, against which the paper warns in section 3.4."""
     n = len(matrix)
     return pp.palm(matrix, [pp.constraints.Sparse((n, n), 2 * n)] * (n.bit_length() - 1))
 
@@ -157,7 +156,7 @@ def _add_row(listing: Table, method: str, result: pp.Factorization, seconds: flo
 def _add_dictionary(
     listing: Table, name: str, op: pp.SparseProduct, error: float, seconds: float | None
 ) -> tuple[float, float]:
-    """A row of the table, and a point of the trade-off."""
+    """Add a row to the table; returns a point of the trade-off."""
     listing.add_row(
         name,
         f"{op.shape[0]}×{op.shape[1]}",
@@ -171,7 +170,7 @@ def _add_dictionary(
 
 
 def _speed_ups(op: pp.SparseProduct) -> list[str]:
-    """Of one vector and of a block; a dense matrix is what it is compared with."""
+    """For one vector and for a block, compared with the dense matrix."""
     if len(op.factors) == 1:
         return ["1", "1"]
     dense = op.toarray()

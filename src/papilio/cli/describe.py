@@ -1,4 +1,4 @@
-"""Operators in words: for a person and for a machine."""
+"""Operators in words: for people and for programs."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import papilio as pp
 
 
 def facts(op: pp.SparseProduct) -> dict[str, Any]:
-    """What ``--json`` says of an operator."""
+    """What ``--json`` prints about an operator."""
     return {
         "shape": list(op.shape),
         "dtype": str(op.dtype),
@@ -18,6 +18,7 @@ def facts(op: pp.SparseProduct) -> dict[str, Any]:
 
 
 def sentence(op: pp.SparseProduct) -> str:
+    """Size, factors and entries of an operator."""
     rows, columns = op.shape
     count = len(op.factors)
     return (

@@ -1,13 +1,13 @@
-"""How commands end other than well."""
+"""How a command may end other than well."""
 
 
 class BadInput(Exception):
-    """What was handed in cannot be used: exit code 2."""
+    """A usage error: an argument or a file that cannot be used. Exit code 2."""
 
 
 class Failed(Exception):
-    """What was asked for could not be done: exit code 1."""
+    """The work could not be done. Exit code 1."""
 
 
 class Stopped(Exception):
-    """Ctrl-C, after saying what is kept: exit code 130."""
+    """Ctrl-C; the message says what is kept. Exit code 130."""

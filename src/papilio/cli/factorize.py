@@ -13,11 +13,12 @@ import papilio as pp
 from ..report import Subject
 from .describe import facts, sentence
 from .errors import Stopped
-from .files import read_matrix
+from .inputs import read_matrix
+from .options import Json, Quiet, Report, Seed, examples
 from .outputs import check_output, saving
-from .progress import Watch
-from .report import Report, check_report, write_report
-from .terminal import Json, Quiet, Seed, Terminal, examples, table
+from .progress import ProgressBar
+from .report import check_report, write_report
+from .terminal import Terminal, table
 
 HELP_END = examples(
     "papilio factorize hadamard:64 -o op.npz",
@@ -29,17 +30,17 @@ def factorize(
     matrix: Annotated[str, typer.Argument(help="File: .npy .npz .csv .mat .mtx or an image; or hadamard:64.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the operator goes (.npz).")],
     complexity: Annotated[
-        float | None, typer.Option(help="Largest number of entries, relative to the matrix's: 0 to 1.")
+        float | None, typer.Option(help="Largest number of entries, relative to the matrix: from 0 to 1.")
     ] = None,
     max_error: Annotated[
-        float | None, typer.Option(help="Largest relative error; takes as many entries as needed.")
+        float | None, typer.Option(help="Largest relative error; uses as many entries as needed.")
     ] = None,
     n_factors: Annotated[int | None, typer.Option(help="Number of factors.")] = None,
     method: Annotated[
-        str, typer.Option(help="Which road to take: auto (all), transform, butterfly, low_rank or hierarchical.")
+        str, typer.Option(help="Method: auto (all of them), transform, butterfly, low_rank or hierarchical.")
     ] = "auto",
     time_budget: Annotated[
-        float | None, typer.Option(help="Seconds after which the best result so far is taken.")
+        float | None, typer.Option(help="Seconds after which the best result so far is returned.")
     ] = None,
     report: Report = None,
     random_state: Seed = 0,
@@ -48,14 +49,14 @@ def factorize(
 ) -> None:
     """Approximate a matrix by a product of sparse factors.
 
-    Of a file with several matrices, FILE:NAME takes one.
+    If a file holds several matrices, FILE:NAME selects one.
     """
     terminal = Terminal(quiet, json)
     check_output(output, (".npz",))
     check_report(report)
     values = read_matrix(matrix)
     begin = perf_counter()
-    with Watch(terminal, "Factorizing", can_stop=True) as watch:
+    with ProgressBar(terminal, "Factorizing", can_stop=True) as bar:
         fit = pp.factorize(
             values,
             complexity=complexity,
@@ -63,7 +64,7 @@ def factorize(
             n_factors=n_factors,
             method=method,
             time_budget=time_budget,
-            callback=watch.report,
+            callback=bar.report,
             random_state=random_state,
         )
     seconds = perf_counter() - begin
@@ -74,11 +75,11 @@ def factorize(
         {"output": str(output)}
         | facts(fit.operator)
         | {"error": fit.error, "status": str(fit.status), "iterations": fit.n_iter, "seconds": seconds}
-        | {"method": fit.method, "attempts": [_as_facts(road) for road in fit.attempts]}
+        | {"method": fit.method, "attempts": [_as_facts(attempt) for attempt in fit.attempts]}
     )
-    if fit.status is pp.Status.STOPPED and watch.stopping:
+    if fit.status is pp.Status.STOPPED and bar.stopping:
         raise Stopped(f"stopped; the factors so far are in {output}, with relative error {fit.error:.4g}")
-    terminal.say(_roads(fit))
+    terminal.say(_attempts(fit))
     terminal.say(sentence(fit.operator))
     terminal.say(f"relative error {fit.error:.4g}, {fit.status} in {seconds:.1f} s; written to {output}")
     if max_error is not None and fit.operator.relative_complexity >= 1:
@@ -93,18 +94,20 @@ def _subject(fit: pp.Factorization, source: str, seconds: float) -> Subject:
         fit.error,
         history=fit.history,
         attempts=fit.attempts,
-        facts={"Method": fit.method.replace("_", " "), "Ended": str(fit.status), "Time": f"{seconds:.1f} s"},
+        facts={"Method": fit.method.replace("_", " "), "Status": str(fit.status), "Time": f"{seconds:.1f} s"},
     )
 
 
-def _as_facts(road: pp.results.Attempt) -> dict[str, Any]:
-    """For JSON, which has no infinity: a road that led nowhere has no error."""
-    return road._asdict() | {"error": road.error if isfinite(road.error) else None}
+def _as_facts(attempt: pp.results.Attempt) -> dict[str, Any]:
+    """For JSON, which has no infinity: an attempt that failed has no error."""
+    return attempt._asdict() | {"error": attempt.error if isfinite(attempt.error) else None}
 
 
-def _roads(fit: pp.Factorization) -> Table:
-    made = table("Roads tried", "method", "detail", "error", "entries", "seconds")
-    for road in fit.attempts:
-        error = f"{road.error:.4g}" if isfinite(road.error) else ""
-        made.add_row(road.method, road.detail, error, str(road.nnz) if error else "", f"{road.seconds:.2f}")
+def _attempts(fit: pp.Factorization) -> Table:
+    made = table("Methods tried", "method", "detail", "error", "entries", "seconds")
+    for attempt in fit.attempts:
+        error = f"{attempt.error:.4g}" if isfinite(attempt.error) else ""
+        made.add_row(
+            attempt.method, attempt.detail, error, str(attempt.nnz) if error else "", f"{attempt.seconds:.2f}"
+        )
     return made

@@ -12,21 +12,23 @@ import typer
 
 import papilio as pp
 
-from ..dictionary.signals import enough
 from ..linalg import frobenius
 from ..samples import Samples
 from .describe import facts, sentence
 from .errors import BadInput, Stopped
-from .files import is_image, open_samples, patches, read_matrix
+from .inputs import read_samples
+from .options import Json, NComponents, NNonzeroCoefs, NPatches, PatchSize, Quiet, Report, Seed, examples
 from .outputs import check_output, saving
-from .progress import Phase, Watch
-from .report import Report, check_report, learned, write_report
-from .terminal import Json, Quiet, Seed, Terminal, examples
+from .progress import ProgressBar
+from .report import check_report, learned, write_report
+from .terminal import Terminal
 
-HELP_END = examples("papilio learn patches:8 -o dict.npz --atoms 96 --nonzero 4 --method ksvd")
+HELP_END = examples("papilio learn patches:8 -o dict.npz --n-components 96 --n-nonzero-coefs 4 --method ksvd")
 
 
 class Method(StrEnum):
+    """The estimators by their names on the command line."""
+
     FAST = "fast"
     KSVD = "ksvd"
     ONLINE = "online"
@@ -35,29 +37,23 @@ class Method(StrEnum):
 
 def learn(
     samples: Annotated[
-        str, typer.Argument(help="File with one sample a row; a folder of .npy files; an image; or patches:8.")
+        str, typer.Argument(help="File with one sample per row; a folder of .npy files; an image; or patches:8.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the dictionary goes (.npz).")],
-    atoms: Annotated[
-        int | None, typer.Option("--atoms", "--n-components", help="Atoms; as many as features by default.")
-    ] = None,
-    nonzero: Annotated[
-        int | None, typer.Option("--nonzero", help="Atoms a sample; a tenth of the features by default.")
-    ] = None,
-    method: Annotated[Method, typer.Option(help="fast learns sparse factors, sparse-ksvd one over the DCT.")] = (
-        Method.FAST
-    ),
+    n_components: NComponents = None,
+    n_nonzero_coefs: NNonzeroCoefs = None,
+    method: Annotated[
+        Method, typer.Option(help="fast: a product of sparse factors; sparse-ksvd: a sparse factor over the DCT.")
+    ] = Method.FAST,
     complexity: Annotated[
-        float | None, typer.Option(help="For fast: largest number of entries, relative to the dense dictionary's.")
+        float | None, typer.Option(help="For fast: largest number of entries, relative to a dense dictionary.")
     ] = None,
     n_factors: Annotated[int | None, typer.Option(help="For fast: number of sparse factors.")] = None,
-    patch_size: Annotated[
-        int | None, typer.Option("--patches", metavar="SIZE", help="Learn from SIZE×SIZE patches of an image.")
-    ] = None,
-    n_patches: Annotated[int, typer.Option(min=1, help="How many of them, drawn at random.")] = 10_000,
+    patch_size: PatchSize = None,
+    n_patches: NPatches = 10_000,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Keep what is learned in this file now and then; go on from it if it is there."),
+        typer.Option(help="Save the state of the run in this file now and then; resume from it if it exists."),
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Code samples on this Dask cluster, as tcp://host:8786.")
@@ -69,64 +65,41 @@ def learn(
 ) -> None:
     """Learn a dictionary in which samples are sparse.
 
-    The dictionary is an operator with one row a feature and one column an atom. Samples in .npy files need not fit
-    into memory.
+    The dictionary is an operator with one row per feature and one column per atom. Samples in .npy files need not
+    fit into memory.
     """
     terminal = Terminal(quiet, json)
     check_output(output, (".npz",))
     check_report(report)
     if method is not Method.FAST and (complexity is not None or n_factors is not None):
         raise BadInput(f"--complexity and --n-factors are for --method fast, got --method {method}")
-    if patch_size is None and is_image(samples):
-        raise BadInput(f"{samples}: to learn from an image, say --patches SIZE")
-    X: Any = open_samples(samples) if patch_size is None else read_matrix(samples)
-    if patch_size is not None:
-        X = patches(X, patch_size, n_patches, random_state)
-    if X.dtype.kind == "c":
-        raise BadInput(f"{samples}: samples must be real, got {X.dtype}")
-    learner = _learner(method, atoms, nonzero, complexity, n_factors, random_state)
+    X = read_samples(samples, patch_size, n_patches, random_state)
+    learner = _learner(method, n_components, n_nonzero_coefs, random_state)
+    if method is Method.FAST:
+        learner.set_params(complexity=complexity, n_factors=n_factors)
     begin = perf_counter()
-    phases = _phases(method, X.shape, atoms, complexity, n_factors)
-    with _cluster(scheduler), Watch(terminal, "Learning", phases, can_stop=True) as watch:
-        learner.set_params(callback=watch.report, checkpoint=checkpoint).fit(X)
+    with _cluster(scheduler), ProgressBar(terminal, "Learning", can_stop=True) as bar:
+        learner.set_params(callback=bar.report, checkpoint=checkpoint).fit(X)
         seconds = perf_counter() - begin
         error = _error(learner, X)
-    op = learner.operator_
     with saving(output):
-        op.save(output)
-    status = pp.Status.STOPPED if watch.stopping else pp.Status.CONVERGED
-    write_report(terminal, report, [learned(learner, samples, len(X), error, status, seconds)])
-    terminal.result(
-        {"output": str(output), "samples": len(X)}
-        | facts(op)
-        | {"error": error, "status": str(status), "iterations": learner.n_iter_, "seconds": seconds}
-    )
-    if watch.stopping:
-        kind = "dense dictionary" if len(op.factors) == 1 else "dictionary"
-        more = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+        learner.operator_.save(output)
+    write_report(terminal, report, [learned(learner, samples, len(X), error, seconds)])
+    _print_result(terminal, learner, output, len(X), error, seconds)
+    if learner.status_ is pp.Status.STOPPED:
+        kind = "dense dictionary" if len(learner.operator_.factors) == 1 else "dictionary"
+        more = "" if checkpoint is None else f"; the same command resumes from {checkpoint}"
         raise Stopped(f"stopped; the {kind} so far is in {output}, with relative error {error:.4g}{more}")
-    terminal.say(sentence(op))
-    terminal.say(f"relative error {error:.4g} of {len(X):,} samples, {seconds:.1f} s; written to {output}")
 
 
-def _learner(
-    method: Method,
-    atoms: int | None,
-    nonzero: int | None,
-    complexity: float | None,
-    n_factors: int | None,
-    random_state: int | None,
-) -> Any:
-    if method is Method.FAST:
-        return pp.FastDictionaryLearning(
-            atoms, nonzero, complexity=complexity, n_factors=n_factors, random_state=random_state
-        )
+def _learner(method: Method, n_components: int | None, n_nonzero_coefs: int | None, random_state: Any) -> Any:
     kinds: dict[Method, Any] = {
+        Method.FAST: pp.FastDictionaryLearning,
         Method.KSVD: pp.KSVD,
         Method.ONLINE: pp.OnlineDictionaryLearning,
         Method.SPARSE_KSVD: pp.SparseKSVD,
     }
-    return kinds[method](atoms, nonzero, random_state=random_state)
+    return kinds[method](n_components, n_nonzero_coefs, random_state=random_state)
 
 
 def _error(learner: Any, X: Any) -> float:
@@ -137,6 +110,20 @@ def _error(learner: Any, X: Any) -> float:
     X = X.load() if isinstance(X, Samples) else X
     size = frobenius(X)
     return -learner.score(X) * np.sqrt(X.size) / size if size else 0.0
+
+
+def _print_result(
+    terminal: Terminal, learner: Any, output: Path, n_samples: int, error: float, seconds: float
+) -> None:
+    op = learner.operator_
+    terminal.result(
+        {"output": str(output), "samples": n_samples}
+        | facts(op)
+        | {"error": error, "status": str(learner.status_), "iterations": learner.n_iter_, "seconds": seconds}
+    )
+    if learner.status_ is not pp.Status.STOPPED:
+        terminal.say(sentence(op))
+        terminal.say(f"relative error {error:.4g} of {n_samples:,} samples, {seconds:.1f} s; written to {output}")
 
 
 @contextmanager
@@ -155,33 +142,3 @@ def _cluster(address: str | None) -> Iterator[None]:
         raise BadInput(f"--scheduler {address}: no Dask scheduler answers there") from error
     with client:
         yield
-
-
-def _phases(
-    method: Method, shape: tuple[int, int], atoms: int | None, complexity: float | None, n_factors: int | None
-) -> list[Phase]:
-    """What the learner goes through, and how its time is spent, as measured on image patches.
-
-    Of data that are passed over, a pass takes about as long as the start for each 20 samples in it.
-    """
-    n_samples, n_features = shape
-    start = min(n_samples, enough(atoms or n_features))
-    rate = 0.0 if method is Method.SPARSE_KSVD or n_samples <= start else n_samples / (20 * start)
-    names = {Method.FAST: "ksvd", Method.KSVD: "ksvd", Method.ONLINE: "online", Method.SPARSE_KSVD: "sparse ksvd"}
-    iterations = 30 if method is Method.ONLINE else 101
-    phases = [Phase("scan", 0.1 * rate, 1), Phase(names[method], 1.0, iterations)]
-    n_passes = 0
-    if method is Method.FAST:
-        sizes = n_features, atoms or n_features
-        splits = len(pp.Schedule.with_complexity(sizes, complexity, n_factors).factors)
-        for i in range(1, splits + 1):
-            phases += [
-                Phase(f"split {i}", 0.15, 500),
-                Phase(f"pass {i}", rate, 1),
-                Phase(f"global {i}", 0.15, 500),
-            ]
-        phases.append(Phase("refine", 8.0, 100))
-        n_passes = splits
-    phases += [Phase(f"pass {i}", rate, 1) for i in range(n_passes + 1, n_passes + 6)]
-    total = sum(phase.share for phase in phases)
-    return [phase._replace(share=phase.share / total) for phase in phases]

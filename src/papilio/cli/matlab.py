@@ -1,7 +1,7 @@
-"""Matrices of MATLAB's .mat files, versions 5 to 7.
+"""Matrices in MATLAB's .mat files, versions 5 to 7.
 
-`scipy.io.loadmat` crashes the process on some damaged files. This reader knows numbers only, dense and sparse, and
-takes every length from the bytes that are there.
+`scipy.io.loadmat` is not used because it crashes the process on some damaged files; a test tells when it no longer
+does. This reader knows only numbers, dense and sparse, and takes every length from the bytes that are there.
 """
 
 import zlib
@@ -18,18 +18,7 @@ from .limits import check_sides, memory
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _MATRIX, _COMPRESSED = 14, 15
 _SPARSE = 5
-_DENSE = {
-    6: np.float64,
-    7: np.float32,
-    8: np.int8,
-    9: np.uint8,
-    10: np.int16,
-    11: np.uint16,
-    12: np.int32,
-    13: np.uint32,
-    14: np.int64,
-    15: np.uint64,
-}
+_DENSE = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 _COMPLEX = 0x800
 
 
@@ -39,10 +28,10 @@ class _Element(NamedTuple):
 
 
 def read_mat(content: bytes) -> dict[str, Any]:
-    """The matrices of numbers in a .mat file, of which ``content`` are the bytes, by name."""
+    """The matrices of numbers by name; ``content`` holds the bytes of a .mat file."""
     limit = memory()
     if content.startswith(b"MATLAB 7.3") or content[:8] == b"\x89HDF\r\n\x1a\n":
-        raise ValueError("MATLAB's version 7.3 is not readable here; save with -v7")
+        raise ValueError("files of MATLAB's version 7.3 cannot be read; save with -v7")
     order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
     if order is None:
         raise ValueError("it does not begin as version 5 of the format does")
@@ -62,12 +51,12 @@ def read_mat(content: bytes) -> dict[str, Any]:
 
 
 def _elements(content: bytes, order: str) -> Iterator[_Element]:
-    """The parts of a file or of a matrix, each after a tag with its kind and length, padded to eight bytes."""
+    """The parts of a file or of a matrix. Each follows a tag with its kind and length; parts are padded."""
     place = 0
     while place + 8 <= len(content):
         kind, length = (int(number) for number in np.frombuffer(content, f"{order}u4", 2, place))
         begin = place + 8
-        if kind >> 16:  # a short part: kind and length share four bytes, and the next four hold it
+        if kind >> 16:  # a short part: kind and length share four bytes, the next four hold the content
             kind, length, begin = kind & 0xFFFF, kind >> 16, place + 4
             if length > 4:
                 raise ValueError("a part is damaged")
@@ -98,9 +87,8 @@ def _matrix(content: bytes, order: str) -> tuple[str, Any]:
         check_sides(shape)
         form = sp.csc_array((values[:count], rows[:count].astype(np.int64), starts.astype(np.int64)), shape=shape)
         return name, as_csr(name, form)
-    return name, values.astype(np.result_type(_DENSE[kind], values.dtype if is_complex else _DENSE[kind])).reshape(
-        shape, order="F"
-    )
+    dtype = np.result_type(_DENSE[kind], values) if is_complex else np.dtype(_DENSE[kind])
+    return name, values.astype(dtype).reshape(shape, order="F")
 
 
 def _numbers(parts: list[_Element], i: int, order: str) -> Array:

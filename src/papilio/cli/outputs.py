@@ -1,4 +1,4 @@
-"""Writing results: refused before the work starts if that is bound to fail, and whole or not at all."""
+"""Writing results, whole or not at all; what cannot be written is refused before the work starts."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ FIGURES = (".png", ".pdf", ".svg")
 
 
 def check_output(path: Path, suffixes: Sequence[str]) -> None:
-    """Refuse an output that cannot be written, by trying, before anything is computed for it."""
+    """Try to write an output, and refuse it if that fails, before anything is computed for it."""
     if path.suffix.lower() not in suffixes:
         raise BadInput(f"{path}: the output must end in {' or '.join(suffixes)}")
     if path.is_dir() or (path.exists() and not path.is_file()):
@@ -34,17 +34,17 @@ def check_output(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Make a folder for results, or refuse one that cannot be, before anything is computed for it."""
+    """Make a folder for results, or refuse it if that fails, before anything is computed for it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with replacing(path / "trial", keep=False) as partial:
             partial.touch()
     except OSError as error:
-        raise BadInput(f"{path}: cannot be a folder for results: {error.strerror}") from error
+        raise BadInput(f"{path}: cannot be used as a folder for results: {error.strerror}") from error
 
 
 def write(path: Path, value: Any) -> None:
-    """Write a dense or sparse array in the format that the name says; see `DENSE` and `SPARSE`."""
+    """Write a dense or sparse array in the format of the suffix: one of `DENSE` or `SPARSE`."""
     from scipy.io import mmwrite, savemat
 
     suffix = path.suffix.lower()
@@ -64,7 +64,7 @@ def write(path: Path, value: Any) -> None:
 
 @contextlib.contextmanager
 def saving(path: Path) -> Iterator[None]:
-    """Say it in one line if writing fails after all."""
+    """Report in one line if writing fails after all."""
     try:
         yield
     except OSError as error:

@@ -10,17 +10,18 @@ import typer
 
 import papilio as pp
 
-from ..dictionary.atoms import as_sparsity
+from ..dictionary.learner import as_sparsity
 from ..linalg import frobenius
 from ..report import Subject, page
 from ..report.speed import Speed, both_ways
 from ..runtime.files import replacing
 from .errors import BadInput
-from .files import read_matrix, read_operator
+from .inputs import read_matrix, read_operator
 from .limits import memory
+from .options import Json, NNonzeroCoefs, Quiet, examples
 from .outputs import check_output, saving
-from .progress import Watch
-from .terminal import Json, Quiet, Terminal, examples
+from .progress import ProgressBar
+from .terminal import Terminal
 
 HELP_END = examples(
     "papilio factorize dct:32 -o op.npz --complexity 0.4",
@@ -28,36 +29,31 @@ HELP_END = examples(
 )
 BLOCK = 256  # vectors
 
-Report = Annotated[Path | None, typer.Option("--report", help="Also write a page about the result (.html).")]
-
 
 def report(
     operator: Annotated[str, typer.Argument(help="Operator.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the page goes (.html).")],
-    target: Annotated[str | None, typer.Option(help="The matrix that it stands for: gives the error.")] = None,
+    target: Annotated[str | None, typer.Option(help="The matrix that it approximates, for the error.")] = None,
     samples: Annotated[
-        str | None, typer.Option(help="For a dictionary: samples, one a row; the error of coding them.")
+        str | None, typer.Option(help="For a dictionary: samples, one per row, for the error of their codes.")
     ] = None,
-    nonzero: Annotated[
-        int | None,
-        typer.Option("--nonzero", min=1, help="With --samples: atoms a sample; a tenth of the features."),
-    ] = None,
+    n_nonzero_coefs: NNonzeroCoefs = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write a page about an operator: pictures, error and speed, in one file that needs nothing else."""
+    """Write a page about an operator: images, error and speed, in one file that loads nothing."""
     terminal = Terminal(quiet, json)
     check_report(output)
     if target is not None and samples is not None:
         raise BadInput("--target and --samples exclude each other: give one of them")
-    if nonzero is not None and samples is None:
-        raise BadInput("--nonzero is for --samples")
+    if n_nonzero_coefs is not None and samples is None:
+        raise BadInput("--n-nonzero-coefs is for --samples")
     op = read_operator(operator)
     error, name = None, "relative error"
     if target is not None:
         error = _error_of(op, target)
     elif samples is not None:
-        error, name = _error_of_coding(op, samples, nonzero)
+        error, name = _error_of_coding(op, samples, n_nonzero_coefs)
     subject = Subject(
         Path(operator).name,
         op,
@@ -72,27 +68,27 @@ def report(
 
 
 def check_report(path: Path | None) -> None:
-    """Refuse a page that cannot be written, before any work."""
+    """Refuse a page that cannot be written, before the work starts."""
     if path is not None:
         check_output(path, (".html",))
 
 
 def write_report(terminal: Terminal, path: Path | None, subjects: Sequence[Subject], title: str = "") -> None:
-    """Measure how fast the subjects are here, and write their page; nothing where no page is wanted."""
+    """Measure how fast the subjects are on this machine and write their page, unless ``path`` is None."""
     if path is None:
         return
     measured = []
-    with Watch(terminal, "Measuring") as watch:
+    with ProgressBar(terminal, "Measuring") as bar:
         for i, subject in enumerate(subjects):
-            watch.advance(i / len(subjects))
+            bar.advance(i / len(subjects))
             measured.append(replace(subject, speeds=_speeds(subject.operator)))
     text = page(title or subjects[0].title, measured, pp.__version__)
     with saving(path), replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # names of files may be anything
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # names of files may hold any bytes
 
 
-def learned(learner: Any, source: str, n_samples: int, error: float, status: pp.Status, seconds: float) -> Subject:
-    """What there is to say of a fitted estimator."""
+def learned(learner: Any, source: str, n_samples: int, error: float, seconds: float) -> Subject:
+    """A fitted estimator as the subject of a page."""
     op = learner.operator_
     count = as_sparsity(learner.n_nonzero_coefs, *op.shape)
     return Subject(
@@ -100,27 +96,27 @@ def learned(learner: Any, source: str, n_samples: int, error: float, status: pp.
         op,
         source,
         error,
-        f"relative error, {count} atom{'s' * (count > 1)} a sample",
+        f"relative error, {count} atom{'s' * (count > 1)} per sample",
         history=learner.history_,
         patches=square_patches(op),
         facts={
             "Learner": type(learner).__name__,
             "Samples": f"{n_samples:,}",
             "Iterations": f"{learner.n_iter_:,}",
-            "Ended": str(status),
+            "Status": str(learner.status_),
             "Time": f"{seconds:.1f} s",
         },
     )
 
 
 def square_patches(op: pp.SparseProduct) -> tuple[int, int] | None:
-    """The sides of square patches, if the features are as many as such a patch has pixels."""
+    """The sides of square patches, if the number of features is a square."""
     side = isqrt(op.shape[0])
     return (side, side) if side > 1 and side * side == op.shape[0] else None
 
 
 def _speeds(op: pp.SparseProduct) -> list[Speed]:
-    """Against the dense matrix; nothing where that would not fit, or is what the operator is."""
+    """Speeds compared with the dense matrix, unless that does not fit or is what the operator is."""
     if len(op.factors) == 1 or 4 * op.shape[0] * op.shape[1] * op.dtype.itemsize > memory():
         return []
     return list(both_ways(op, op.toarray(), BLOCK))
@@ -129,20 +125,21 @@ def _speeds(op: pp.SparseProduct) -> list[Speed]:
 def _error_of(op: pp.SparseProduct, target: str) -> float:
     wanted = read_matrix(target)
     if wanted.shape != op.shape:
-        raise BadInput(f"--target must be {op.shape[0]}×{op.shape[1]}, as the operator is, got {wanted.shape}")
+        raise BadInput(f"--target must be {op.shape[0]}×{op.shape[1]}, like the operator, got {wanted.shape}")
     size = frobenius(wanted)
     missed = frobenius(wanted - op.toarray())
     return missed / size if size else missed
 
 
-def _error_of_coding(op: pp.SparseProduct, samples: str, nonzero: int | None) -> tuple[float, str]:
+def _error_of_coding(op: pp.SparseProduct, samples: str, n_nonzero_coefs: int | None) -> tuple[float, str]:
     X = read_matrix(samples)
     if X.shape[1] != op.shape[0]:
         raise BadInput(f"--samples must have {op.shape[0]} features, as the atoms do, got {X.shape[1]}")
-    if nonzero is not None and nonzero > min(op.shape):
-        raise BadInput(f"--nonzero must be at most {min(op.shape)} for this dictionary, got {nonzero}")
-    count = as_sparsity(nonzero, *op.shape)
+    if n_nonzero_coefs is not None and n_nonzero_coefs > min(op.shape):
+        largest = min(op.shape)
+        raise BadInput(f"--n-nonzero-coefs must be at most {largest} for this dictionary, got {n_nonzero_coefs}")
+    count = as_sparsity(n_nonzero_coefs, *op.shape)
     size = frobenius(X)
     missed = frobenius(X.T - op @ pp.omp(op, X.T, count))
-    name = f"relative error, {count} atom{'s' * (count > 1)} a sample"
+    name = f"relative error, {count} atom{'s' * (count > 1)} per sample"
     return (missed / size if size else 0.0), name

@@ -1,4 +1,4 @@
-"""``papilio info`` and ``papilio plot``: operators in words and pictures."""
+"""``papilio info`` and ``papilio plot``."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -12,9 +12,10 @@ import papilio as pp
 from ..runtime.files import replacing
 from .describe import facts, sentence
 from .errors import BadInput, Failed
-from .files import as_dense, read, read_matrix, read_operator
+from .inputs import as_dense, read, read_matrix, read_operator
+from .options import Json, Quiet, examples
 from .outputs import FIGURES, check_output, saving
-from .terminal import Json, Quiet, Terminal, examples, table
+from .terminal import Terminal, table
 
 INFO_HELP_END = examples("papilio factorize hadamard:64 -o op.npz", "papilio info op.npz")
 PLOT_HELP_END = examples(
@@ -25,6 +26,8 @@ PLOT_HELP_END = examples(
 
 
 class Kind(StrEnum):
+    """What `plot` draws."""
+
     FACTORS = "factors"
     ATOMS = "atoms"
 
@@ -34,7 +37,7 @@ def info(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Say what a file holds: sizes, entries, complexity.
+    """Describe what a file holds: size, entries, complexity.
 
     With --quiet, the exit code alone says whether the file is sound.
     """
@@ -45,12 +48,14 @@ def info(
         entries = int(np.count_nonzero(matrix))
         terminal.result({"shape": list(matrix.shape), "dtype": str(matrix.dtype), "entries": entries})
         rows, columns = matrix.shape
-        terminal.say(f"{rows}×{columns} {matrix.dtype} matrix, {entries:,} of {rows * columns:,} entries not zero")
+        terminal.say(
+            f"{rows}×{columns} {matrix.dtype} matrix, {entries:,} of {rows * columns:,} entries are not zero"
+        )
         return
     terminal.result(facts(value))
     terminal.say(sentence(value))
     terminal.say(f"scale {value.scale:.6g}")
-    listing = table(None, "factor", "shape", "entries", "density", "entries a row")
+    listing = table(None, "factor", "shape", "entries", "density", "per row")
     for i, factor in enumerate(value.factors):
         rows, columns = factor.shape
         listing.add_row(
@@ -65,13 +70,13 @@ def info(
 
 def plot(
     operator: Annotated[str, typer.Argument(help="Operator.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where the picture goes (.png, .pdf or .svg).")],
-    kind: Annotated[Kind, typer.Option(help="The product with its factors, or its columns as patches.")] = (
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the figure goes (.png, .pdf or .svg).")],
+    kind: Annotated[Kind, typer.Option(help="The product and its factors, or its columns as patches.")] = (
         Kind.FACTORS
     ),
-    target: Annotated[str | None, typer.Option(help="Show it beside this matrix, with the difference.")] = None,
+    target: Annotated[str | None, typer.Option(help="Show it beside this matrix, with their difference.")] = None,
     patch_shape: Annotated[
-        str | None, typer.Option(metavar="ROWSxCOLUMNS", help="Of atoms; square by default.")
+        str | None, typer.Option(metavar="ROWSxCOLUMNS", help="Shape of the atoms; square by default.")
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -83,7 +88,7 @@ def plot(
     try:
         import matplotlib
     except ImportError:
-        raise Failed('pictures need matplotlib: pip install "papilio[cli]"') from None
+        raise Failed('figures need matplotlib: pip install "papilio[cli]"') from None
     matplotlib.use("Agg")
     if target is not None:
         figure = pp.plot.comparison(read_matrix(target), op)[0].figure
@@ -94,7 +99,7 @@ def plot(
     with saving(output), replacing(output) as partial:
         figure.savefig(partial, dpi=150)
     terminal.result({"output": str(output)} | facts(op))
-    terminal.say(f"Picture: {output}")
+    terminal.say(f"Figure: {output}")
 
 
 def _shape(text: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""``papilio encode`` and ``papilio apply``: dictionaries and operators at work."""
+"""``papilio encode`` and ``papilio apply``."""
 
 from pathlib import Path
 from time import perf_counter
@@ -9,16 +9,17 @@ import scipy.sparse as sp
 import typer
 
 from .errors import BadInput
-from .files import read_matrix, read_operator
+from .inputs import read_matrix, read_operator
+from .options import Json, NNonzeroCoefs, Quiet, examples
 from .outputs import DENSE, SPARSE, check_output, write
-from .progress import Watch
-from .terminal import Json, Quiet, Terminal, examples
+from .progress import ProgressBar
+from .terminal import Terminal
 
-_BLOCK = 1 << 22  # numbers worked on between two looks at the progress
+_BLOCK = 1 << 22  # numbers between two updates of the progress bar
 
 ENCODE_HELP_END = examples(
-    "papilio learn patches:8 -o dict.npz --nonzero 4 --method online",
-    "papilio encode patches:8 dict.npz -o codes.npz --nonzero 4",
+    "papilio learn patches:8 -o dict.npz --n-nonzero-coefs 4 --method online",
+    "papilio encode patches:8 dict.npz -o codes.npz --n-nonzero-coefs 4",
 )
 APPLY_HELP_END = examples(
     "papilio factorize hadamard:64 -o op.npz",
@@ -27,53 +28,46 @@ APPLY_HELP_END = examples(
 
 
 def encode(
-    samples: Annotated[str, typer.Argument(help="File with one sample a row.")],
-    dictionary: Annotated[str, typer.Argument(help="Operator or matrix with one atom a column.")],
+    samples: Annotated[str, typer.Argument(help="File with one sample per row.")],
+    dictionary: Annotated[str, typer.Argument(help="Operator or matrix with one atom per column.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the codes go (.npz, .mtx or .mat).")],
-    nonzero: Annotated[
-        int | None, typer.Option("--nonzero", help="Atoms a sample; a tenth of the features by default.")
-    ] = None,
-    tol: Annotated[float | None, typer.Option(help="Stop at this squared residual of a sample.")] = None,
+    n_nonzero_coefs: NNonzeroCoefs = None,
+    tol: Annotated[float | None, typer.Option(help="Stop at this squared residual per sample.")] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Find sparse codes of samples, by orthogonal matching pursuit.
 
-    The codes are a SciPy sparse matrix with one row a sample and one column an atom.
+    The codes are a SciPy sparse matrix with one row per sample and one column per atom.
     """
-    from ..coding import Coder  # loads numba, which other commands do without
+    from ..coding import Coder  # loads numba, which other commands do not need
 
     terminal = Terminal(quiet, json)
     check_output(output, SPARSE)
     D, X = read_operator(dictionary), read_matrix(samples)
     if X.shape[1] != D.shape[0]:
-        raise BadInput(f"{samples}: rows must have {D.shape[0]} features, as the atoms have, got {X.shape[1]}")
+        raise BadInput(f"{samples}: rows must have {D.shape[0]} features, as the atoms do, got {X.shape[1]}")
     dtype = np.result_type(X.dtype, D.dtype)
     D, X = D.astype(dtype), X.astype(dtype, copy=False)
     begin = perf_counter()
-    with Watch(terminal, "Coding") as watch:
+    with ProgressBar(terminal, "Coding") as bar:
         coder = Coder(D.toarray() if len(D.factors) == 1 else D)
         height = max(_BLOCK // D.shape[1], 1)
         blocks, left = [], 0.0
         for start in range(0, len(X), height):
             rows = X[start : start + height]
-            block = coder.code(rows.T, nonzero, tol)
+            block = coder.code(rows.T, n_nonzero_coefs, tol)
             left += float(np.linalg.norm(rows - (D @ block).toarray().T)) ** 2
             blocks.append(sp.csr_array(block.T))
-            watch.advance(min(start + height, len(X)) / len(X))
+            bar.advance(min(start + height, len(X)) / len(X))
     codes = sp.vstack(blocks, format="csr")
     seconds = perf_counter() - begin
     size = float(np.linalg.norm(X))
     error = np.sqrt(left) / size if size else 0.0
     write(output, codes)
     terminal.result(
-        {
-            "output": str(output),
-            "shape": list(codes.shape),
-            "entries": codes.nnz,
-            "error": error,
-            "seconds": seconds,
-        }
+        {"output": str(output), "shape": list(codes.shape)}
+        | {"entries": codes.nnz, "error": error, "seconds": seconds}
     )
     terminal.say(
         f"{codes.shape[0]:,} codes in {codes.shape[1]} atoms, {codes.nnz / codes.shape[0]:.3g} entries each, "
@@ -83,10 +77,10 @@ def encode(
 
 def apply(
     operator: Annotated[str, typer.Argument(help="Operator or matrix.")],
-    vectors: Annotated[str, typer.Argument(help="File with one vector a column.")],
+    vectors: Annotated[str, typer.Argument(help="File with one vector per column.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the products go (.npy, .csv or .mat).")],
-    adjoint: Annotated[bool, typer.Option("--adjoint", help="Apply the adjoint instead.")] = False,
-    rows: Annotated[bool, typer.Option("--rows", help="Vectors are rows, as samples and codes are.")] = False,
+    adjoint: Annotated[bool, typer.Option("--adjoint", help="Apply the adjoint.")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Vectors are rows, like samples and codes.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -99,21 +93,16 @@ def apply(
         hint = f" ({'without' if rows else 'with'} --rows it fits)" if X.shape[1] == op.shape[1] else ""
         raise BadInput(f"{vectors}: vectors must have {op.shape[1]} entries, got {X.shape[0]}{hint}")
     begin = perf_counter()
-    with Watch(terminal, "Applying") as watch:
+    with ProgressBar(terminal, "Applying") as bar:
         products = np.empty((op.shape[0], X.shape[1]), np.result_type(op.dtype, X.dtype, np.float32))
         width = max(_BLOCK // max(op.shape), 1)
         for start in range(0, X.shape[1], width):
             products[:, start : start + width] = op @ X[:, start : start + width]
-            watch.advance(min(start + width, X.shape[1]) / X.shape[1])
+            bar.advance(min(start + width, X.shape[1]) / X.shape[1])
     seconds = perf_counter() - begin
     products = products.T if rows else products
     write(output, products)
     terminal.result(
-        {
-            "output": str(output),
-            "shape": list(products.shape),
-            "dtype": str(products.dtype),
-            "seconds": seconds,
-        }
+        {"output": str(output), "shape": list(products.shape)} | {"dtype": str(products.dtype), "seconds": seconds}
     )
     terminal.say(f"{products.shape[0]}×{products.shape[1]} {products.dtype} written to {output}")

@@ -4,7 +4,7 @@ Each folder holds ``config.toml`` (what is done), ``run.py`` (writes the tables)
 from the tables, and from nothing else); some have ``claims.py``, which compares the tables with the paper.
 """
 
-# For each experiment the modules that turn its tables into something to look at, in this order.
+# The modules of each experiment that turn its tables into figures and pages, in this order.
 PAGES = {
     "hadamard": ("plot", "claims"),
     "dft": ("plot",),

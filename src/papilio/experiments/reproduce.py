@@ -1,14 +1,22 @@
-"""One experiment from its configuration to its figures."""
+"""One experiment, from its configuration to its figures."""
 
+import json
+import platform
+import tomllib
+from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ..runtime.threads import get_num_threads
 from ..validation import as_integer
 from . import PAGES
-from .configuration import claim_folder, describe, settings_of
-from .trials import Progress
+from .tables import META, write_text
+from .trials import OnProgress
+
+_PACKAGES = ("papilio", "numpy", "scipy", "numba")
 
 
 def reproduce(
@@ -18,7 +26,7 @@ def reproduce(
     preset: str = "paper",
     trials: int | None = None,
     jobs: int | None = None,
-    progress: Progress,
+    progress: OnProgress,
 ) -> list[Path]:
     """Run an experiment, draw its figures and write its pages into ``folder``; returns their paths.
 
@@ -27,15 +35,15 @@ def reproduce(
     name : str
         One of `PAGES`.
     folder : Path
-        Is made; if it holds an unfinished run of the same settings, this goes on.
+        Created if need be. If it holds an unfinished run with the same settings, that is resumed.
     preset : str
-        One of those in the config.toml.
+        One of the presets in the config.toml.
     trials : int, optional
-        Instead of the preset's number, in experiments that have trials.
+        The number of trials, for experiments that have any; by default that of the preset.
     jobs : int, optional
-        Processes that share the trials; one a core by default.
+        The number of processes that share the trials; by default one per core.
     progress : callable
-        Told how much is finished, of how much.
+        Called with the number of parts that are done and the number of all parts.
     """
     settings = settings_of(name, preset)
     for option, value in (("trials", trials), ("jobs", jobs)):
@@ -46,7 +54,7 @@ def reproduce(
     if trials is not None:
         settings["trials"] = trials
     run = _module(name, "run").run
-    pages = [_module(name, page) for page in PAGES[name]]  # now, lest something is missing after hours of work
+    pages = [_module(name, page) for page in PAGES[name]]  # now, not after hours of work
     claim_folder(folder, describe(name, preset, settings))
     run(settings, folder, get_num_threads() if jobs is None else jobs, progress)
     return [path for page in pages for path in page.write(folder)]
@@ -54,3 +62,74 @@ def reproduce(
 
 def _module(name: str, part: str) -> Any:
     return import_module(f".{name}.{part}", __package__)
+
+
+def load(name: str) -> dict[str, Any]:
+    """The config.toml of an experiment: ``title``, ``settings``, and ``presets`` that change some of them."""
+    if name not in PAGES:
+        raise ValueError(f"NAME must be one of {', '.join(PAGES)}, got {name!r}")
+    return tomllib.loads(files(__package__).joinpath(name, "config.toml").read_text(encoding="utf-8"))
+
+
+def settings_of(name: str, preset: str) -> dict[str, Any]:
+    """The settings of an experiment with the changes of ``preset``."""
+    config = load(name)
+    presets = config["presets"]
+    if preset not in presets:
+        raise ValueError(f"preset must be one of {', '.join(presets)} for {name}, got {preset!r}")
+    changes = {key: value for key, value in presets[preset].items() if key != "about"}
+    unknown = changes.keys() - config["settings"].keys()
+    if unknown:
+        raise ValueError(f"preset {preset!r} of {name} must change known settings only, got {sorted(unknown)}")
+    return {**config["settings"], **changes}
+
+
+def describe(name: str, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a run: everything that its numbers depend on, except the machine."""
+    versions = {package: version(package) for package in _PACKAGES} | {"python": platform.python_version()}
+    return {"experiment": name, "preset": preset, "settings": dict(settings), "versions": versions}
+
+
+def claim_folder(folder: Path, meta: Mapping[str, Any]) -> None:
+    """Reserve ``folder`` for the run that ``meta`` describes.
+
+    A folder of another run is refused: rows of both would be mixed. Only the number of trials may differ, because
+    each trial has its own seeds; the larger one is recorded.
+    """
+    path = folder / META
+    settings = dict(meta["settings"])
+    if path.exists():
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise ValueError(f"{path} is damaged; choose another --output, or remove it")
+        for what in _differences(found, meta):
+            raise ValueError(f"{folder} holds another run: {what}; choose another --output, or remove it")
+        if "trials" in settings:
+            settings["trials"] = max(settings["trials"], found["settings"]["trials"])
+    elif folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} holds files of something else; choose another --output")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps({**meta, "settings": settings}, indent=2, ensure_ascii=False) + "\n")
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """The differences between two records in words, except for the number of trials."""
+    old, new = _flat(found), _flat(wanted)
+    return [
+        f"{key.rpartition('.')[2]} is {old.get(key, 'not set')} there and {new.get(key, 'not set')} here"
+        for key in sorted(old.keys() | new.keys())
+        if key != "settings.trials" and old.get(key) != new.get(key)
+    ]
+
+
+def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key}.{inner}": deep for inner, deep in _flat(value).items()}
+        else:
+            flat[key] = value
+    return flat

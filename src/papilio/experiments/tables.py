@@ -11,12 +11,13 @@ import numpy as np
 from ..runtime.files import replacing
 from ..typing import Array
 
+META = "meta.json"  # the record of a run, beside its tables
 Row = dict[str, str]
 ENTRIES = ("matrix", "row", "column", "value", "shape")
 
 
 def lines_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """The rows as csv without the heading; a float in as many digits as it takes to read it back exactly."""
+    """The rows as csv without the heading; floats are written with all their digits."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
@@ -24,7 +25,7 @@ def lines_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """A new file, whole or not at all."""
+    """Write a table, whole or not at all."""
     write_text(path, ",".join(columns) + "\n" + lines_of(columns, rows))
 
 
@@ -35,13 +36,13 @@ def read_table(path: Path) -> list[Row]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Put ``text`` into ``path``; a crash leaves the old file or the new one."""
+    """Write ``text`` to ``path``; a crash leaves either the old file or the new one."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
 
 
 def entries_of(name: str, matrix: Any) -> list[dict[str, Any]]:
-    """The entries of a matrix that are not zero, one a row."""
+    """The nonzero entries of a matrix, one per row."""
     dense = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
     shape = f"{dense.shape[0]}×{dense.shape[1]}"
     return [
@@ -51,7 +52,7 @@ def entries_of(name: str, matrix: Any) -> list[dict[str, Any]]:
 
 
 def matrices_of(rows: Iterable[Row]) -> dict[str, Array]:
-    """The matrices in a table of entries, by name and in its order."""
+    """The matrices in a table of entries, by name, in the order of the table."""
     matrices: dict[str, Array] = {}
     for row in rows:
         if row["matrix"] not in matrices:

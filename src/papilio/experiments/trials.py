@@ -1,8 +1,8 @@
-"""Many independent trials, on several processes, whose rows are kept as soon as each is finished.
+"""Many independent trials on several processes; the rows of each are saved as soon as it is finished.
 
-A stopped run goes on where it was: the table on the disk says which trials are there. In the end the rows stand in
-the order of the trials, so that the table is the same, byte by byte, however often and wherever the run was
-stopped, and on however many processes it ran.
+A stopped run is resumed: the table on the disk tells which trials are done. In the end the rows are put into the
+order of the trials, so that the table is the same, byte for byte, however often the run was stopped and on however
+many processes it ran.
 """
 
 import multiprocessing
@@ -19,27 +19,28 @@ from typing import Any, Generic, TypeVar
 from ..runtime.threads import one_thread
 from .tables import Row, lines_of, read_table, write_table
 
-Task = TypeVar("Task")
+Trial = TypeVar("Trial")
 Rows = list[dict[str, Any]]
-Progress = Callable[[int, int], None]  # told how many are finished, of how many
+OnProgress = Callable[[int, int], None]  # called with the number of parts that are done, and of all
 
 
 class Stopped(Exception):
     """The user stopped a run; its message says what is kept."""
 
 
-class Ledger(Generic[Task]):
+class Ledger(Generic[Trial]):
     """A table with a block of rows for each trial.
 
     Parameters
     ----------
     path : Path
+        The csv file.
     columns : sequence of str
-        Of the table.
+        The columns of the table.
     keys : sequence of str
-        The first of the columns, which name a row.
+        The first of the columns, which identify a row.
     expected : callable
-        Gives for a task the keys of its rows, in order.
+        Returns the keys of the rows of a trial, in order.
     """
 
     def __init__(
@@ -47,34 +48,34 @@ class Ledger(Generic[Task]):
         path: Path,
         columns: Sequence[str],
         keys: Sequence[str],
-        expected: Callable[[Task], list[tuple[str, ...]]],
+        expected: Callable[[Trial], list[tuple[str, ...]]],
     ) -> None:
         self.path = path
         self._columns = columns
         self._keys = keys
         self._expected = expected
 
-    def blocks(self, tasks: Sequence[Task]) -> dict[Task, list[Row]]:
-        """The rows of those tasks that the table has all rows of, each in order.
+    def blocks(self, trials: Sequence[Trial]) -> dict[Trial, list[Row]]:
+        """The rows of each trial that is complete in the table, in order.
 
-        What a killed run left half written, and rows of other tasks, are not among them.
+        What a killed run left half written and rows of other trials are not among them.
         """
         if not self.path.exists():
             return {}
         found = {tuple(row[key] for key in self._keys): row for row in self._whole_rows()}
         blocks = {}
-        for task in tasks:
-            names = self._expected(task)
+        for trial in trials:
+            names = self._expected(trial)
             if all(name in found for name in names):
-                blocks[task] = [found[name] for name in names]
+                blocks[trial] = [found[name] for name in names]
         return blocks
 
-    def rewrite(self, blocks: Mapping[Task, list[Row]]) -> None:
+    def rewrite(self, blocks: Mapping[Trial, list[Row]]) -> None:
         """Replace the table by these blocks."""
         write_table(self.path, self._columns, [row for rows in blocks.values() for row in rows])
 
     def append(self, rows: Rows) -> None:
-        """Add a block, and wait until it is on the disk."""
+        """Add a block and wait until it is on the disk."""
         with open(self.path, "a", encoding="utf-8", newline="") as file:
             file.write(lines_of(self._columns, rows))
             file.flush()
@@ -91,72 +92,73 @@ class Ledger(Generic[Task]):
 
 
 def run_trials(
-    tasks: Sequence[Task],
-    work: Callable[[Task], tuple[Rows, Rows]],
-    table: Ledger[Task],
-    times: Ledger[Task],
+    trials: Sequence[Trial],
+    work: Callable[[Trial], tuple[Rows, Rows]],
+    table: Ledger[Trial],
+    times: Ledger[Trial],
     *,
     jobs: int,
-    progress: Progress,
+    progress: OnProgress,
 ) -> None:
-    """Do the tasks that are not in ``table`` yet, and put all of them in order.
+    """Do the trials that are not in ``table`` yet, and sort the table.
 
     Parameters
     ----------
-    tasks : sequence
-        In the order of the table.
+    trials : sequence
+        All trials, in the order of the table.
     work : callable
-        Gives the rows of a task, and those of its times, which are no part of the result: they differ from run to
-        run. For several processes it must be a module's function, or a partial of one.
+        Returns the rows of a trial and the rows with its times. These are kept apart because they differ from run
+        to run. For several processes it must be a function of a module, or a partial of one.
     table, times : Ledger
+        The two tables.
     jobs : int
-        Processes; one is this one.
+        The number of processes; 1 means this one.
     progress : callable
-        Told about the tasks that are left.
+        Called as trials are finished.
 
     Raises
     ------
     Stopped
         On Ctrl-C.
     """
-    kept = table.blocks(tasks)
+    kept = table.blocks(trials)
     table.rewrite(kept)
-    times.rewrite({task: rows for task, rows in times.blocks(tasks).items() if task in kept})
-    left = [task for task in tasks if task not in kept]
+    times.rewrite({trial: rows for trial, rows in times.blocks(trials).items() if trial in kept})
+    left = [trial for trial in trials if trial not in kept]
     progress(0, len(left))
     done = 0
     try:
         for rows, seconds in _results(left, work, min(jobs, len(left))):
-            times.append(seconds)  # first, so that no trial in the table lacks its times
+            times.append(seconds)  # first: no trial in the table may lack its times
             table.append(rows)
             done += 1
             progress(done, len(left))
     except KeyboardInterrupt:
-        raise Stopped(_kept(tasks, table)) from None
+        raise Stopped(_kept(trials, table)) from None
     except BrokenProcessPool:
         raise RuntimeError(
-            f"a worker process was killed, perhaps for lack of memory; {_kept(tasks, table)}"
+            f"a worker process was killed, perhaps for lack of memory; {_kept(trials, table)}"
         ) from None
-    table.rewrite(table.blocks(tasks))
-    times.rewrite(times.blocks(tasks))
+    table.rewrite(table.blocks(trials))
+    times.rewrite(times.blocks(trials))
 
 
-def _kept(tasks: Sequence[Task], table: Ledger[Task]) -> str:
-    return f"{len(table.blocks(tasks))} of {len(tasks)} draws are kept in {table.path}"
+def _kept(trials: Sequence[Trial], table: Ledger[Trial]) -> str:
+    return f"{len(table.blocks(trials))} of {len(trials)} draws are kept in {table.path}"
 
 
 def _results(
-    tasks: Sequence[Task], work: Callable[[Task], tuple[Rows, Rows]], jobs: int
+    trials: Sequence[Trial], work: Callable[[Trial], tuple[Rows, Rows]], jobs: int
 ) -> Iterator[tuple[Rows, Rows]]:
-    """What ``work`` makes of each task, in the order in which they are finished."""
+    """What ``work`` returns for each trial, in the order in which they are finished."""
     if jobs <= 1:
-        yield from (_on_one_thread(work, task) for task in tasks)
+        yield from (_on_one_thread(work, trial) for trial in trials)
         return
     others = set(multiprocessing.active_children())
-    # Fresh processes: a fork would copy the locks of threads that do not live on in it.
+    # Fresh processes: a fork would copy the locks of threads that it does not have.
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _enter_worker)
     try:
-        for future in as_completed([pool.submit(_on_one_thread, work, task) for task in tasks]):
+        for future in as_completed([pool.submit(_on_one_thread, work, trial) for trial in trials]):
             yield future.result()
     except BaseException:
         for process in set(multiprocessing.active_children()) - others:
@@ -166,14 +168,14 @@ def _results(
         pool.shutdown(cancel_futures=True)
 
 
-def _on_one_thread(work: Callable[[Task], tuple[Rows, Rows]], task: Task) -> tuple[Rows, Rows]:
-    """Sums depend on how threads share them, if only in the last digits: so one process, too, uses one thread."""
+def _on_one_thread(work: Callable[[Trial], tuple[Rows, Rows]], trial: Trial) -> tuple[Rows, Rows]:
+    """On one thread, always: the last digits of a sum depend on how threads share it."""
     with one_thread():
-        return work(task)
+        return work(trial)
 
 
 def _enter_worker() -> None:
-    """Ctrl-C is for the parent; when that is gone, so is the worker."""
+    """Leave Ctrl-C to the parent, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 

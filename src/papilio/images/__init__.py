@@ -1,6 +1,6 @@
-"""Images: patches out and back, a redundant cosine dictionary, and denoising in any dictionary."""
+"""Images: patches and their averages, the redundant DCT dictionary, and denoising with any dictionary."""
 
-from .cosines import redundant_dct
+from .dct import redundant_dct
 from .denoising import denoise
 from .patches import average_patches, extract_patches
 

@@ -1,4 +1,4 @@
-"""Images as overlapping patches, and back."""
+"""Overlapping patches of images, and images as averages of patches."""
 
 from collections.abc import Sequence
 from math import prod
@@ -6,30 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from ..typing import Array
+from ..typing import Array, ArrayLike
 from ..validation import as_array, as_integer, as_numbers
 
 
-def extract_patches(image: Any, size: int, stride: int = 1) -> Array:
-    """All patches of ``size`` × ``size`` pixels, one a row.
+def extract_patches(image: ArrayLike, size: int, stride: int = 1) -> Array:
+    """All patches of ``size`` × ``size`` pixels, one per row.
 
-    Patches begin at every ``stride``-th pixel of both axes. Where the last rows or columns would be left out, one
+    Patches begin at every ``stride``-th pixel along both axes. If the last rows or columns would be left out, one
     more row or column of patches ends there, so that every pixel is in a patch.
 
     Parameters
     ----------
     image : (height, width) or (height, width, channels) array
-        Of any dtype, which stays.
+        Of any dtype, which is kept.
     size : int
-        At most the image's shorter side.
+        The side of a patch; at most the shorter side of the image.
     stride : int
-        At most ``size``, so that no pixel lies between patches.
+        Pixels from one patch to the next; at most ``size``, so that no pixel lies between patches.
 
     Returns
     -------
     (n, size² · channels) array
-        The places from left to right, then from top to bottom; the pixels of a patch in the same order, each with
-        its channels.
+        Patches from left to right, then from top to bottom; the pixels of a patch in the same order, each with its
+        channels.
 
     Examples
     --------
@@ -46,22 +46,23 @@ def extract_patches(image: Any, size: int, stride: int = 1) -> Array:
     return grid.extract(array, 0, len(grid.tops))
 
 
-def average_patches(patches: Any, image_shape: tuple[int, ...], stride: int = 1) -> Array:
-    """The image whose pixels are the means of all patches that cover them: undoes `extract_patches`.
+def average_patches(patches: ArrayLike, image_shape: tuple[int, ...], stride: int = 1) -> Array:
+    """The image whose pixels are the means of all patches that cover them: the inverse of `extract_patches`.
 
     Parameters
     ----------
     patches : (n, size² · channels) array
-        As `extract_patches` gives them.
+        As `extract_patches` returns them.
     image_shape : (height, width) or (height, width, channels)
+        The shape of the image.
     stride : int
-        That of the extraction.
+        The stride with which they were extracted.
 
     Returns
     -------
     image : array of ``image_shape``
-        float32 or float64 as the patches, and float64 for integers. Where all patches agree on a pixel, it has
-        their value to the last bit.
+        float32 or float64 like the patches, and float64 for integers. If all patches agree on a pixel, it has
+        exactly their value.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def average_patches(patches: Any, image_shape: tuple[int, ...], stride: int = 1)
     """
     rows = as_numbers("patches", patches)
     if rows.ndim != 2:
-        raise ValueError(f"patches must be a matrix with one patch a row, got an array of {rows.ndim} dimensions")
+        raise ValueError(f"patches must be a matrix with one patch per row, got {rows.ndim} dimensions")
     if rows.dtype.kind == "c":
         raise TypeError(f"patches must be real, got {rows.dtype}")
     if not isinstance(image_shape, Sequence) or len(image_shape) not in (2, 3):
@@ -87,9 +88,7 @@ def average_patches(patches: Any, image_shape: tuple[int, ...], stride: int = 1)
             f"channel{'s' * (channels > 1)}, got {rows.shape[1]}"
         )
     if size > min(shape[:2]):
-        raise ValueError(
-            f"image_shape must be at least {size}×{size}, as a patch of {rows.shape[1]} pixels is, got {shape}"
-        )
+        raise ValueError(f"image_shape must be at least {size}×{size}, the size of a patch, got {shape}")
     grid = Grid(shape, size, stride)
     if len(rows) != grid.count:
         raise ValueError(
@@ -118,11 +117,11 @@ class Grid:
         self.count = len(self.tops) * len(self.lefts)
 
     def extract(self, image: Array, first: int, last: int) -> Array:
-        """The patches of the rows of places from ``first`` to ``last``, one a row."""
+        """The patches in the rows ``first`` to ``last`` of the grid, one per row."""
         return self._chosen(image, self.tops[first:last, None], self.lefts)
 
     def extract_some(self, image: Array, places: Array) -> Array:
-        """The patches at some places, by their numbers in the order of `extract_patches`."""
+        """The patches with these indices in the order of `extract_patches`."""
         rows, columns = np.divmod(places, len(self.lefts))
         return self._chosen(image, self.tops[rows], self.lefts[columns])
 
@@ -134,7 +133,7 @@ class Grid:
         return chosen.reshape(-1, self.size**2 * prod(self.shape[2:]))
 
     def some_patch(self, patches: Array) -> Array:
-        """For each pixel its value in one of the patches that cover it."""
+        """The value of each pixel in one of the patches that cover it."""
         values = np.empty(self.shape, patches.dtype)
         blocks = self.blocks(patches)
         for k, top in enumerate(self.tops):
@@ -148,13 +147,13 @@ class Grid:
 
 
 class Average:
-    """Means of patches over the pixels they cover, as deviations from a ``reference`` of the image's shape."""
+    """Means of patches at the pixels they cover, as deviations from a ``reference`` of the image's shape."""
 
     def __init__(self, grid: Grid, reference: Array) -> None:
         self._grid = grid
         self._reference = reference.astype(np.float64)
         self._sums = np.zeros(grid.shape)
-        # A pixel is covered as often as its row by tops times its column by lefts.
+        # The number of patches over a pixel is a product: one number for its row, one for its column.
         rows, columns = (
             _coverage(side, places, grid.size)
             for side, places in zip(grid.shape, (grid.tops, grid.lefts), strict=False)
@@ -162,14 +161,14 @@ class Average:
         self._counts = (rows[:, None] * columns).reshape(*grid.shape[:2], *[1] * (len(grid.shape) - 2))
 
     def add(self, patches: Array, first: int) -> None:
-        """Add the patches of some rows of places, of which the first is number ``first``."""
+        """Add the patches in some rows of the grid, beginning with row ``first``."""
         grid = self._grid
         lefts = grid.lefts
         even = len(lefts) < 2 or bool((np.diff(lefts) == grid.stride).all())
         for k, block in enumerate(grid.blocks(patches), start=first):
             band = slice(grid.tops[k], grid.tops[k] + grid.size)
             sums, reference = self._sums[band], self._reference[band]
-            for j in range(grid.size):  # one row of places at a time stays in cache
+            for j in range(grid.size):  # one row of patches at a time stays in cache
                 columns: Any = slice(lefts[0] + j, lefts[-1] + j + 1, grid.stride) if even else lefts + j
                 sums[:, columns] += np.moveaxis(block[:, :, j], 1, 0) - reference[:, columns]
 

@@ -1,4 +1,4 @@
-"""One page about a result: HTML that needs nothing else, neither network nor scripts."""
+"""A page about a result: one HTML file without scripts, which loads nothing."""
 
 from .page import Subject, page
 

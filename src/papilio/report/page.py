@@ -1,4 +1,4 @@
-"""The page: what a result is, how good, how fast, and how it came about."""
+"""The page: what a result is, how accurate, how fast, and how it was found."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,35 +11,40 @@ from . import sections
 from .speed import Speed
 from .style import STYLE
 
-# Nothing may be loaded: what the page shows is in it.
+# Nothing may be loaded: the page contains all that it shows.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An operator and what is known of it; what is not known is left out of the page.
+    """An operator and what is known about it; the page leaves out what is not.
 
     Attributes
     ----------
     title : str
+        The heading.
     operator : SparseProduct
+        The result.
     source : str
         What it was made from.
     error : float, optional
-        Relative, with ``error_name`` for what it is.
+        The relative error.
+    error_name : str
+        What exactly the error measures.
     speeds : sequence of Speed
+        Its speed on this machine.
     history : History, optional
-        The errors of each iteration.
+        The error after each iteration.
     attempts : sequence of Attempt
         What `papilio.factorize` tried.
     tradeoff : Tradeoff, optional
-        Of which ``operator`` is one point.
+        The trade-off of which ``operator`` is a point.
     series : mapping from names to sequences of (relative complexity, error)
-        Points to compare with, where there is no ``tradeoff``.
+        Points to compare with, if there is no ``tradeoff``.
     patches : (int, int), optional
-        Rows and columns of the patches that the operator's columns are.
+        Rows and columns of the image patches in the columns of the operator.
     facts : mapping from names to values
-        Whatever else is worth a line.
+        Anything else worth a line.
     """
 
     title: str
@@ -62,9 +67,11 @@ def page(title: str, subjects: Sequence[Subject], version: str) -> str:
     Parameters
     ----------
     title : str
+        The title of the page.
     subjects : sequence of Subject
+        The results.
     version : str
-        Of papilio, for the last line.
+        The version of papilio, for the last line.
     """
     alone = len(subjects) == 1
     articles = "".join(_article(subject, alone) for subject in subjects)
@@ -92,17 +99,17 @@ def _article(subject: Subject, alone: bool) -> str:
     )
     source = f" Made from <code>{escape(subject.source)}</code>." if subject.source else ""
     if subject.tradeoff is not None:
-        source += f" It is the recommended one of {len(subject.tradeoff.points)} points."
+        source += f" It is the recommended point of {len(subject.tradeoff.points)}."
     parts = {
         "The product and its factors": sections.factors(op),
         "Atoms": sections.atoms(op, subject.patches),
         "Speed on this machine": sections.speed(subject.speeds),
         "Error against complexity": sections.tradeoff(subject.error_name, subject.tradeoff, subject.series),
         "How the error fell": sections.convergence(subject.history, subject.error),
-        "What was tried": sections.attempts(subject.attempts),
-        "In detail": sections.facts(op, subject.facts),
+        "Methods tried": sections.attempts(subject.attempts),
+        "Details": sections.facts(op, subject.facts),
     }
-    if subject.tradeoff is not None:  # is what the page is about
+    if subject.tradeoff is not None:  # it is what the page is about
         parts = {"Error against complexity": parts.pop("Error against complexity")} | parts
     heading, below = ("h1", "h2") if alone else ("h2", "h3")
     return (

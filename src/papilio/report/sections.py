@@ -1,4 +1,4 @@
-"""The parts of the page: what stands below each heading, or nothing where nothing is known."""
+"""The sections of the page; one about which nothing is known is empty."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,16 +17,16 @@ from ..results import Attempt, History, Tradeoff
 from .charts import inline_svg
 from .speed import BELOW_ONE, Speed
 
-_FACTORS = 12  # that are drawn at most; of more, the first ones and the last
-_CELLS = 600_000  # pixels of all pictures of factors together
-_SIDE = 256  # and along each of them, at most
-_LINE_PIXELS = 830  # on the screen, for a line of pictures
+_MOST_FACTORS = 12  # of more, the first ones and the last are drawn
+_CELLS = 600_000  # pixels of all images of factors together
+_SIDE = 256  # pixels along each of them, at most
+_LINE_PIXELS = 830  # on the screen, for a line of images
 _LEAST_PIXELS, _MOST_PIXELS = 150, 300  # of the longest side
-_ATOM_CELLS = 400_000
+_ATOM_CELLS = 400_000  # pixels of the mosaic of atoms
 
 
 def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Sequence[Speed]) -> str:
-    """The numbers that matter, large."""
+    """The most important numbers, in large type."""
     size = op.shape[0] * op.shape[1]
     shown = [
         ("Relative error", "not known" if error is None else _error(error), _error_note(error, error_name)),
@@ -49,52 +49,52 @@ def factors(op: SparseProduct) -> str:
     """The product and its factors, as images."""
     count = len(op.factors)
     chosen: list[int | None] = list(range(count))
-    if count > _FACTORS:
-        chosen = [*range(_FACTORS - 1), None, count - 1]
+    if count > _MOST_FACTORS:
+        chosen = [*range(_MOST_FACTORS - 1), None, count - 1]
     side = min(_SIDE, isqrt(_CELLS // (len(chosen) + 1)))
     rows, columns = op.shape
-    # One scale for all, so that rows meet columns of their length; few factors fill one line.
+    # One scale for all, so that neighbours fit together; a few factors fill one line.
     shapes = [op.shape, *(factor.shape for factor in op.factors)]
     fitting = _LINE_PIXELS / sum(shape[1] for shape in shapes) if count <= 3 else 0.0
     longest = max(map(max, shapes))
     zoom = min(max(fitting, _LEAST_PIXELS / longest), _MOST_PIXELS / longest)
     alt = f"the product, {rows} by {columns}"
-    pictures = [_picture(op, side, zoom, alt, f"{rows} × {columns}<br>the product")]
+    images = [_image(op, side, zoom, alt, f"{rows} × {columns}<br>the product")]
     for place, i in enumerate(chosen):
-        pictures.append(f'<span class="sign" aria-hidden="true">{"·" if place else "="}</span>')
+        images.append(f'<span class="sign" aria-hidden="true">{"·" if place else "="}</span>')
         if i is None:
-            pictures.append('<span class="sign">…</span>')
+            images.append('<span class="sign">…</span>')
             continue
         factor = op.factors[i]
         height, width = factor.shape
         caption = f"S<sub>{i + 1}</sub>: {height} × {width}<br>{factor.nnz:,} entries"
         alt = f"factor {i + 1}, {height} by {width}, {factor.nnz} entries"
-        pictures.append(_picture(factor, side, zoom, alt, caption))
-    shown = "Shown are real parts: blue" if op.dtype.kind == "c" else "Blue"
+        images.append(_image(factor, side, zoom, alt, caption))
+    shown = "Real parts are shown: blue" if op.dtype.kind == "c" else "Blue"
     note = (
-        f"{shown} is negative, orange positive, blank zero; each picture has its own scale, and a common factor "
-        f"({op.scale:.4g}) stands before the product."
+        f"{shown} is negative, orange positive, blank zero. Each image has its own scale; the product is "
+        f"multiplied by {op.scale:.4g}."
     )
-    drawn = f'<div class="factors">{"".join(pictures)}</div>'
+    drawn = f'<div class="factors">{"".join(images)}</div>'
     return f'{drawn}<p class="note">{note}</p>'
 
 
 def atoms(op: SparseProduct, patches: tuple[int, int] | None) -> str:
-    """The columns as a mosaic of patches; nothing where one of them is too large a picture."""
+    """The columns as a mosaic of patches; empty if a single patch is too large."""
     if patches is None:
         return ""
     height, width = patches
     shown = min(op.shape[1], _ATOM_CELLS // ((height + 1) * (width + 1)))
     if not shown:
         return ""
-    picture = mosaic(np.asarray(op[:, :shown].toarray()).real, height, width)
-    scale = max(min(4, 960 // picture.shape[1]), 1)
-    tall, wide = scale * picture.shape[0], scale * picture.shape[1]
+    tiles = mosaic(np.asarray(op[:, :shown].toarray()).real, height, width)
+    scale = max(min(4, 960 // tiles.shape[1]), 1)
+    tall, wide = scale * tiles.shape[0], scale * tiles.shape[1]
     which = f"all {shown:,}" if shown == op.shape[1] else f"the first {shown:,} of {op.shape[1]:,}"
     columns = "real parts of the columns" if op.dtype.kind == "c" else "columns"
     return (
         '<figure class="atoms">'
-        f'<img src="{grey_png(picture)}" width="{wide}" height="{tall}" '
+        f'<img src="{grey_png(tiles)}" width="{wide}" height="{tall}" '
         f'alt="{shown} atoms as grey patches of {height} by {width} pixels">'
         f"<figcaption>The {columns} as patches of {height} × {width}, {which}, each on its own scale.</figcaption>"
         "</figure>"
@@ -102,7 +102,7 @@ def atoms(op: SparseProduct, patches: tuple[int, int] | None) -> str:
 
 
 def speed(speeds: Sequence[Speed]) -> str:
-    """Times of the dense matrix and the product, as measured here."""
+    """The times of the dense matrix and of the product on this machine."""
     if not speeds:
         return ""
     small = any(s.gain < 1 for s in speeds)
@@ -122,8 +122,8 @@ def speed(speeds: Sequence[Speed]) -> str:
     )
     return (
         '<div class="scroll"><table>'
-        "<caption>Best time of many, taken in turns; the dense matrix with one thread or all, whichever is "
-        "faster.</caption><thead><tr><th></th><th>vectors</th><th>dense, µs</th><th>product, µs</th>"
+        "<caption>The best of many measurements, taken in turns; the dense matrix runs on one thread or on all, "
+        "whichever is faster.</caption><thead><tr><th></th><th>vectors</th><th>dense, µs</th><th>product, µs</th>"
         f"<th>speed-up</th><th class='keys'>{keys}</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
         + (f'<p class="note">{BELOW_ONE}</p>' if small else "")
     )
@@ -179,14 +179,14 @@ def convergence(history: History | None, error: float | None) -> str:
 
 
 def attempts(tried: Sequence[Attempt]) -> str:
-    """What was tried to find the factors."""
+    """The methods that were tried."""
     if not tried:
         return ""
     lines = "".join(
-        f"<tr><td>{escape(road.method.replace('_', ' '))}</td><td>{escape(road.detail)}</td>"
-        f"<td>{_error(road.error) if isfinite(road.error) else '–'}</td>"
-        f"<td>{f'{road.nnz:,}' if isfinite(road.error) else '–'}</td><td>{road.seconds:.2f}</td></tr>"
-        for road in tried
+        f"<tr><td>{escape(attempt.method.replace('_', ' '))}</td><td>{escape(attempt.detail)}</td>"
+        f"<td>{_error(attempt.error) if isfinite(attempt.error) else '–'}</td>"
+        f"<td>{f'{attempt.nnz:,}' if isfinite(attempt.error) else '–'}</td><td>{attempt.seconds:.2f}</td></tr>"
+        for attempt in tried
     )
     return (
         '<div class="scroll"><table class="attempts"><thead><tr><th>method</th>'
@@ -196,7 +196,7 @@ def attempts(tried: Sequence[Attempt]) -> str:
 
 
 def facts(op: SparseProduct, more: Mapping[str, str]) -> str:
-    """What else there is to know."""
+    """Everything else."""
     known = {"Scale": f"{op.scale:.6g}", "Number type": str(op.dtype), "Factors": str(len(op.factors))} | dict(
         more
     )
@@ -207,7 +207,7 @@ def facts(op: SparseProduct, more: Mapping[str, str]) -> str:
     return f'<table class="words"><tbody>{lines}</tbody></table>'
 
 
-def _picture(matrix: Any, side: int, zoom: float, alt: str, caption: str) -> str:
+def _image(matrix: Any, side: int, zoom: float, alt: str, caption: str) -> str:
     height, width = (max(round(zoom * length), 12) for length in matrix.shape)
     return (
         f'<figure><img src="{signed_png(matrix, side)}" width="{width}" height="{height}" alt="{escape(alt)}">'
@@ -216,7 +216,7 @@ def _picture(matrix: Any, side: int, zoom: float, alt: str, caption: str) -> str
 
 
 def _error(error: float) -> str:
-    """Rounding errors are told as such."""
+    """An error with three digits, and rounding errors with one."""
     if not isfinite(error):
         return "not finite"
     if error == 0:
@@ -226,7 +226,7 @@ def _error(error: float) -> str:
 
 def _error_note(error: float | None, name: str) -> str:
     if error is None:
-        return "the file holds the product alone"
+        return "the file holds the product only"
     if error < 1e-12:
         return "exact up to rounding"
     return "‖difference‖ / ‖matrix‖" if name == "relative error" else name.removeprefix("relative error, ")

@@ -1,4 +1,4 @@
-"""How fast an operator is on this machine, against its dense matrix."""
+"""How fast an operator is on this machine, compared with its dense matrix."""
 
 from collections.abc import Callable, Iterator
 from time import perf_counter
@@ -10,15 +10,15 @@ from ..operators import SparseProduct
 from ..runtime.threads import one_blas_thread
 from ..typing import Array
 
-BELOW_ONE = "Below 1× the dense matrix is faster: products gain with size, in blocks, and with fewer entries."
+BELOW_ONE = "Below 1× the dense matrix is faster. Products gain with size, with blocks and with fewer entries."
 _SHORTEST = 2e-5  # seconds of a measurement: shorter calls are repeated
 _BURST = 5
 
 
 class Speed(NamedTuple):
-    """Seconds for a block of vectors, by the dense matrix and by the product.
+    """Seconds for a block of vectors with the dense matrix and with the product.
 
-    ``form`` says what was applied: the operator or its adjoint.
+    ``form`` is what was applied: the operator or its adjoint.
     """
 
     form: str
@@ -47,10 +47,11 @@ def compare(op: SparseProduct, dense: Array, vectors: int, budget: float = 0.3) 
     Parameters
     ----------
     op : SparseProduct
+        The product.
     dense : array
         The same matrix.
     vectors : int
-        One, or a block of as many columns.
+        The number of vectors: one, or the columns of a block.
     budget : float
         Seconds for all measurements.
     """
@@ -62,9 +63,9 @@ def compare(op: SparseProduct, dense: Array, vectors: int, budget: float = 0.3) 
     end = perf_counter() + budget
     while np.inf in best or perf_counter() < end:
         for i, call in enumerate(calls):
-            # In bursts: the threads of the other one still spin for a while after its turn.
+            # In bursts: after its turn, the threads of the other one still spin for a while.
             best[i] = min(best[i], *(_seconds(call, repeats[i]) for _ in range(_BURST)))
-        with one_blas_thread:  # several wait long for each other where the machine has other work
+        with one_blas_thread:  # on a busy machine, several threads wait for each other
             best[0] = min(best[0], *(_seconds(calls[0], repeats[0]) for _ in range(_BURST)))
     return Speed("operator", vectors, best[0], best[1])
 
@@ -75,7 +76,7 @@ def _repeats(call: Callable[[], Any]) -> int:
 
 
 def _seconds(call: Callable[[], Any], repeats: int) -> float:
-    """Of one call."""
+    """Seconds per call."""
     begin = perf_counter()
     for _ in range(repeats):
         call()

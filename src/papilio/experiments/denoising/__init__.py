@@ -1,1 +1,1 @@
-"""Denoising photographs in dictionaries that were learned from the noisy image itself."""
+"""Denoising photographs with dictionaries that are learned from the noisy image itself."""

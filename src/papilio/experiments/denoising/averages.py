@@ -1,4 +1,4 @@
-"""The table averaged over images and trials, and how two dictionaries compare image by image."""
+"""The table averaged over images and trials, and dictionaries compared image by image."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from .run import PAPILIO, TARGET, Case
 
 
 class Mean(NamedTuple):
-    """A dictionary at one noise level: means over images and trials."""
+    """Means of a dictionary at one noise level, over images and trials."""
 
     case: Case
     sigma: int
@@ -38,7 +38,7 @@ class Results:
         return sorted({case.atoms for case in self.cases if case.coding == coding})
 
     def complexities(self, atoms: int) -> list[str]:
-        """What papilio was asked for, in ascending order."""
+        """The limits that papilio was given, in ascending order."""
         wanted = (TARGET, atoms, PAPILIO)
         return sorted((case.complexity for case in self.cases if case[:3] == wanted), key=float)
 
@@ -55,7 +55,7 @@ class Results:
         )
 
     def gains(self, sigma: int, case: Case, other: Case) -> list[float]:
-        """By how many decibels of PSNR ``case`` is above ``other``, for each image and trial."""
+        """The PSNR of ``case`` minus that of ``other`` in decibels, for each image and trial."""
         pairs = zip(self._rows[sigma, case], self._rows[sigma, other], strict=True)
         return [float(row["psnr"]) - float(beside["psnr"]) for row, beside in pairs]
 

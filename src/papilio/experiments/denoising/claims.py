@@ -1,19 +1,18 @@
-"""What was said of denoising in fast dictionaries, and what the table says."""
+"""Claims about denoising with fast dictionaries, and what the table says."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 
-from ..configuration import META
-from ..pages import DIFFERS, HOLDS, Claim, claims_table, markdown_table
-from ..tables import Row, read_table, write_text
+from ..claims import DIFFERS, HOLDS, Claim, claims_table, markdown_table
+from ..tables import META, Row, read_table, write_text
 from .averages import Results
 from .run import DCT, FIXED, KSVD, PAPILIO, TARGET, Case
 
 _STRONG = (30, 50)  # noise levels of the claims
 _COLUMNS = ("learning_seconds", "denoising_seconds")
-_NEAR, _ABOVE_COSINES = 0.1, 0.3  # dB
+_NEAR, _ABOVE_DCT = 0.1, 0.3  # dB
 
 
 def write(folder: Path) -> list[Path]:
@@ -39,10 +38,11 @@ def page(results: Results, times: list[Row], meta: dict[str, object]) -> str:
             "",
             claims_table([*_followup(results), *_own(results)], "Claim"),
             "",
-            "1 and 2 are of Le Magoarou and Gribonval, *Flexible multilayer sparse approximations of matrices and"
-            " applications* (2016), section VI, with its coding: as many atoms a patch, when learning and when"
-            " denoising, whatever the noise. The others are our own, for coding to the error that the noise sets."
-            " The redundant DCT has the next square number of atoms: 144 beside 128, 529 beside 512.",
+            "1 and 2 are from Le Magoarou and Gribonval, *Flexible multilayer sparse approximations of matrices"
+            " and applications* (2016), section VI, with its coding: the same number of atoms per patch, when"
+            " learning and when denoising, whatever the noise. The others are our own, for coding to an error that"
+            " depends on the noise. The redundant DCT has the next square number of atoms: 144 instead of 128, 529"
+            " instead of 512.",
             "",
             *(line for atoms in sizes for line in _means(results, atoms)),
             "## Coding with a fixed number of atoms",
@@ -51,7 +51,7 @@ def page(results: Results, times: list[Row], meta: dict[str, object]) -> str:
             "",
             "## Seconds",
             "",
-            "Means, on one thread. What papilio takes to learn contains K-SVD, which it starts from.",
+            "Means, on one thread. The time that papilio takes to learn includes K-SVD, from which it starts.",
             "",
             _times_table(times),
             "",
@@ -60,7 +60,7 @@ def page(results: Results, times: list[Row], meta: dict[str, object]) -> str:
 
 
 def _followup(results: Results) -> list[Claim]:
-    """Factorized dictionaries win where noise is strong, having less freedom to learn it, and lose where not."""
+    """Factorized dictionaries win if the noise is strong, having less freedom to learn it, and lose otherwise."""
     gains = {
         (sigma, atoms): float(np.mean(results.gains(sigma, Case(FIXED, atoms, PAPILIO), Case(FIXED, atoms, KSVD))))
         for sigma in results.sigmas
@@ -98,14 +98,14 @@ def _followup(results: Results) -> list[Claim]:
 
 
 def _own(results: Results) -> list[Claim]:
-    """How near papilio comes to K-SVD at its largest complexity, and how far it is above cosines."""
+    """How near papilio at its largest complexity is to K-SVD, and how far above the DCT."""
     sizes = results.atoms()
     atoms = 256 if 256 in sizes else sizes[-1]
     complexity = results.complexities(atoms)[-1]
     ours = Case(TARGET, atoms, PAPILIO, complexity)
     claims = []
     for sigma in (sigma for sigma in results.sigmas if sigma in _STRONG):
-        dense, cosines = (results.gains(sigma, ours, Case(TARGET, atoms, name)) for name in (KSVD, DCT))
+        dense, dct = (results.gains(sigma, ours, Case(TARGET, atoms, name)) for name in (KSVD, DCT))
         above = sigma == max(_STRONG)
         claims += [
             Claim(
@@ -115,9 +115,9 @@ def _own(results: Results) -> list[Claim]:
                 _gain(dense),
             ),
             Claim(
-                f"At σ = {sigma}, it is at least {_ABOVE_COSINES} dB above the redundant DCT.",
-                HOLDS if np.mean(cosines) >= _ABOVE_COSINES else DIFFERS,
-                _gain(cosines),
+                f"At σ = {sigma}, it is at least {_ABOVE_DCT} dB above the redundant DCT.",
+                HOLDS if np.mean(dct) >= _ABOVE_DCT else DIFFERS,
+                _gain(dct),
             ),
         ]
     return claims
@@ -161,4 +161,4 @@ def _times_table(times: list[Row]) -> str:
         (*key, *(f"{np.mean([float(row[column]) for row in group]):.2f}" for column in _COLUMNS))
         for key, group in groups.items()
     ]
-    return markdown_table(("coding", "atoms", "method", "asked for", "learning", "denoising"), rows, "lrlr")
+    return markdown_table(("coding", "atoms", "method", "limit", "learning", "denoising"), rows, "lrlr")

@@ -10,7 +10,7 @@ from ..tables import read_table
 from .averages import Results
 from .run import DCT, KSVD, ONLINE, PAPILIO, TARGET, Case
 
-# Colour, marker and line, so that each can be told by any of them.
+# Each has its own colour, marker and line style.
 _LOOKS: dict[str, dict[str, Any]] = {
     DCT: {"color": "#E69F00", "marker": "^", "linestyle": "-."},
     KSVD: {"color": "#000000", "marker": "s", "linestyle": "-"},
@@ -29,7 +29,7 @@ def write(folder: Path) -> list[Path]:
 
 
 def against_noise(results: Results) -> Any:
-    """Mean PSNR of dictionaries of one size, and by how much they are above K-SVD."""
+    """The mean PSNR of dictionaries of one size, and its difference from that of K-SVD."""
     sizes = results.atoms()
     atoms = 256 if 256 in sizes else sizes[-1]
     reference = Case(TARGET, atoms, KSVD)
@@ -54,7 +54,7 @@ def against_noise(results: Results) -> Any:
 
 
 def against_complexity(results: Results) -> Any:
-    """A panel for some noise levels: papilio's dictionaries of one size are joined, up to K-SVD's at 1."""
+    """A panel for each of three noise levels; lines join dictionaries of one size, up to K-SVD at 1."""
     sigmas = sorted({results.sigmas[0], *results.sigmas[-2:]})
     colours = dict(zip(results.atoms(), DARK_TO_LIGHT, strict=False))
     figure = new_figure(4.0 * len(sigmas), 4.6)
@@ -63,12 +63,12 @@ def against_complexity(results: Results) -> Any:
             of_papilio = [
                 results.mean(sigma, Case(TARGET, atoms, PAPILIO, c)) for c in results.complexities(atoms)
             ]
-            dense, cosines = (results.mean(sigma, Case(TARGET, atoms, name)) for name in (KSVD, DCT))
+            dense, dct = (results.mean(sigma, Case(TARGET, atoms, name)) for name in (KSVD, DCT))
             line = [*of_papilio, dense]
             ax.plot(*_points(line), color=colour, linewidth=1, zorder=1)
             ax.plot(*_points(of_papilio), color=colour, marker="o", linestyle="none")
             ax.plot(*_points([dense]), color=colour, marker="s", linestyle="none")
-            ax.plot(*_points([cosines]), color=colour, marker="^", linestyle="none", fillstyle="none")
+            ax.plot(*_points([dct]), color=colour, marker="^", linestyle="none", fillstyle="none")
         ax.set_title(f"σ = {sigma}", fontsize="medium")
         ax.set_xlim(0, 1.08)
         ax.set_xlabel("relative complexity")

@@ -1,4 +1,4 @@
-"""Denoise photographs in dictionaries of all kinds, and measure what comes out."""
+"""Denoise photographs with dictionaries of all kinds, and measure the results."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -13,15 +13,15 @@ import numpy as np
 from ...dictionary.fast import fast_dictionary
 from ...dictionary.ksvd import ksvd
 from ...dictionary.online import online_dictionary
-from ...images.cleaning import STANDS_OUT, Cleaner, atoms_a_patch, training_patches
-from ...images.cosines import redundant_dct
+from ...images.dct import redundant_dct
 from ...images.patches import Grid
+from ...images.planes import ABOVE_NOISE, PlaneDenoiser, atoms_per_patch, training_patches
 from ...metrics import psnr, ssim
 from ...operators import SparseProduct
 from ...solvers.schedule import Schedule
 from ...typing import Array
 from ...validation import as_integer
-from ..trials import Ledger, Progress, Rows, run_trials
+from ..trials import Ledger, OnProgress, Rows, run_trials
 from .photographs import photograph
 
 DCT, KSVD, ONLINE, PAPILIO = "redundant DCT", "K-SVD", "online", "papilio"
@@ -41,7 +41,7 @@ class Draw(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A dictionary and how patches are coded in it; ``complexity`` is what papilio was asked for."""
+    """A dictionary and how patches are coded in it; ``complexity`` is the limit for papilio."""
 
     coding: str
     atoms: int
@@ -49,13 +49,13 @@ class Case(NamedTuple):
     complexity: str = ""
 
 
-def run(settings: dict[str, Any], folder: Path, jobs: int, progress: Progress) -> None:
+def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress) -> None:
     """Write table.csv with a row for each image, noise level and dictionary, and times.csv with the seconds.
 
-    ``complexity`` is what was asked for, ``relative_complexity`` what the dictionary has.
+    ``complexity`` is the limit, ``relative_complexity`` what the dictionary has.
     """
     trials = as_integer("trials", settings["trials"], 1)
-    for name in settings["images"]:  # now, lest a package is missing after an hour of work
+    for name in settings["images"]:  # now, not after an hour of work
         photograph(name, settings["crop"])
 
     def expected(draw: Draw) -> list[tuple[str, ...]]:
@@ -68,7 +68,7 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: Progress) -
 
 
 def cases(settings: dict[str, Any]) -> list[Case]:
-    """All dictionaries, in the order of the table; of each size K-SVD comes before what starts from it."""
+    """All dictionaries in the order of the table; K-SVD comes before those that start from it."""
     found = []
     for atoms in settings["atoms"]:
         found += [Case(TARGET, atoms, method) for method in (DCT, KSVD, ONLINE)]
@@ -90,8 +90,8 @@ def measure(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
     for case, dictionary, learning in _dictionaries(settings, plane, grid, seed):
         begin = perf_counter()
         n_nonzero_coefs = settings["followup_n_nonzero_coefs"] if case.coding == FIXED else None
-        cleaned = Cleaner(dictionary.astype(np.float32), grid, settings["gain"], n_nonzero_coefs).clean(plane)
-        image = np.clip(cleaned * draw.sigma, 0, 255)
+        denoiser = PlaneDenoiser(dictionary.astype(np.float32), grid, settings["gain"], n_nonzero_coefs)
+        image = np.clip(denoiser.denoise(plane) * draw.sigma, 0, 255)
         denoising = perf_counter() - begin
         operator = dictionary if isinstance(dictionary, SparseProduct) else SparseProduct([dictionary])
         key = dict(zip(KEYS, (*draw, *case), strict=True))
@@ -110,7 +110,7 @@ def measure(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
 
 
 def seeds_of(seed: int, draw: Draw) -> tuple[int, int]:
-    """The seed of the draw's noise and that of its learners: the same whenever and wherever it is done."""
+    """The seeds of the noise and of the learners, which depend on nothing but the draw."""
     stream = [seed, draw.trial, draw.sigma, *draw.image.encode()]
     first, second = np.random.SeedSequence(stream).generate_state(2)
     return int(first), int(second)
@@ -121,18 +121,18 @@ def _dictionaries(
 ) -> Iterator[tuple[Case, Any, float]]:
     """Each case with its dictionary and the seconds that it took to learn.
 
-    All that are learned for one way of coding see the same patches, with the same number of atoms a patch, and
-    papilio starts from K-SVD's result, as it does by default; the seconds of both are its own.
+    For one way of coding, all dictionaries are learned from the same patches with the same number of atoms per
+    patch. papilio starts from the result of K-SVD, as it does by default; its seconds include those of K-SVD.
     """
     signals = {
         coding: training_patches([plane], grid, louder_than, count, np.random.RandomState(seed)).T
         for coding, louder_than, count in (
-            (TARGET, STANDS_OUT, settings["n_patches"]),
+            (TARGET, ABOVE_NOISE, settings["n_patches"]),
             (FIXED, 0.0, settings["followup_n_patches"]),
         )
     }
     n_nonzero_coefs = {
-        TARGET: atoms_a_patch(signals[TARGET].T, grid.size, settings["gain"]),
+        TARGET: atoms_per_patch(signals[TARGET].T, grid.size, settings["gain"]),
         FIXED: settings["followup_n_nonzero_coefs"],
     }
     start, start_seconds = np.empty(0), 0.0
@@ -172,5 +172,5 @@ def _schedule(settings: dict[str, Any], case: Case, shape: tuple[int, int]) -> S
 
 
 def _rounded(number: float) -> float:
-    """Ten digits: those after them are rounding, which is another one on another machine."""
+    """Ten digits: the others are rounding errors, which differ from machine to machine."""
     return float(f"{number:.10g}")

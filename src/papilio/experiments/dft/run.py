@@ -9,11 +9,11 @@ from ...search.butterfly import butterfly
 from ...transforms import dft
 from ...typing import Array
 from ..tables import ENTRIES, entries_of, write_table
-from ..trials import Progress
+from ..trials import OnProgress
 
 
-def run(settings: dict[str, Any], folder: Path, jobs: int, progress: Progress) -> None:
-    """Write table.csv with all matrices, entry by entry, and errors.csv with how well each product gives C."""
+def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress) -> None:
+    """Write table.csv with all matrices, entry by entry, and errors.csv with the error of each product."""
     progress(0, 1)
     n = settings["size"]
     C = dft(n).toarray().conj()  # the paper's W is exp(+2πi/n)

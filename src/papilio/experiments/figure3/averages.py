@@ -1,4 +1,4 @@
-"""The table of figure 3 averaged over its trials, and the points that the paper has published."""
+"""The table of figure 3 averaged over its trials, and the points of the paper."""
 
 import csv
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from ..tables import Row
 from .run import HAD, Method
 
 
-class Point(NamedTuple):
+class MethodResult(NamedTuple):
     """A method on one of the data sets.
 
-    ``rmse`` is the mean of its trials and ``standard_error`` that of this mean. ``normalised`` is the mean of
-    RMSE·√5/rms(X): on RAND the expectation of rms(X)² is 5, the number of atoms a signal, and draws that happen to
-    be louder than others do not count more. ``n_complexities`` is how many different complexities there were.
+    ``rmse`` is the mean over the trials and ``standard_error`` its standard error. ``normalised`` is the mean of
+    RMSE·√5/rms(X): on RAND the expectation of rms(X)² is 5, the number of atoms per signal, and draws that happen
+    to be louder do not count more. ``n_complexities`` is the number of different complexities.
     """
 
     data: str
@@ -30,20 +30,20 @@ class Point(NamedTuple):
     n_complexities: int = 1
 
 
-def averages(rows: Iterable[Row], n_nonzero_coefs: int = 5) -> dict[tuple[str, Method], Point]:
-    """The points by data set and method, in the table's order."""
+def averages(rows: Iterable[Row], n_nonzero_coefs: int = 5) -> dict[tuple[str, Method], MethodResult]:
+    """The results by data set and method, in the order of the table."""
     groups: dict[tuple[str, Method], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["data"], _method(row, "p")), []).append(row)
     return {key: _average(*key, group, n_nonzero_coefs) for key, group in groups.items()}
 
 
-def _average(data: str, method: Method, rows: list[Row], n_nonzero_coefs: int) -> Point:
+def _average(data: str, method: Method, rows: list[Row], n_nonzero_coefs: int) -> MethodResult:
     errors = np.array([float(row["rmse"]) for row in rows])
     loudness = np.array([float(row["signal_rms"]) for row in rows]) / np.sqrt(n_nonzero_coefs)
     complexities = {float(row["relative_complexity"]) for row in rows}
     spread = float(errors.std(ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else 0.0
-    return Point(
+    return MethodResult(
         data,
         method,
         float(np.mean([float(row["relative_complexity"]) for row in rows])),
@@ -55,19 +55,19 @@ def _average(data: str, method: Method, rows: list[Row], n_nonzero_coefs: int) -
     )
 
 
-def published() -> dict[tuple[str, Method], Point]:
-    """The paper's points by data set and method."""
+def published() -> dict[tuple[str, Method], MethodResult]:
+    """The paper's results by data set and method."""
     text = files(__package__).joinpath("published.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     points = (
-        Point(row["data"], _method(row, "p_per_row"), float(row["relative_complexity"]), float(row["rmse"]))
+        MethodResult(row["data"], _method(row, "p_per_row"), float(row["relative_complexity"]), float(row["rmse"]))
         for row in rows
     )
     return {(point.data, point.method): point for point in points}
 
 
-def comparable(ours: dict[tuple[str, Method], Point]) -> dict[tuple[str, Method], Point]:
-    """The paper's points for methods that are in ``ours``, if signals have the paper's size: HAD tells."""
+def comparable(ours: dict[tuple[str, Method], MethodResult]) -> dict[tuple[str, Method], MethodResult]:
+    """The paper's results for the methods in ``ours``, if signals have the paper's size, which HAD tells."""
     theirs = published()
     had = [(key, point) for key, point in ours.items() if key[1] == Method(HAD)]
     if any(abs(point.relative_complexity - theirs[key].relative_complexity) > 1e-3 for key, point in had):
@@ -75,21 +75,21 @@ def comparable(ours: dict[tuple[str, Method], Point]) -> dict[tuple[str, Method]
     return {key: point for key, point in theirs.items() if key in ours}
 
 
-def paper_scale(data: str, ours: dict[tuple[str, Method], Point]) -> float:
-    """What the paper's RMSE has to be multiplied by on a data set.
+def paper_scale(data: str, ours: dict[tuple[str, Method], MethodResult]) -> float:
+    """The number by which the paper's RMSE on a data set is multiplied.
 
-    RAND is on an absolute scale. How FACT is scaled the paper does not say, so that HAD is made to agree.
+    RAND has an absolute scale. The paper does not say how FACT is scaled, so HAD is made to agree.
     """
     key = data, Method(HAD)
     return 1.0 if data == "RAND" else ours[key].rmse / published()[key].rmse
 
 
-def by_data(points: Iterable[Point]) -> list[tuple[str, list[Point]]]:
-    """The points of each data set."""
+def by_data(points: Iterable[MethodResult]) -> list[tuple[str, list[MethodResult]]]:
+    """The results for each data set."""
     ordered = sorted(points, key=lambda point: point.data)
     return [(data, list(group)) for data, group in groupby(ordered, key=lambda point: point.data)]
 
 
 def _method(row: Row, p: str) -> Method:
-    """P is written in one way, whatever digits it has in the file."""
+    """P is written in the same way, whatever its digits in the file."""
     return Method(row["method"], row["Q"], row[p], str(float(row["P"])) if row["P"] else "")

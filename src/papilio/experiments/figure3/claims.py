@@ -1,18 +1,17 @@
-"""What the paper says of its figure 3, claim by claim, and what the table says."""
+"""What the paper says about its figure 3, claim by claim, and what the table says."""
 
 import json
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
 
-from ..configuration import META
-from ..pages import BETTER, DIFFERS, HOLDS, Claim, claims_table, markdown_table
-from ..tables import Row, read_table, write_text
-from .averages import Point, averages, comparable, published
+from ..claims import BETTER, DIFFERS, HOLDS, Claim, claims_table, markdown_table
+from ..tables import META, Row, read_table, write_text
+from .averages import MethodResult, averages, comparable, published
 from .run import ANALYTIC, HAD, KSVD, ONLINE, PROPOSED, SPARSE_KSVD, Method
 
-_NEAR = 1.03  # of the paper's point: what the draws and the reading of the figure leave open
-Points = dict[tuple[str, Method], Point]
+_NEAR = 1.03  # times the paper's RMSE: the accuracy of the draws and of reading the figure
+Points = dict[tuple[str, Method], MethodResult]
 
 
 def write(folder: Path) -> list[Path]:
@@ -34,7 +33,7 @@ def page(ours: Points, times: list[Row], meta: dict[str, object]) -> str:
         [
             "# Figure 3, claim by claim",
             "",
-            f"Preset `{meta['preset']}`, means of {trials} trial{'s' * (trials > 1)} a data set; {made_by}.",
+            f"Preset `{meta['preset']}`, means of {trials} trial{'s' * (trials > 1)} per data set; {made_by}.",
             "",
             claims_table(list(claims_of(ours, times))),
             "",
@@ -81,8 +80,8 @@ class _View:
     def has(self, Q: str, P: str | None = None) -> bool:
         return any(point.method.Q == Q and P in (None, point.method.P) for point in self.proposed)
 
-    def ratio(self, ours: Point, theirs: Point) -> float:
-        """Ours to the paper's point, both relative to HAD, which learns nothing and so measures the data."""
+    def ratio(self, ours: MethodResult, theirs: MethodResult) -> float:
+        """Our RMSE divided by the paper's, both relative to HAD, which learns nothing and so measures the data."""
         had = published()[self.data, Method(HAD)]
         return (ours.rmse / self.baselines[HAD].rmse) / (theirs.rmse / had.rmse)
 
@@ -170,7 +169,7 @@ def _compact(view: _View) -> Claim:
 
 
 def _within(view: _View) -> Claim:
-    def extreme(point: Point) -> bool:
+    def extreme(point: MethodResult) -> bool:
         method = point.method
         return _is_close(method) or (method.Q in ("5", "6") and method.p == "2")
 
@@ -216,7 +215,7 @@ def _points(view: _View) -> Claim:
 
 
 def _absolute(view: _View) -> str:
-    """On RAND, whose scale is known, also how many points are met as they are."""
+    """On RAND, whose scale is known, also the comparison that is not relative to HAD."""
     pairs = [pair for pair in view.published if pair[0].method.name == PROPOSED]
     if view.data != "RAND":
         return ""
@@ -233,7 +232,7 @@ def _constant(ours: Points) -> Claim:
     return Claim(
         "For a given configuration the relative complexity is constant over all trials.",
         HOLDS if constant == len(proposed) else DIFFERS,
-        f"of {constant} in {len(proposed)} configurations",
+        f"in {constant} of {len(proposed)} configurations",
     )
 
 

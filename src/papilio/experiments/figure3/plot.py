@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 
 from ..drawing import DARK_TO_LIGHT, new_figure, save
 from ..tables import read_table
-from .averages import Point, averages, by_data, comparable, paper_scale
+from .averages import MethodResult, averages, by_data, comparable, paper_scale
 from .run import DCT, HAAR, HAD, KSVD, ONLINE, PROPOSED, SPARSE_KSVD, Method
 
 _NAMES = {"FACT": "FACT: a factorizable dictionary", "RAND": "RAND: a random dictionary"}
@@ -23,8 +23,8 @@ def write(folder: Path) -> list[Path]:
     return [save(figure_of(averages(read_table(folder / "table.csv"))), folder / "figure.png")]
 
 
-def figure_of(ours: dict[tuple[str, Method], Point]) -> Any:
-    """A panel for each data set, the paper's points in grey under ours, where the configuration is the same."""
+def figure_of(ours: dict[tuple[str, Method], MethodResult]) -> Any:
+    """A panel for each data set, with the paper's points for the same configurations in grey under ours."""
     panels = by_data(ours.values())
     styles = _Styles([point.method for point in ours.values() if point.method.name == PROPOSED])
     theirs = comparable(ours)
@@ -52,7 +52,7 @@ def figure_of(ours: dict[tuple[str, Method], Point]) -> Any:
 
 
 class _Styles:
-    """How methods look; for PROPOSED by the values that its configurations have."""
+    """How methods are drawn; PROPOSED according to its configuration."""
 
     def __init__(self, proposed: list[Method]) -> None:
         self._shapes, self._colours, self._sizes = (
@@ -81,10 +81,10 @@ def _look(marker: str, colour: str, size: float) -> dict[str, Any]:
     return {"marker": marker, "color": colour, "markersize": size, "fillstyle": "none", "linestyle": "none"}
 
 
-def _label_baselines(ax: Any, points: list[Point]) -> None:
-    """Names beside the markers; those at nearly the same place share one label."""
+def _label_baselines(ax: Any, points: list[MethodResult]) -> None:
+    """Write names beside the markers; those at nearly the same place share a label."""
     top = max(point.rmse for point in points)
-    groups: list[list[Point]] = []
+    groups: list[list[MethodResult]] = []
     for point in points:
         for group in groups:
             near = abs(group[0].relative_complexity - point.relative_complexity) < 0.03

@@ -1,4 +1,4 @@
-"""Learn dictionaries of FACT and RAND by all methods of the paper's section 4.2, and measure them alike."""
+"""Learn dictionaries for FACT and RAND with all methods of the paper's section 4.2, and measure them."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,7 +22,7 @@ from ...solvers.schedule import Schedule
 from ...transforms import dct, haar, hadamard
 from ...typing import Array
 from ...validation import as_integer
-from ..trials import Ledger, Progress, Rows, run_trials
+from ..trials import Ledger, OnProgress, Rows, run_trials
 
 PROPOSED, KSVD, ONLINE, SPARSE_KSVD = "PROPOSED", "K-SVD", "online", "Sparse K-SVD"
 DCT, HAAR, HAD = "DCT", "HAAR", "HAD"
@@ -41,7 +41,7 @@ class Draw(NamedTuple):
 
 
 class Method(NamedTuple):
-    """A way to a dictionary; for PROPOSED with its configuration."""
+    """A method; PROPOSED has a configuration."""
 
     name: str
     Q: str = ""
@@ -49,7 +49,7 @@ class Method(NamedTuple):
     P: str = ""
 
 
-def run(settings: dict[str, Any], folder: Path, jobs: int, progress: Progress) -> None:
+def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress) -> None:
     """Write table.csv with a row for each method and draw, and times.csv with the seconds it took.
 
     ``rmse`` is ‖X − DΓ‖/√(d·n) with Γ by `omp`, for every method; ``entries`` are those of papilio's operator, and
@@ -76,7 +76,7 @@ def methods(settings: dict[str, Any]) -> list[Method]:
 
 
 def _more_draws(table: Ledger[Draw], trials: int, data: list[str]) -> Iterator[Draw]:
-    """Draws beyond those asked for that an earlier, longer run has left: nothing that was learned is lost."""
+    """Further draws that an earlier, longer run has left: they are kept."""
     for trial in count(trials):
         found = table.blocks([Draw(trial, name) for name in data])
         if not found:
@@ -85,7 +85,7 @@ def _more_draws(table: Ledger[Draw], trials: int, data: list[str]) -> Iterator[D
 
 
 def seeds_of(seed: int, draw: Draw) -> tuple[int, int]:
-    """The seed of the draw's data and that of its learners: the same whenever and wherever it is done."""
+    """The seeds of the data and of the learners, which depend on nothing but the draw."""
     stream = [seed, draw.trial, *draw.data.encode()]
     first, second = np.random.SeedSequence(stream).generate_state(2)
     return int(first), int(second)
@@ -109,7 +109,7 @@ def learn(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
         dictionary = _learners(settings, X, seed, start)[method.name](method)
         seconds = perf_counter() - begin
         if method.name == KSVD:
-            start = dictionary  # learned once: all of PROPOSED start from it
+            start = dictionary  # learned once: every PROPOSED starts from it
         op = dictionary if isinstance(dictionary, SparseProduct) else SparseProduct([dictionary])
         key = dict(zip(KEYS, (draw.data, draw.trial, *method), strict=True))
         results.append(
@@ -126,14 +126,14 @@ def learn(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
 
 
 def _rounded(number: float) -> float:
-    """Twelve digits: those after them are rounding, which is another one on another machine."""
+    """Twelve digits: the others are rounding errors, which differ from machine to machine."""
     return float(f"{number:.12g}")
 
 
 def _learners(
     settings: dict[str, Any], X: Array, seed: int, start: Array | None
 ) -> dict[str, Callable[[Method], Any]]:
-    """For each method what gives its dictionary, (d, d)."""
+    """Functions that return the (d, d) dictionary of each method."""
     d, k = settings["n_features"], settings["n_nonzero_coefs"]
     dense = {"n_nonzero_coefs": k, "random_state": seed}
 

@@ -1,8 +1,8 @@
-"""What the paper says of the Hadamard matrix, and what the tables say."""
+"""What the paper says about the Hadamard matrix, and what the tables say."""
 
 from pathlib import Path
 
-from ..pages import BETTER, DIFFERS, HOLDS, Claim, claims_table, markdown_table
+from ..claims import BETTER, DIFFERS, HOLDS, Claim, claims_table, markdown_table
 from ..tables import Row, read_table, write_text
 from .run import AT_ONCE, HIERARCHICAL, IN_ALL, KEYS, PER_LINE
 
@@ -43,10 +43,11 @@ def page(results: list[Row], times: list[Row]) -> str:
             "",
             "## Why",
             "",
-            "All entries of the matrix have one magnitude, so that ties decide. Sets of at most two entries a row"
-            " and column, with ties going to the lowest index, lead to the butterfly; sets that only count the"
-            " entries of a factor, as the paper words it, do not, with the hierarchy or without. At"
-            " the size that was tried, two entries a row and column are enough without the hierarchy, too.",
+            "All entries of the matrix have the same magnitude, so that the choice among ties decides. With at"
+            " most two entries per row and column, and ties going to the lowest index, the butterfly is found."
+            " With constraints that only limit the entries of a factor, as in the paper, it is not, with or"
+            " without the hierarchy. At the size that was tried, two entries per row and column are enough even"
+            " without the hierarchy.",
             "",
         ]
     )
@@ -68,12 +69,12 @@ def _claims(results: list[Row], seconds: dict[tuple[str, ...], float]) -> list[C
         Claim(
             "The naive approach, all factors at once with their true numbers of entries, performs quite poorly.",
             (HOLDS if naive_per_line > 0.1 else BETTER) if poor else DIFFERS,
-            f"error {naive:.2f} with 2n entries a factor; {naive_per_line:.1e} with two a row and column",
+            f"error {naive:.2f} with 2n entries per factor; {naive_per_line:.1e} with two per row and column",
         ),
         Claim(
             "The hierarchical factorization is exact.",
             HOLDS if worst <= _EXACT else DIFFERS,
-            f"largest error of the sizes {sizes[0]} to {sizes[-1]}: {worst:.1e}",
+            f"largest error for sizes {sizes[0]} to {sizes[-1]}: {worst:.1e}",
         ),
         Claim(
             "It is as good as the reference in complexity: 2n·log₂n entries.",

@@ -1,4 +1,4 @@
-"""The paper's figures 1 and 2, and how the errors fall and the times grow."""
+"""The paper's figures 1 and 2, the errors over the iterations, and the times."""
 
 from itertools import groupby
 from pathlib import Path
@@ -104,7 +104,7 @@ def figure_of_curves(curves: list[Row], times: list[Row]) -> Any:
     left.legend(
         frameon=False,
         fontsize="small",
-        title="method, entries of a factor",
+        title="method, entries per factor",
         title_fontsize="small",
         loc="upper center",
         bbox_to_anchor=(0.5, -0.14),

@@ -1,4 +1,4 @@
-"""Factorize Hadamard matrices, and keep what happens on the way."""
+"""Factorize Hadamard matrices, and record every iteration."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +12,10 @@ from ...solvers.palm import palm
 from ...solvers.schedule import Schedule
 from ...transforms import hadamard
 from ..tables import ENTRIES, entries_of, write_table
-from ..trials import Progress
+from ..trials import OnProgress
 
 HIERARCHICAL, AT_ONCE = "hierarchical", "all at once"
-PER_LINE, IN_ALL = "2 a row and column", "2n in all"
+PER_LINE, IN_ALL = "2 per row and column", "2n in all"
 
 KEYS = ("size", "method", "sets")
 RESULTS = (*KEYS, "factors", "entries", "relative_complexity", "error", "iterations")
@@ -23,13 +23,13 @@ TIMES = (*KEYS, "seconds")
 CURVES = (*KEYS, "phase", "error")
 
 
-def run(settings: dict[str, Any], folder: Path, jobs: int, progress: Progress) -> None:
+def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress) -> None:
     """Write table.csv, times.csv, convergence.csv (all iterations at the first size) and matrices.csv."""
     sizes = settings["sizes"]
     limits = {"max_iter": settings["max_iter"], "tol": settings["tol"]}
     cases = [(n, HIERARCHICAL, PER_LINE) for n in sizes]
     cases += [(sizes[0], HIERARCHICAL, IN_ALL), (sizes[0], AT_ONCE, IN_ALL), (sizes[0], AT_ONCE, PER_LINE)]
-    _solve(8, HIERARCHICAL, PER_LINE, limits, None)  # compiles, which is no part of the times
+    _solve(8, HIERARCHICAL, PER_LINE, limits, None)  # compiles, which must not count
     _solve(8, AT_ONCE, IN_ALL, limits, None)
     results, times, curves, matrices = [], [], [], _known(sizes[0])
     progress(0, len(cases))
@@ -46,7 +46,7 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: Progress) -
             curves += [{**key, "phase": step.phase, "error": step.error} for step in fit.history]
             curves.append({**key, "phase": "result", "error": fit.error})
             if (method, sets) == (HIERARCHICAL, PER_LINE):
-                _solve(n, method, sets, limits, _remember(steps))  # once more, since watching takes time
+                _solve(n, method, sets, limits, _remember(steps))  # once more, because the callback takes time
                 matrices += _hierarchy(steps, fit)
         progress(done, len(cases))
     write_table(folder / "matrices.csv", ENTRIES, matrices)
@@ -68,7 +68,7 @@ def _solve(
 
 
 def _in_all(schedule: Schedule) -> Schedule:
-    """The same numbers of entries, at any places."""
+    """The same numbers of entries, anywhere in a factor."""
     return Schedule(
         [Sparse(factor.shape, factor.n_nonzero) for factor in schedule.factors],
         [Sparse(residual.shape, residual.n_nonzero) for residual in schedule.residuals],
@@ -92,7 +92,7 @@ def _known(n: int) -> list[dict[str, Any]]:
 
 
 def _hierarchy(steps: dict[str, Step], fit: Factorization) -> list[dict[str, Any]]:
-    """The factors after each global step, the last ones as they are in the result: figure 2."""
+    """The factors after each global step, at last those of the result: figure 2."""
     levels: list[Any] = [step.factors for phase, step in steps.items() if phase.startswith("global")]
     levels[-1] = fit.operator.factors
     rows = []

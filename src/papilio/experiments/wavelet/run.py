@@ -12,10 +12,10 @@ import numpy as np
 
 from ...typing import Array
 from ..tables import ENTRIES, entries_of, write_table
-from ..trials import Progress
+from ..trials import OnProgress
 
 
-def run(settings: dict[str, Any], folder: Path, jobs: int, progress: Progress) -> None:
+def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress) -> None:
     """Write table.csv with the synthesis matrix and the factors of each wavelet, entry by entry."""
     progress(0, 1)
     rows = []
@@ -45,7 +45,7 @@ def synthesis_factors(n: int, low_pass: Array) -> list[Array]:
 def _upsample_and_filter(size: int, taps: Array) -> Array:
     """Every second column of the circulant matrix of a filter, centred as in `papilio.transforms.wavelet`.
 
-    Where the filter is longer than the signal, its taps wrap around and add up.
+    If the filter is longer than the signal, its taps wrap around and add up.
     """
     matrix = np.zeros((size, size // 2))
     places = np.arange(taps.size) + 1 - taps.size // 2

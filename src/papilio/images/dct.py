@@ -1,4 +1,4 @@
-"""The redundant cosine dictionary of image patches."""
+"""The redundant DCT dictionary of image patches."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,20 +10,20 @@ from ..validation import as_integer
 def redundant_dct(patch_size: int, atoms_per_side: int) -> SparseProduct:
     """The overcomplete two-dimensional DCT dictionary of Elad and Aharon (2006).
 
-    C is the p × K matrix of cos(πik/K), i < p, k < K, where each column but the first is less its mean, and all
-    have unit norm. The dictionary is C ⊗ C, as the product of the sparse factors C ⊗ I and I ⊗ C.
+    C is the p × K matrix of cos(πik/K), i < p, k < K. The mean of each column except the first is subtracted, and
+    all columns are scaled to unit norm. The dictionary is C ⊗ C, with the sparse factors C ⊗ I and I ⊗ C.
 
     Parameters
     ----------
     patch_size : int
-        p, the side of a patch.
+        p, the side of a patch in pixels.
     atoms_per_side : int
         K, at least p: there are K² atoms.
 
     Returns
     -------
     SparseProduct
-        (p², K²), one atom a column, of unit norm, for patches row by row as `extract_patches` gives them.
+        (p², K²), one atom of unit norm per column, for patches as `extract_patches` returns them.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def redundant_dct(patch_size: int, atoms_per_side: int) -> SparseProduct:
     <SparseProduct 64×256 float64: 2 factors (64×128×256), 3072 entries, relative complexity 0.1875>
     """
     p = as_integer("patch_size", patch_size, 1)
-    # A single pixel has no cosine but the constant one.
+    # On a single pixel every cosine is constant.
     K = as_integer("atoms_per_side", atoms_per_side, p, 1 if p == 1 else None)
     cosines = np.cos(np.pi / K * np.outer(np.arange(p), np.arange(K)))
     cosines[:, 1:] -= cosines[:, 1:].mean(axis=0)

@@ -1,0 +1,159 @@
+"""What a command reads: matrices, operators and samples, from files or built in."""
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import papilio as pp
+
+from ..typing import Array
+from ..validation import as_matrix
+from .errors import BadInput
+from .formats import IMAGES, READERS
+from .limits import memory
+
+_SEVERAL = (".npz", ".mat")  # formats that hold several matrices
+_BUILT_IN = {
+    "hadamard": pp.transforms.hadamard,
+    "dft": pp.transforms.dft,
+    "dct": pp.transforms.dct,
+    "haar": pp.transforms.haar,
+}
+
+
+def read(source: str) -> Any:
+    """What ``source`` names: a SparseProduct, a sparse array or a dense one.
+
+    ``source`` is a path, or ``path:name`` for one of several matrices in .npz and .mat. ``hadamard:64``, ``dft``,
+    ``dct``, ``haar`` and ``patches:8`` are built in, unless there is a file of that name.
+    """
+    path, name = _split(source)
+    if name is not None and not path.suffix:
+        return _built_in(str(path), name)
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise BadInput(f"{source}: unknown format; readable are {', '.join(READERS)}")
+    with refusing(path):
+        return reader(path, name)
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turn every error while ``path`` is read into one line about it."""
+    if not path.exists():
+        raise BadInput(f"{path}: there is no such file")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about metadata that readers do not understand
+            yield
+    except BadInput:
+        raise
+    except OSError as error:  # those of Pillow and zipfile have no number
+        raise BadInput(f"{path}: {error.strerror or _one_line(error)}") from error
+    except MemoryError as error:
+        raise BadInput(f"{path}: not enough memory for what it claims to hold") from error
+    except Exception as error:  # whatever a parser makes of a damaged file
+        raise BadInput(f"{path}: not an intact {path.suffix} file: {_one_line(error)}") from error
+
+
+def read_matrix(source: str) -> Array:
+    """What ``source`` names as a dense, finite, non-empty matrix; a vector becomes a column."""
+    return as_dense(source, read(source))
+
+
+def as_dense(source: str, value: Any) -> Array:
+    """What was read from ``source`` as a dense, finite, non-empty matrix; a vector becomes a column."""
+    if hasattr(value, "toarray") and value.shape[0] * value.shape[1] * value.dtype.itemsize > memory():
+        raise BadInput(f"{source}: {value.shape[0]}×{value.shape[1]} is too large for a dense matrix here")
+    try:
+        return as_matrix(source, value[:, None] if len(value.shape) == 1 else value)
+    except (ValueError, TypeError) as error:
+        raise BadInput(str(error)) from error
+
+
+def read_operator(source: str) -> pp.SparseProduct:
+    """What ``source`` names as an operator; any matrix is an operator of one factor."""
+    value = read(source)
+    if isinstance(value, pp.SparseProduct):
+        return value
+    return pp.SparseProduct([value if sp.issparse(value) else as_dense(source, value)])
+
+
+def is_image(source: str) -> bool:
+    """Whether ``source`` is named like an image."""
+    return Path(source).suffix.lower() in IMAGES
+
+
+def read_samples(source: str, patch_size: int | None, n_patches: int, random_state: int | None) -> Any:
+    """What ``source`` names as real samples, one per row; with ``patch_size``, patches of an image.
+
+    .npy files and folders of them are opened, and read when they are needed.
+    """
+    if patch_size is not None:
+        X: Any = draw_patches(read_matrix(source), patch_size, n_patches, random_state)
+    elif is_image(source):
+        raise BadInput(f"{source}: to learn from an image, use --patches SIZE")
+    else:
+        X = _open_samples(source)
+    if X.dtype.kind == "c":
+        raise BadInput(f"{source}: samples must be real, got {X.dtype}")
+    return X
+
+
+def _open_samples(source: str) -> Any:
+    path = Path(source)
+    if not path.is_dir() and path.suffix.lower() != ".npy":
+        return read_matrix(source)
+    try:
+        return pp.datasets.on_disk(path)
+    except FileNotFoundError:
+        raise BadInput(f"{source}: there is no such file") from None
+    except OSError as error:
+        raise BadInput(f"{source}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadInput(f"{source}: {error}") from error
+
+
+def draw_patches(image: Array, size: int, count: int, random_state: int | None) -> Array:
+    """Patches of ``size``×``size`` pixels from random places of an image, one per row, without their means."""
+    from sklearn.feature_extraction.image import extract_patches_2d
+
+    if size < 1 or size > min(image.shape):
+        raise BadInput(f"--patches must be from 1 to {min(image.shape)}, the image's shorter side, got {size}")
+    if image.dtype.kind == "c":
+        raise BadInput("--patches takes real images only, got complex values")
+    places = (image.shape[0] - size + 1) * (image.shape[1] - size + 1)
+    drawn = extract_patches_2d(
+        image.astype(np.float64), (size, size), max_patches=min(count, places), random_state=random_state
+    ).reshape(-1, size * size)
+    return drawn - drawn.mean(axis=1, keepdims=True)
+
+
+def _split(source: str) -> tuple[Path, str | None]:
+    head, colon, tail = source.rpartition(":")
+    if not colon or os.path.exists(source):
+        return Path(source), None
+    named = Path(head).suffix.lower() in _SEVERAL or head in _BUILT_IN or head == "patches"
+    return (Path(head), tail) if named else (Path(source), None)
+
+
+def _built_in(kind: str, size: str) -> Any:
+    if not size.isdigit():
+        raise BadInput(f"{kind}:{size}: the size must be a whole number, as in {kind}:8")
+    try:
+        if kind == "patches":
+            return pp.datasets.image_patches(10_000, int(size), random_state=0)
+        return _BUILT_IN[kind](int(size))
+    except ValueError as error:
+        raise BadInput(f"{kind}:{size}: {error}") from error
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}…"
