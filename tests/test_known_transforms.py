@@ -24,13 +24,13 @@ def disguised(matrix, seed, spread=1.0):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_transforms_are_recognised_in_any_order_with_any_scales(name, turned, n, seed):
+def test_transforms_are_recognised_in_any_order_with_any_scales(name, transposed, n, seed):
     transform = TRANSFORMS[name](n)
-    M = disguised(transform.T.toarray() if turned else transform.toarray(), seed)
+    M = disguised(transform.T.toarray() if transposed else transform.toarray(), seed)
     found, fit = recognise(M)
-    assert found == name + ", transposed" * turned
+    assert found == name + ", transposed" * transposed
     assert fit.error <= 1e-12
     assert fit.operator.nnz == transform.nnz
     assert len(fit.operator.factors) == len(transform.factors)
@@ -114,10 +114,10 @@ def test_a_transform_with_one_entry_changed_is_not_recognised(name, change):
 
 def test_factorize_recognises_a_transform_and_looks_no_further():
     M = 1e6 * disguised(pp.transforms.dct(64).toarray(), 0)
-    for wish in ({}, {"complexity": 0.5}, {"complexity": 0.5, "method": "transform"}):
-        fit = pp.factorize(M, **wish)
+    for target in ({}, {"complexity": 0.5}, {"complexity": 0.5, "method": "transform"}):
+        fit = pp.factorize(M, **target)
         assert fit.method == "transform"
-        assert [(road.method, road.detail) for road in fit.attempts] == [("transform", "DCT")]
+        assert [(attempt.method, attempt.detail) for attempt in fit.attempts] == [("transform", "DCT")]
         assert fit.operator.nnz == pp.transforms.dct(64).nnz
         np.testing.assert_allclose(fit.operator.toarray(), M, rtol=0, atol=1e-12 * np.abs(M).max())
 
@@ -127,10 +127,12 @@ def test_factorize_takes_the_transform_with_the_number_of_its_factors_only():
     fit = pp.factorize(M, n_factors=4)
     assert fit.method == "transform"
     assert fit.error <= 1e-12
-    assert all(road.method != "transform" for road in pp.factorize(M, n_factors=3, time_budget=0.01).attempts)
+    assert all(
+        attempt.method != "transform" for attempt in pp.factorize(M, n_factors=3, time_budget=0.01).attempts
+    )
 
 
-def test_a_transform_with_more_entries_than_wished_for_is_not_taken():
+def test_a_transform_with_more_entries_than_allowed_is_not_taken():
     M = pp.transforms.dct(16).toarray()
     fit = pp.factorize(M, complexity=0.4, time_budget=0.01)
     assert fit.method != "transform"
@@ -141,5 +143,5 @@ def test_a_matrix_that_is_no_transform_comes_back_as_it_is():
     M = gaussian((16, 16))
     fit = pp.factorize(M, method="transform")
     assert fit.method == "itself"
-    assert [road[:4] for road in fit.attempts] == [("transform", "no known transform", np.inf, 0)]
+    assert [attempt[:4] for attempt in fit.attempts] == [("transform", "no known transform", np.inf, 0)]
     np.testing.assert_array_equal(fit.operator.toarray(), M)

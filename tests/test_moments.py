@@ -1,4 +1,4 @@
-"""Moments say all that PALM needs to know of the data."""
+"""Moments say all that PALM needs to know about the data."""
 
 import numpy as np
 import pytest
