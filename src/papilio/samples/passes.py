@@ -18,7 +18,7 @@ from .rows import DaskSamples, Part, Samples
 _GROUPS = 16  # sums that come back from the workers, however many parts and workers there are
 
 Result = TypeVar("Result")
-Task = Callable[[Iterator[tuple[int, Array]], Any], Result]
+Work = Callable[[Iterator[tuple[int, Array]], Any], Result]
 Merge = Callable[[Sequence[Result]], Result]
 
 
@@ -34,7 +34,7 @@ class PassStopped(Exception):
 
 def passed_over(
     samples: Samples,
-    task: Task[Result],
+    task: Work[Result],
     payload: Any,
     merge: Merge[Result],
     *,
@@ -62,11 +62,11 @@ def passed_over(
     size = ceil(len(parts) / _GROUPS)
     groups = [parts[start : start + size] for start in range(0, len(parts), size)]
     kept = {} if kept is None else kept
-    watch = _Watch(tick, len(parts), sum(len(groups[i]) for i in kept))
+    counted = _PartCount(tick, len(parts), sum(len(groups[i]) for i in kept))
     missing = {i: group for i, group in enumerate(groups) if i not in kept}
     client = current_client() if samples.is_shared else None
     if client is not None:
-        _on_client(client, samples, task, payload, merge, missing, watch, kept)
+        _on_client(client, samples, task, payload, merge, missing, counted, kept)
     else:
         at_once = ceil(8 * get_num_threads() / size)  # groups, so that threads seldom wait for each other
         for start in range(0, len(missing), at_once):
@@ -74,7 +74,7 @@ def passed_over(
             results = iter(_on_threads(samples, task, payload, [part for i in some for part in missing[i]]))
             for i in some:
                 kept[i] = _merged(merge, [next(results) for _ in missing[i]])
-            watch.count(sum(len(missing[i]) for i in some))
+            counted.count(sum(len(missing[i]) for i in some))
     return _merged(merge, [kept[i] for i in range(len(groups))])
 
 
@@ -98,7 +98,7 @@ def _merged(merge: Merge[Result], results: Sequence[Result]) -> Result:
     return merge(results) if len(results) > 1 else results[0]
 
 
-class _Watch:
+class _PartCount:
     """Counts parts, and stops the pass when it is told to."""
 
     def __init__(self, tick: Tick | None, total: int, done: int) -> None:
@@ -112,13 +112,13 @@ class _Watch:
             raise PassStopped
 
 
-def work_on(task: Task[Result], part: Part, payload: Any, *chunks: Any) -> Result:
+def work_on(task: Work[Result], part: Part, payload: Any, *chunks: Any) -> Result:
     """A task for one part, wherever it runs."""
     with one_thread():
         return task(part.blocks(chunks, reuse=True), payload)
 
 
-def _on_threads(samples: Samples, task: Task[Result], payload: Any, parts: Sequence[Part]) -> list[Result]:
+def _on_threads(samples: Samples, task: Work[Result], payload: Any, parts: Sequence[Part]) -> list[Result]:
     """The results of some parts, on threads of this process, or on Dask's where they are its chunks."""
     if isinstance(samples, DaskSamples):
         import dask
@@ -139,11 +139,11 @@ def _on_threads(samples: Samples, task: Task[Result], payload: Any, parts: Seque
 def _on_client(
     client: Any,
     samples: Samples,
-    task: Task[Result],
+    task: Work[Result],
     payload: Any,
     merge: Merge[Result],
     groups: Mapping[int, Sequence[Part]],
-    watch: _Watch,
+    counted: _PartCount,
     kept: MutableMapping[int, Result],
 ) -> None:
     """The merged results of groups, on the workers of a cluster; only these come back.
@@ -169,7 +169,7 @@ def _on_client(
         result: Any = future.result() if future in sums or future.status == "error" else None
         if future in sums:
             kept[sums.pop(future)] = result
-        watch.count(future.key in keys)
+        counted.count(future.key in keys)
 
 
 def _submitted(client: Any, samples: Samples, task: Any, parts: Sequence[Part], shared: Any) -> list[Any]:

@@ -1,137 +1,27 @@
-"""Rows that are read part by part: from an array, from files, or from the chunks of a Dask array.
+"""Samples in parts, which have the same borders wherever they are worked on.
 
-Parts have the same borders wherever they are worked on: whoever adds up what comes of them, in their order, gets
-the same bits on any number of threads and processes.
+Whoever adds up what comes of the parts, in their order, gets the same bits on any number of threads and processes.
 """
 
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..runtime.files import npy_header
-from ..runtime.threads import scratch
 from ..typing import Array
 from ..validation import working_dtype
+from .readers import ArrayReader, Reader, ShardReader, memmap_reader, npy_reader
 
 _PART_ROWS = 1 << 17  # a quarter of a second of coding: much more than it costs to hand a part out
 _FEW_PARTS = 4  # that smaller data are cut into, for as many threads
 _MOST_PARTS = 512  # so that what comes back of a pass does not grow with the samples
 _BLOCK_BYTES = 1 << 23  # read and worked on at a time
-
-
-class Reader(Protocol):
-    """Where rows are read from."""
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other processes can read it, too."""
-        ...
-
-    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
-        """Some rows; with ``reuse`` maybe in memory that the next such read of this thread takes, too."""
-        ...
-
-    def place(self, row: int) -> str:
-        """Where a row is, for error messages."""
-        ...
-
-
-class _ArrayRows:
-    """An array in memory, known to be sound or not; or a view into a file that only this process has."""
-
-    is_shared = False
-
-    def __init__(self, array: Array, is_sound: bool) -> None:
-        self._array = array
-        self.is_sound = is_sound
-        self.shape: tuple[int, int] = array.shape
-        self.dtype = array.dtype
-
-    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
-        return self._array[start:stop]
-
-    def place(self, row: int) -> str:
-        return f"row {row}"
-
-
-@dataclass(frozen=True)
-class _FileRows:
-    """A matrix in a file, which is read anew each time.
-
-    A mapping that stays would make all pages that were ever read count as memory of this process.
-    """
-
-    path: str
-    offset: int
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    order: str
-    is_shared: bool = True
-
-    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
-        if self.order == "F":
-            mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F")
-            return np.array(mapped[start:stop], order="C")
-        shape = stop - start, self.shape[1]
-        rows = scratch("rows", (shape, self.dtype))[0] if reuse else np.empty(shape, self.dtype)
-        view, done = rows.view(np.uint8).reshape(-1), 0
-        with open(self.path, "rb", buffering=0) as file:
-            file.seek(self.offset + start * rows.itemsize * self.shape[1])
-            while done < view.size:
-                count = file.readinto(view[done:].data)
-                if not count:
-                    raise ValueError(f"{self.path!r} must not become shorter while it is read, but it did")
-                done += count
-        return rows
-
-    def place(self, row: int) -> str:
-        return f"row {row} of {os.path.basename(self.path)!r}"
-
-
-class _ShardRows:
-    """Several readers, one after the other; ``borders`` are the numbers of their first rows, and the end."""
-
-    def __init__(self, shards: Sequence[Reader], borders: Array | None = None) -> None:
-        self._shards = shards
-        self._borders = np.cumsum([0, *(shard.shape[0] for shard in shards)]) if borders is None else borders
-        self.shape = (int(self._borders[-1]), shards[0].shape[1])
-        self.dtype = np.result_type(*(shard.dtype for shard in shards))
-        self.is_shared = all(shard.is_shared for shard in shards)
-
-    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
-        ranges = [
-            (shard, max(start - first, 0), min(stop, last) - first)
-            for shard, (first, last) in zip(self._shards, pairwise(self._borders.tolist()), strict=True)
-            if max(start, first) < min(stop, last)
-        ]
-        if len(ranges) == 1:
-            shard, first, last = ranges[0]
-            return shard.read(first, last, reuse)
-        return np.concatenate([shard.read(first, last) for shard, first, last in ranges])
-
-    def within(self, start: int, stop: int) -> "_ShardRows":
-        """Only the shards with these rows: a task should not carry thousands of others."""
-        first = int(np.searchsorted(self._borders, start, side="right")) - 1
-        last = int(np.searchsorted(self._borders, stop, side="left"))
-        return _ShardRows(self._shards[first:last], self._borders[first : last + 1])
-
-    def place(self, row: int) -> str:
-        shard = int(np.searchsorted(self._borders, row, side="right")) - 1
-        return self._shards[shard].place(row - int(self._borders[shard]))
 
 
 class Part(NamedTuple):
@@ -192,7 +82,7 @@ def _rows_at_once(n_features: int, dtype: np.dtype[Any]) -> int:
 
 
 class Samples:
-    """A matrix with one sample a row, in parts.
+    """A matrix with one sample per row, in parts.
 
     Made by `as_samples`, `held` and `on_disk`.
     """
@@ -208,7 +98,7 @@ class Samples:
     @property
     def is_held(self) -> bool:
         """Whether all rows are a sound array in memory."""
-        return isinstance(self.reader, _ArrayRows) and self.reader.is_sound
+        return isinstance(self.reader, ArrayReader) and self.reader.is_sound
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -224,7 +114,7 @@ class Samples:
         return [Part(start, stop, self._reader_of(start, stop), self.dtype) for start, stop in pairwise(borders)]
 
     def _reader_of(self, start: int, stop: int) -> Reader | None:
-        return self.reader.within(start, stop) if isinstance(self.reader, _ShardRows) else self.reader
+        return self.reader.within(start, stop) if isinstance(self.reader, ShardReader) else self.reader
 
     def load(self) -> Array:
         """All rows as one array."""
@@ -236,7 +126,10 @@ class Samples:
         return rows
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """All rows in order, some at a time, with the number of the first."""
+        """All rows in order, some at a time, with the number of the first; at once if they are in memory."""
+        if self.is_held:
+            yield 0, self.load()
+            return
         for part in self.parts():
             yield from part.blocks()
 
@@ -297,7 +190,7 @@ def is_large(X: Any) -> bool:
 
 def held(rows: Array) -> Samples:
     """Rows in memory, known to be sound."""
-    return Samples(_ArrayRows(rows, is_sound=True))
+    return Samples(ArrayReader(rows, is_sound=True))
 
 
 def as_samples(X: Any) -> Samples:
@@ -309,25 +202,10 @@ def as_samples(X: Any) -> Samples:
     else:
         if X.ndim != 2:
             raise ValueError(f"X must be a matrix (2 dimensions), got an array of {X.ndim}")
-        samples = Samples(_reader_of(X))
+        samples = Samples(memmap_reader(X))
     if 0 in samples.shape:
         raise ValueError(f"X must not be empty, got shape {samples.shape}")
     return samples
-
-
-def _reader_of(array: Any) -> Reader:
-    """What reads a memory-mapped array from its file, if it is there as it is in memory."""
-    root = array
-    while isinstance(root.base, np.memmap):
-        root = root.base
-    order = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else ""
-    # Changes to a copy-on-write map are in no file.
-    if not order or not getattr(root, "filename", None) or root.mode == "c":
-        return _ArrayRows(array, is_sound=False)
-    if root.flags.writeable:
-        root.flush()
-    where = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
-    return _FileRows(os.fspath(root.filename), root.offset + where, array.shape, array.dtype, order)
 
 
 def on_disk(path: str | os.PathLike[str]) -> Samples:
@@ -339,7 +217,7 @@ def on_disk(path: str | os.PathLike[str]) -> Samples:
     Parameters
     ----------
     path : path
-        A .npy file with one sample a row, or a folder with such files.
+        A .npy file with one sample per row, or a folder with such files.
 
     Returns
     -------
@@ -357,34 +235,18 @@ def on_disk(path: str | os.PathLike[str]) -> Samples:
     """
     path = Path(path).absolute()
     if not path.is_dir():
-        return as_samples(Samples(_npy_reader(path)))
+        return as_samples(Samples(npy_reader(path)))
     paths = sorted(path.glob("*.npy"), key=lambda each: (_natural(each.name), each.name))
     if not paths:
         raise ValueError(f"{os.fspath(path)!r} must hold .npy files, got a folder without one")
-    shards = [_npy_reader(each) for each in paths]
+    shards = [npy_reader(each) for each in paths]
     for each, shard in zip(paths, shards, strict=True):
         if shard.shape[1] != shards[0].shape[1]:
             raise ValueError(
                 f"{each.name!r} must have {shards[0].shape[1]} columns, as {paths[0].name!r} has, "
                 f"got {shard.shape[1]}"
             )
-    return as_samples(Samples(_ShardRows(shards)))
-
-
-def _npy_reader(path: Path) -> _FileRows:
-    """The matrix in a .npy file, after a look at its header and its length."""
-    try:
-        with open(path, "rb") as file:
-            header = npy_header(file)
-            size = os.fstat(file.fileno()).st_size
-        if len(header.shape) != 2:
-            raise ValueError(f"it must hold a matrix, one sample per row, got shape {header.shape}")
-        if header.n_bytes > size - header.offset:
-            raise ValueError("it is shorter than its header says")
-        working_dtype("it", header.dtype)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path.name!r} is not a sound .npy file of samples: {error}") from error
-    return _FileRows(os.fspath(path), header.offset, header.shape, header.dtype, header.order)
+    return as_samples(Samples(ShardReader(shards)))
 
 
 def _natural(name: str) -> list[tuple[int, int | str]]:
