@@ -12,14 +12,14 @@ import pytest
 
 import papilio as pp
 from papilio.experiments import PAGES
-from papilio.experiments.configuration import claim_folder, describe, load, settings_of
+from papilio.experiments.reproduce import claim_folder, describe, load, settings_of
 from papilio.experiments.dft.plot import figure_of as dft_figure
 from papilio.experiments.dft.run import bit_reversal, butterfly_stages
 from papilio.experiments.figure3 import averages, claims
 from papilio.experiments.figure3 import plot as figure3_plot
 from papilio.experiments.figure3 import run as figure3
 from papilio.experiments.hadamard import plot as hadamard_plot
-from papilio.experiments.pages import BETTER, DIFFERS, HOLDS
+from papilio.experiments.claims import BETTER, DIFFERS, HOLDS
 from papilio.experiments.reproduce import reproduce
 from papilio.experiments.tables import entries_of, matrices_of, read_table, write_table
 from papilio.experiments.trials import Stopped
@@ -126,7 +126,7 @@ def test_matrices_come_back_from_their_table_bit_by_bit(tmp_path):
 def test_hadamard_matrices_come_out_exact_and_the_steps_are_drawn(tmp_path):
     tiny("hadamard", tmp_path / "out")
     rows = read_table(tmp_path / "out" / "table.csv")
-    exact = [row for row in rows if (row["method"], row["sets"]) == ("hierarchical", "2 a row and column")]
+    exact = [row for row in rows if (row["method"], row["sets"]) == ("hierarchical", "2 per row and column")]
     assert [int(row["size"]) for row in exact] == [8, 16]
     for row in exact:
         n = int(row["size"])
@@ -158,7 +158,7 @@ def test_hadamard_up_to_1024_is_exact(tmp_path):
     errors = [
         float(row["error"])
         for row in read_table(tmp_path / "out" / "table.csv")
-        if (row["method"], row["sets"]) == ("hierarchical", "2 a row and column")
+        if (row["method"], row["sets"]) == ("hierarchical", "2 per row and column")
     ]
     assert len(errors) == 6
     assert max(errors) <= 1e-12
@@ -338,7 +338,7 @@ def test_the_result_does_not_depend_on_the_number_of_processes(tiny_figure3, tmp
 REPEATS = """
 import numpy as np
 import papilio as pp
-from papilio.experiments.configuration import settings_of
+from papilio.experiments.reproduce import settings_of
 from papilio.experiments.figure3 import run as figure3
 from papilio.runtime.threads import one_thread
 
@@ -481,7 +481,7 @@ def test_claims_are_rejected_or_called_better_by_the_figures():
 
 def test_the_page_has_all_points_and_says_how_it_was_made(tiny_figure3):
     page = (tiny_figure3 / "claims.md").read_text()
-    assert "Preset `tiny`, means of 2 trials a data set; papilio" in page
+    assert "Preset `tiny`, means of 2 trials per data set; papilio" in page
     points = page.partition("## Points")[2].partition("## Why")[0]
     assert points.count("| PROPOSED |") == 8
     meta = describe("figure3", "paper", settings_of("figure3", "paper"))
