@@ -12,9 +12,9 @@ from ..results import Callback, Factorization, Status, Tradeoff, TradeoffPoint
 from ..runtime.session import Session
 from ..typing import MatrixLike, RandomState
 from ..validation import as_integer, as_matrix, as_real
-from .annealing import STEPS, annealed
+from .annealing import annealed
 from .attempts import EXACT, Search, error_of, in_units, least_entries, n_entries
-from .candidates import START_STEPS, Candidate, Trial, allowed_candidates, descended, rounds_for, start_of
+from .candidates import Candidate, Trial, allowed_candidates, descended, rounds_for, start_of
 from .structured import structured_fits
 
 _POINTS = 12
@@ -150,10 +150,9 @@ class _Sweep:
     def fits(self, budgets: Sequence[int]) -> Iterator[Factorization]:
         """The best fit within each budget, until the session is stopped; there is always one."""
         structured = sorted(structured_fits(self._search, 0), key=n_entries)
-        steps = [self._expected_steps(budget) for budget in budgets]
         best = self._search.itself(Status.NO_STRUCTURE)
         for i, budget in enumerate(budgets):
-            with self._session.part(steps[i] / (sum(steps) or 1), f"point {i + 1} of {len(budgets)}, "):
+            with self._session.part(1 / len(budgets), f"point {i + 1} of {len(budgets)}, "):
                 if i == 0 or best.error > EXACT:
                     # The fit before comes first: of equal errors, that with the fewest entries stays.
                     fits = [best] if i else []
@@ -167,12 +166,6 @@ class _Sweep:
             yield best
             if self._session.stopped:
                 return
-
-    def _expected_steps(self, budget: int) -> int:
-        """Iterations of PALM at a point, by estimate."""
-        rounds = [rounds_for(option.schedule) for option in allowed_candidates(self._search, budget)]
-        trials = sum(START_STEPS + 2 * STEPS * (count // _TRIAL) for count in rounds)
-        return trials + 2 * STEPS * (max(rounds, default=0) // _LONGER)
 
     def _approximations(self, budget: int, probe: bool) -> list[Factorization]:
         """Low rank, and the candidates, of which the best is annealed for longer."""
