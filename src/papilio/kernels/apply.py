@@ -1,14 +1,14 @@
 """A chain of sparse factors times vectors, fused: a tile of vectors goes through all factors in cache.
 
-The factors are packed in the order of application (`papilio.operators.packing`). ``steps[f]`` is (rows, kind, first,
-index, value) of factor f: its indices begin at ``indices[index]``, its values at ``values[value]``, and ``kind``
-says how to read them:
+The factors are packed in the order of application (`papilio.operators.packing`). ``steps[f]`` is (rows, kind,
+first, index, value) of factor f: its indices begin at ``indices[index]``, its values at ``values[value]``, and
+``kind`` says how to read them:
 
 - `PAIRS`: a butterfly. For each pair of rows (j, k) that have their entries in columns (j, k): two indices j, k
   and four values, row by row. Works in place, and reads and writes each row once.
-- `QUADS`: two butterflies, one after the other, whose pairs close to squares (i, j, k, m): four indices and the
-  sixteen values of their product on these rows. As many operations as two times `PAIRS`, half the memory traffic.
-- 1, 2, 3: so many entries in every row, unrolled.
+- `QUADS`: two butterflies, one after the other, whose pairs form squares (i, j, k, m): four indices and the
+  sixteen values of their product on these rows. As many operations as twice `PAIRS`, half the memory traffic.
+- 1, 2, 3: the number of entries in every row, unrolled.
 - `ANY`: row i has the entries from ``pointers[first + i]`` to ``pointers[first + i + 1]``, counted from the
   factor's beginning; they are taken four at a time.
 

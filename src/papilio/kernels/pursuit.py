@@ -6,6 +6,8 @@ z = ⟨d_j, r⟩/ℓ; the squared residual falls by |z|², and the correlations 
 r is needed.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -16,6 +18,20 @@ from ..typing import Array
 compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "nnan"})
 
 
+class Pursuit(NamedTuple):
+    """The state of each signal, of unit norm, in a pursuit with unit-norm atoms."""
+
+    correlations: Array  # (n, a): Dᴴr, brought up to date with the last change at the beginning of each step
+    tolerances: Array  # (n,): a signal is done when its squared residual is at most this
+    remaining: Array  # (n,): the squared residual
+    counts: Array  # (n,): of chosen atoms
+    chosen: Array  # (n, limit): which
+    triangles: Array  # (n, limit, limit): L, with 1/ℓ on its diagonal
+    changes: Array  # (n, limit): δ
+    codes: Array  # (n, limit)
+    done: Array  # (n,): of bool
+
+
 @compiled
 def _square(number: complex) -> float:
     """|number|², in its own precision."""
@@ -23,67 +39,38 @@ def _square(number: complex) -> float:
 
 
 @compiled
-def pursue(
-    correlations: Array,
-    rows: Array,
-    where: Array,
-    tolerances: Array,
-    floor: float,
-    dependent: float,
-    steps: int,
-    remaining: Array,
-    counts: Array,
-    chosen: Array,
-    triangles: Array,
-    changes: Array,
-    codes: Array,
-    done: Array,
-    start: int,
-    stop: int,
-) -> None:
-    """Choose up to ``steps`` more atoms of unit norm for each of the signals from ``start`` to ``stop``.
+def pursue(state: Pursuit, rows: Array, where: Array, eps: float, steps: int, start: int, stop: int) -> None:
+    """Choose up to ``steps`` more atoms for each of the signals from ``start`` to ``stop``.
 
-    Parameters
-    ----------
-    correlations : (n, a) array
-        Dᴴr of each signal; brought up to date with the last change at the beginning of each step.
-    rows : (r, a) array
-        ``rows[where[j]]`` is Dᴴd_j. It is read for atoms that were chosen in earlier steps only.
-    where : (a,) array
-    tolerances : (n,) array
-        A signal is done when its squared residual is not above this.
-    floor : float
-        A signal is done when no squared correlation is above this: what is left is rounding.
-    dependent : float
-        A signal is done when the best atom's squared distance from the span of the chosen ones is not above this.
-    remaining, counts, chosen, triangles, changes, codes, done
-        The state of each signal: squared residual, number of atoms, which, L, δ, the code, and whether it is
-        done.
+    ``rows[where[j]]`` is Dᴴd_j; it is read for atoms that were chosen in earlier steps only. ``eps`` is the
+    relative rounding error of the correlations: a signal is done when no correlation is above it, or when the best
+    atom depends on the chosen ones up to it.
     """
-    limit = chosen.shape[1]
-    weights = np.empty(limit, correlations.dtype)  # δ in the precision of the correlations
+    floor, dependent = (16 * eps) ** 2, 64 * eps  # of squared correlations; of squared distances from the span
+    limit = state.chosen.shape[1]
+    weights = np.empty(limit, state.correlations.dtype)  # δ in the precision of the correlations
     places = np.empty(limit, where.dtype)
     for s in range(start, stop):
-        alpha = correlations[s]
+        alpha, chosen, change = state.correlations[s], state.chosen[s], state.changes[s]
         for _ in range(steps):
-            m = counts[s]
-            if done[s] or m == limit or remaining[s] <= tolerances[s]:
-                done[s] = True
+            m = state.counts[s]
+            if state.done[s] or m == limit or state.remaining[s] <= state.tolerances[s]:
+                state.done[s] = True
                 break
             for i in range(m):
-                weights[i] = changes[s, i]
-                places[i] = where[chosen[s, i]]
+                weights[i] = change[i]
+                places[i] = where[chosen[i]]
             _subtract(alpha, rows, places[:m], weights)
             j, top = _largest(alpha)
-            if top <= floor or not _choose(j, alpha[j], rows, places[:m], triangles[s], changes[s], dependent):
-                done[s] = True
+            if top <= floor or not _choose(j, alpha[j], rows, places[:m], state.triangles[s], change, dependent):
+                state.done[s] = True
                 break
-            inverse = triangles[s, m, m].real
-            remaining[s] -= _square(alpha[j]) * inverse * inverse
-            chosen[s, m] = j
-            counts[s] = m + 1
+            inverse = state.triangles[s, m, m].real
+            state.remaining[s] -= _square(alpha[j]) * inverse * inverse
+            chosen[m] = j
+            state.counts[s] = m + 1
             for i in range(m + 1):
-                codes[s, i] += changes[s, i]
+                state.codes[s, i] += change[i]
 
 
 @compiled

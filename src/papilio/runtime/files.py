@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def replacing(path: types.Path, keep: bool = True) -> Iterator[Path]:
             partial.unlink()
 
 
-def write_arrays(path: types.Path, arrays: Mapping[str, Array]) -> None:
+def write_arrays(path: types.Path, arrays: Mapping[str, Any]) -> None:
     """Write ``arrays`` to ``path`` as an npz file, all of them or nothing."""
     with replacing(path) as partial, open(partial, "xb") as file:
         np.savez(file, **arrays)
@@ -63,7 +63,7 @@ class Header(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    order: str  # "C" or "F"
+    order: Literal["C", "F"]
     offset: int  # of the values, from the beginning of the file
 
     @property

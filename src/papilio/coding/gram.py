@@ -1,0 +1,51 @@
+"""Rows of a Gram matrix, for pursuits."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..typing import Array
+
+
+class GramRows:
+    """Rows Dᴴd_j of the Gram matrix of some atoms: all of them, or those that were required so far.
+
+    Parameters
+    ----------
+    rows : (capacity, n_atoms) array
+        The whole matrix, or room for as many rows as are kept at a time.
+    compute : callable, optional
+        The rows of given atoms; None if ``rows`` is the whole matrix.
+
+    Attributes
+    ----------
+    where : (n_atoms,) array
+        ``rows[where[j]]`` is the row of atom j, if it is there; −1 if not.
+    """
+
+    def __init__(self, rows: Array, compute: Callable[[Array], Array] | None = None) -> None:
+        n_atoms = rows.shape[1]
+        self.rows = rows
+        self.where = np.arange(n_atoms) if compute is None else np.full(n_atoms, -1)
+        self._compute = compute
+        self._used = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return self._compute is None
+
+    def make_room(self, count: int) -> None:
+        """Forget all rows if ``count`` more might not fit."""
+        if self._used + count > len(self.rows) < len(self.where):
+            self.where[:] = -1
+            self._used = 0
+
+    def require(self, atoms: Array) -> None:
+        """Compute the rows of ``atoms`` that are missing."""
+        missing = np.unique(atoms)
+        missing = missing[self.where[missing] < 0]
+        if missing.size and self._compute is not None:
+            places = slice(self._used, self._used + missing.size)
+            self.rows[places] = self._compute(missing)
+            self.where[missing] = np.arange(places.start, places.stop)
+            self._used = places.stop
