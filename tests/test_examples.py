@@ -1,6 +1,5 @@
-"""Examples do what they say: those of the README, those of each command's help, and the scripts."""
+"""Examples do what they say: those of the pages, those of each command's help, and the scripts."""
 
-import doctest
 import re
 import shlex
 import subprocess
@@ -9,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import papilio as pp
-
 from .processes import environment
 
-ROOT = Path(pp.__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/guide.md")
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 COMMANDS = (
     "demo",
@@ -32,8 +29,8 @@ COMMANDS = (
 )
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
 def run_lines(lines, cwd):
@@ -45,20 +42,19 @@ def run_lines(lines, cwd):
 
 
 @pytest.mark.slow
-def test_the_python_examples_of_the_readme_run(tmp_path, monkeypatch):
-    assert blocks("python")
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_examples_of_a_page_run(page, tmp_path, monkeypatch):
+    assert blocks(page, "python")
     monkeypatch.chdir(tmp_path)
     scope = {}
-    for block in blocks("python"):
+    for block in blocks(page, "python"):
         exec(block, scope)
-        tests = doctest.DocTestParser().get_doctest(block, scope, "README", "README.md", 0)
-        assert doctest.DocTestRunner().run(tests).failed == 0
 
 
 @pytest.mark.slow
-def test_the_shell_examples_of_the_readme_run(tmp_path):
-    assert blocks("sh")
-    for block in blocks("sh"):
+def test_the_shell_examples_of_the_guide_run(tmp_path):
+    assert blocks("docs/guide.md", "sh")
+    for block in blocks("docs/guide.md", "sh"):
         run_lines([line for line in block.splitlines() if line and not line.startswith("#")], tmp_path)
 
 
