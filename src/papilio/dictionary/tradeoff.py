@@ -8,7 +8,7 @@ from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..results import Callback, Status, Tradeoff, TradeoffPoint
 from ..runtime.session import Session
-from ..search.tradeoff import as_complexities
+from ..search.tradeoff import as_complexities, never_rising
 from ..solvers.hierarchical import Split, split_all
 from ..solvers.moments import Moments
 from ..solvers.palm import Fit, Limits, palm
@@ -56,8 +56,7 @@ def dictionary_tradeoff(
         The number of factors of each product; 2 by default.
     random_state : int, RandomState, Generator or None
     callback : callable, optional
-        Called with a `papilio.results.Step` after each iteration; a true result ends the call early, with the points
-        so far.
+        Called with a `papilio.results.Step` after each iteration; a true result stops, with the points so far.
 
     Returns
     -------
@@ -79,17 +78,14 @@ def dictionary_tradeoff(
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, n_features, n_components)
     n_factors = 2 if n_factors is None else as_integer("n_factors", n_factors, 2)
     shape = n_features, n_components
-    limits = as_complexities(complexities, shape, n_factors)
+    limits = as_complexities(complexities, shape, n_factors, "signals")
     schedules = [Schedule.with_complexity(shape, limit, n_factors) for limit in limits]
     session = Session(callback, random_state=random_state)
     neighbours = _Neighbours(session, Held(rows, n_nonzero_coefs), n_components)
     # From the loosest to the tightest: a projection onto tighter sets is a better start than the reverse.
     fits = neighbours.fits(schedules[::-1])
     found = [TradeoffPoint(limit, error, op) for limit, (op, error) in zip(limits[::-1], fits, strict=False)]
-    points = found[-1:]
-    for point in found[-2::-1]:
-        tighter = points[-1]  # it lies in the looser sets too: where it is better, it takes the place
-        points.append(point if point.error < tighter.error else tighter._replace(complexity=point.complexity))
+    points = never_rising(found[::-1])
     status = Status.STOPPED if session.stopped else Status.CONVERGED
     name = f"relative error, {n_nonzero_coefs} atom{'s' * (n_nonzero_coefs > 1)} per signal"
     return Tradeoff(tuple(points), neighbours.dense_error, status, perf_counter() - begin, name)
