@@ -1,5 +1,5 @@
 """Sparse codes of many signals at once."""
 
 from .coder import Coder as Coder
-from .omp import as_signals as as_signals
-from .omp import omp as omp
+from .matching_pursuit import as_signals as as_signals
+from .matching_pursuit import omp as omp
