@@ -12,15 +12,14 @@ import pytest
 
 import papilio as pp
 from papilio.experiments import PAGES
-from papilio.experiments.reproduce import claim_folder, describe, load, settings_of
+from papilio.experiments.claims import BETTER, DIFFERS, HOLDS
 from papilio.experiments.dft.plot import figure_of as dft_figure
 from papilio.experiments.dft.run import bit_reversal, butterfly_stages
 from papilio.experiments.figure3 import averages, claims
 from papilio.experiments.figure3 import plot as figure3_plot
 from papilio.experiments.figure3 import run as figure3
 from papilio.experiments.hadamard import plot as hadamard_plot
-from papilio.experiments.claims import BETTER, DIFFERS, HOLDS
-from papilio.experiments.reproduce import reproduce
+from papilio.experiments.reproduce import claim_folder, describe, load, reproduce, settings_of
 from papilio.experiments.tables import entries_of, matrices_of, read_table, write_table
 from papilio.experiments.trials import Stopped
 from papilio.experiments.wavelet.run import synthesis_factors

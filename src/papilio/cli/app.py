@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -69,6 +70,9 @@ def run() -> int:
 
     0: success; 1: failure; 2: usage error; 130: stopped by Ctrl-C.
     """
+    # The status, which results contain, says it too.
+    warnings.filterwarnings("ignore", "the limit on the number of iterations was reached")
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
@@ -82,6 +86,10 @@ def run() -> int:
     if code == 130:  # Ctrl-C
         sys.stderr.write("papilio: stopped; nothing was written\n")
     return code if isinstance(code, int) else 0
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    sys.stderr.write(f"papilio: {message}\n")
 
 
 def _ending(error: Exception) -> tuple[str, int]:

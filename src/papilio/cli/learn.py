@@ -123,7 +123,8 @@ def _print_result(
     )
     if learner.status_ is not pp.Status.STOPPED:
         terminal.say(sentence(op))
-        terminal.say(f"relative error {error:.4g} of {n_samples:,} samples, {seconds:.1f} s; written to {output}")
+        ended = f"{learner.status_} in {seconds:.1f} s; written to {output}"
+        terminal.say(f"relative error {error:.4g} of {n_samples:,} samples, {ended}")
 
 
 @contextmanager

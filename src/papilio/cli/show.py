@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -90,6 +90,7 @@ def plot(
     except ImportError:
         raise Failed('figures need matplotlib: pip install "papilio[cli]"') from None
     matplotlib.use("Agg")
+    figure: Any
     if target is not None:
         figure = pp.plot.comparison(read_matrix(target), op)[0].figure
     elif kind is Kind.ATOMS:

@@ -51,9 +51,7 @@ def tradeoff(
     values = read_matrix(source)
     if patch_size is not None:
         values = draw_patches(values, patch_size, n_patches, random_state)
-    if n_components is None and n_nonzero_coefs is None and (patch_size or source.startswith("patches:")):
-        n_components = values.shape[1]
-    is_learned = n_components is not None or n_nonzero_coefs is not None
+    is_learned = source.startswith("patches:") or any((n_components, n_nonzero_coefs, patch_size))
     if is_learned and values.dtype.kind == "c":
         raise BadInput(f"{source}: samples must be real, got {values.dtype}")
     check_folder(output)  # which makes it: last, for a request that can be met

@@ -22,7 +22,7 @@ _COLOURS = {
     "#123456": "soft",
 }
 _INK = "#123456"  # of axes and text: black is a series
-_OPTIONS = {
+_OPTIONS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "papilio",  # the same figure gives the same page
     "font.size": 13,

@@ -130,9 +130,7 @@ def _rounded(number: float) -> float:
     return float(f"{number:.12g}")
 
 
-def _learners(
-    settings: dict[str, Any], X: Array, seed: int, start: Array | None
-) -> dict[str, Callable[[Method], Any]]:
+def _learners(settings: dict[str, Any], X: Array, seed: int, start: Any) -> dict[str, Callable[[Method], Any]]:
     """Functions that return the (d, d) dictionary of each method."""
     d, k = settings["n_features"], settings["n_nonzero_coefs"]
     dense = {"n_nonzero_coefs": k, "random_state": seed}
