@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from papilio.results import History
+from papilio.runtime.history import history_from_arrays, history_to_arrays
 from papilio.runtime.session import Phase, Session
 
 from .limits import lower
@@ -111,8 +112,8 @@ def test_histories_survive_a_file():
     session = Session()
     session.report("a", 0.5, 2.0, fraction=0.25)
     session.report("b", 0.25, fraction=0.5)
-    assert History.from_arrays(session.history.to_arrays()) == session.history
-    assert History.from_arrays(History().to_arrays()) == []
+    assert history_from_arrays(history_to_arrays(session.history)) == session.history
+    assert history_from_arrays(history_to_arrays(History())) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Checkpoint files: the state of a run, from which a run that was interrupted is resumed."""
+"""Checkpoint files: the state of a run, from which an interrupted run resumes."""
 
 import json
 import os
@@ -18,22 +18,23 @@ _OWN = ("format", "version", "identity")
 
 
 class Checkpoint:
-    """A state in ``path``, and the one before it in ``path`` + ".before".
+    """The latest state of a run in ``path``, and the one before it in ``path`` + ".before".
 
-    A state is a dictionary of arrays and numbers, which may be nested. It is written whole or not at all: to
+    A state is a mapping of names to arrays and numbers, which may be nested. It is written whole or not at all: to
     ``path`` + ".fresh" first, which is flushed to the disk and then renamed. A damaged file is refused; if the one
-    before it is intact, that one serves, with a warning.
+    before it is intact, that one is used, with a warning.
 
     Parameters
     ----------
     path : path
+        The file; it need not exist, but its folder must.
     identity : mapping
-        What identifies the run: its states are of no use to any other.
+        What identifies the run: a file of another run is refused.
 
     Attributes
     ----------
     state : dict or None
-        The state that was found in the file; None if there is no file.
+        The state found in the file; None if there is no file.
     """
 
     def __init__(self, path: types.Path, identity: Mapping[str, Any]) -> None:
@@ -49,11 +50,11 @@ class Checkpoint:
         self._is_damaged = False
         self.state = self._read()
         fresh = self._paths()[2]
-        fresh.touch()  # fails now, and not after hours, where nothing can be written
+        fresh.touch()  # if the folder cannot be written to, fail now and not after hours
         fresh.unlink()
 
     def require(self, **facts: Any) -> None:
-        """Add to the identity what is known only now, such as the shape of the data."""
+        """Add facts to the identity that become known later, such as the shape of the data."""
         mine = {key: str(value) for key, value in facts.items()}
         self._identity |= mine
         if self.state is not None:
@@ -67,7 +68,7 @@ class Checkpoint:
             np.savez(file, **{name: np.asarray(value) for name, value in (own | _flat(state)).items()})  # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
-        if path.exists() and not self._is_damaged:  # otherwise the one before it is the better one
+        if path.exists() and not self._is_damaged:  # a damaged one must not replace the intact one before it
             os.replace(path, before)
         os.replace(fresh, path)
         self._is_damaged = False
@@ -78,7 +79,7 @@ class Checkpoint:
             path.unlink(missing_ok=True)
 
     def _paths(self) -> list[Path]:
-        """The state, the one before it, and the one that is being written."""
+        """The latest state, the one before it, and the one being written."""
         return [Path(f"{self._path}{end}") for end in ("", ".before", ".fresh")]
 
     def _read(self) -> dict[str, Any] | None:
@@ -97,7 +98,9 @@ class Checkpoint:
             self._compare(self._identity)
             self._is_damaged = bool(problems)
             if problems:
-                warnings.warn(f"checkpoint is damaged: {problems[0]}; resuming from the one before it", stacklevel=5)
+                warnings.warn(
+                    f"checkpoint is damaged: {problems[0]}; resuming from the one before it", stacklevel=5
+                )
             return _nested({name: array for name, array in arrays.items() if name not in _OWN})
         if problems:
             raise ValueError(
@@ -106,13 +109,13 @@ class Checkpoint:
         return None
 
     def _identity_in(self, arrays: Mapping[str, Array], path: Path) -> dict[str, str]:
-        """What the state in ``path`` belongs to."""
+        """The identity of the run that wrote ``path``."""
         if str(arrays.get("format")) != _FORMAT:
             raise ValueError(f"{os.fspath(path)!r} is not a checkpoint")
         if str(arrays.get("version", 1)) != str(_VERSION):
             raise _WrongCheckpoint(
-                f"checkpoint {os.fspath(path)!r} was written by another version of papilio; finish the run with that "
-                "version, or remove the file to start again"
+                f"checkpoint {os.fspath(path)!r} was written by another version of papilio; "
+                "finish the run with that version, or remove the file to start again"
             )
         identity = json.loads(str(arrays.get("identity")))
         if not isinstance(identity, dict):
@@ -134,7 +137,7 @@ class _WrongCheckpoint(ValueError):
 
 
 def _flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dictionaries as one, with names such as ``best/scale``."""
+    """Nested mappings as one, with names such as ``best/scale``."""
     flat: dict[str, Any] = {}
     for name, value in state.items():
         if isinstance(value, Mapping):
@@ -145,7 +148,7 @@ def _flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `_flat`, apart from dictionaries that were empty."""
+    """The inverse of `_flat`, except that empty mappings are lost."""
     nested: dict[str, Any] = {}
     for name, value in flat.items():
         *folders, last = name.split("/")

@@ -10,7 +10,7 @@ from ..typing import Array
 
 
 class Status(StrEnum):
-    """Why a solver or a learner ended; equal to its value, a string.
+    """Why a solver or a learner ended. Each member equals its value, a string.
 
     Attributes
     ----------
@@ -39,25 +39,25 @@ class Status(StrEnum):
 
 
 class Step(NamedTuple):
-    """One iteration, as a callback sees it. Histories keep it without the factors.
+    """One iteration, as a callback sees it. A history keeps it without the factors.
 
     Attributes
     ----------
     phase : str
-        What is under way, such as "ksvd" or "global 1".
+        The phase of the computation, such as "ksvd" or "global 1".
     iteration : int
-        Its number within the phase, from 1. Passes over large data ("scan", "pass 1", …) count the parts that
-        are done; they are reported while they run and are in no history.
+        Its number within the phase, from 1. In passes over large data ("scan", "pass 1", …), the number of parts
+        done; these steps are reported but not recorded in a history.
     error : float
-        The relative error; NaN while none is known.
+        The relative error; NaN as long as none is known.
     scale : float
         The scale in front of the factors.
     seconds : float
         Seconds since the start; the clock is stopped while a callback runs.
     factors : tuple of ndarray
-        The factors as they are, read-only.
+        The current factors, read-only.
     done : float
-        The estimated share of all work that is done, from 0 to 1; it never falls.
+        The estimated share of the work done, from 0 to 1; it never falls.
 
     Examples
     --------
@@ -115,29 +115,14 @@ class History(list[Step]):
         """The names of the phases."""
         return [step.phase for step in self]
 
-    def to_arrays(self) -> dict[str, Array]:
-        """The history as arrays, for a file.
 
-        Returns
-        -------
-        dict of str to ndarray
-            ``phase``, and ``numbers`` with one row per iteration.
-        """
-        numbers = [(step.iteration, step.error, step.scale, step.seconds, step.done) for step in self]
-        return {"phase": np.array(self.phase, dtype=np.str_), "numbers": np.array(numbers).reshape(-1, 5)}
+def history_to_arrays(history: History) -> dict[str, Array]:
+    """The history as arrays, for a file: ``phase``, and ``numbers`` with one row per iteration."""
+    numbers = [(step.iteration, step.error, step.scale, step.seconds, step.done) for step in history]
+    return {"phase": np.array(history.phase, dtype=np.str_), "numbers": np.array(numbers).reshape(-1, 5)}
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> "History":
-        """The history that `to_arrays` wrote.
 
-        Parameters
-        ----------
-        arrays : mapping of str to ndarray
-            What `to_arrays` returned.
-
-        Returns
-        -------
-        History
-        """
-        rows = zip(arrays["phase"].tolist(), arrays["numbers"].tolist(), strict=True)
-        return cls(Step(phase, int(i), error, scale, s, (), done) for phase, (i, error, scale, s, done) in rows)
+def history_from_arrays(arrays: Mapping[str, Array]) -> History:
+    """The inverse of `history_to_arrays`."""
+    rows = zip(arrays["phase"].tolist(), arrays["numbers"].tolist(), strict=True)
+    return History(Step(phase, int(i), error, scale, s, (), done) for phase, (i, error, scale, s, done) in rows)

@@ -11,19 +11,19 @@ from .. import typing as types
 from ..typing import Array
 from ..validation import as_random, as_real
 from .checkpoint import Checkpoint
-from .history import Callback, History, Step
+from .history import Callback, History, Step, history_from_arrays, history_to_arrays
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
 
-State: TypeAlias = Mapping[str, Any]  # of arrays and numbers, which may be nested
+State: TypeAlias = Mapping[str, Any]  # arrays and numbers by name; may be nested
 
 
 class Phase(NamedTuple):
     """A named part of a run.
 
-    ``work`` takes the state that the phase before it returned and returns the next one. It must also accept any
-    state that it has given to `Session.offer`, and go on from there. ``share`` is its estimated share of the time,
-    in any unit. A ``closing`` phase runs even after a stop: it makes a result of what there is.
+    ``work`` takes the state that the previous phase returned, and returns the next one. It must also accept any
+    state that it has passed to `Session.offer`, and continue from there. ``share`` is its estimated share of the
+    time, in any unit. A ``closing`` phase runs even after a stop: it turns what there is into a result.
     """
 
     name: str
@@ -40,20 +40,22 @@ class Session:
     callback : callable, optional
         Called with a `Step` after each iteration; a true result stops the run.
     random_state : int, RandomState, Generator or None
+        The source of the random numbers; None is NumPy's global state.
     time_budget : float, optional
-        Seconds after which the run is stopped.
+        Seconds after which the run stops.
     checkpoint : path, optional
-        A file that keeps the state of the run; if it is there, the run is resumed from it.
+        A file that keeps the state of the run. If it exists, the run resumes from it.
     identity : mapping, optional
-        What the checkpoint must belong to.
+        What identifies the run: a checkpoint with another identity is refused.
 
     Attributes
     ----------
     history : History
         All iterations so far.
     random : numpy.random.RandomState
+        The source of the random numbers.
     saved : mapping
-        The state that was found in the checkpoint; empty in a new run.
+        The state found in the checkpoint; empty in a new run.
     """
 
     def __init__(
@@ -77,9 +79,9 @@ class Session:
         self._is_new_part = False
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, identity or {})
         self._phase = ""
-        self._kept: State = {}  # what was kept last: the state, the history at that time, and more
+        self._kept: State = {}  # the last content of the checkpoint: the state, the history and more
+        self._kept_at = monotonic()
         self.saved: State = {}
-        self._time = monotonic()  # when that was
         self._seed: int | None = None
         if self._checkpoint is not None and self._checkpoint.state is not None:
             self._restore(self._checkpoint.state)
@@ -88,7 +90,7 @@ class Session:
 
     @property
     def stopped(self) -> bool:
-        """Whether a callback has stopped the run or its time is over."""
+        """Whether a callback has stopped the run, or its time is up."""
         if not self._stopped and perf_counter() - self._begin > self._budget:
             self._stopped = True
         return self._stopped
@@ -96,10 +98,7 @@ class Session:
     def report(
         self, phase: str, error: float, scale: float = 1.0, factors: Sequence[Array] = (), fraction: float = 0.0
     ) -> None:
-        """Add an iteration to the history and tell the callback.
-
-        ``fraction`` of the work of the current `part` is done.
-        """
+        """Add an iteration to the history and call the callback; ``fraction`` of the current `part` is done."""
         last = self.history[-1] if self.history and not self._is_new_part else None
         self._is_new_part = False
         iteration = last.iteration + 1 if last and last.phase == phase else 1
@@ -109,14 +108,14 @@ class Session:
             self._tell(step._replace(factors=tuple(_read_only(factor) for factor in factors)))
 
     def tick(self, phase: str, done: int, total: int) -> bool:
-        """Tell the callback that a long step, which is in no history, goes on; returns whether to stop."""
+        """Report progress within a long step to the callback, not to the history; returns whether to stop."""
         error = self.history[-1].error if self.history else np.nan
         self._tell(Step(phase, done, error, 1.0, perf_counter() - self._clock, (), self._progress(done / total)))
         return self.stopped
 
     @contextmanager
     def part(self, share: float, label: str = "") -> Iterator[None]:
-        """Work that makes up ``share`` of the part around it. ``label`` goes before the names of its phases."""
+        """Work that is ``share`` of the enclosing part; ``label`` is prepended to the names of its phases."""
         place, width, before = self._place, self._width, self._label
         self._width, self._label, self._is_new_part = share * width, before + label, True
         try:
@@ -140,9 +139,9 @@ class Session:
     # -- phases and checkpoints ------------------------------------------------------------------------
 
     def run(self, phases: Sequence[Phase], state: State | None = None) -> State:
-        """The state after all phases; after those that are left, where the run is resumed.
+        """Run the phases, in a resumed run only those that remain, and return the last state.
 
-        The state is kept before each phase. Once the run is stopped, phases that are not closing are skipped.
+        The state is saved before each phase. After a stop, only closing phases run.
         """
         total = sum(phase.share for phase in phases)
         names = [phase.name for phase in phases]
@@ -163,31 +162,32 @@ class Session:
         return state
 
     def offer(self, state: Callable[[], State]) -> None:
-        """Keep a newer state of the current phase, if the last one is old."""
-        if monotonic() - self._time >= _SECONDS_BETWEEN_CHECKPOINTS:
+        """Save a newer state of the current phase, if the last one is old."""
+        if monotonic() - self._kept_at >= _SECONDS_BETWEEN_CHECKPOINTS:
             self.keep(state())
 
     def extend(self, more: Callable[[], State]) -> None:
-        """Keep the last state again, with more in it, if it is old: for a long step that is not finished."""
-        if self._checkpoint is not None and monotonic() - self._time >= _SECONDS_BETWEEN_CHECKPOINTS:
+        """Save the last state again with additions, if it is old: for a long step that is not finished."""
+        if self._checkpoint is not None and monotonic() - self._kept_at >= _SECONDS_BETWEEN_CHECKPOINTS:
             self._write({**self._kept, "state": {**self._kept.get("state", {}), **more()}})
 
     def keep(self, state: State) -> None:
-        """Keep a newer state of the current phase: much work has gone into it."""
+        """Save a newer state of the current phase."""
         if self._checkpoint is not None:
-            own: dict[str, Any] = {"phase": self._phase, "random": _random_to_arrays(self.random)}
+            own: dict[str, Any] = {"phase": self._phase, "random": self.random.get_state(legacy=False)}
             if self._seed is not None:
                 own["seed"] = self._seed
-            self._kept = {"session": own, "history": self.history.to_arrays(), "state": state}
+            self._kept = {"session": own, "history": history_to_arrays(self.history), "state": state}
             self._write(self._kept)
 
     def require(self, **facts: Any) -> None:
-        """Add to what identifies the run, and refuse to resume another one."""
+        """Add to the identity of the run; refuses a checkpoint of another run."""
         if self._checkpoint is not None:
             self._checkpoint.require(**facts)
 
     @property
     def keeps_checkpoints(self) -> bool:
+        """Whether the run has a checkpoint file."""
         return self._checkpoint is not None
 
     def close(self) -> None:
@@ -196,23 +196,23 @@ class Session:
             self._checkpoint.remove()
 
     def seed(self) -> int:
-        """A random seed, drawn once per run: a resumed run has the same."""
+        """A random seed, drawn once per run; a resumed run has the same one."""
         if self._seed is None:
             self._seed = int(self.random.randint(2**31 - 1))
         return self._seed
 
     def _write(self, kept: State) -> None:
-        # After a stop, what follows is only there to return something.
+        # After a stop, the state from before it is the one to resume from.
         if self._checkpoint is not None and not self.stopped:
             self._checkpoint.write(kept)
-            self._time = monotonic()
+            self._kept_at = monotonic()
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         own = saved["session"]
         self._phase, self.saved, self._kept = str(own["phase"]), saved.get("state", {}), saved
         self._seed = int(own["seed"]) if "seed" in own else None
-        _random_from_arrays(self.random, own["random"])
-        self.history = History.from_arrays(saved["history"])
+        self.random.set_state(own["random"])
+        self.history = history_from_arrays(saved["history"])
         if self.history:
             self._clock = perf_counter() - self.history[-1].seconds
 
@@ -221,13 +221,3 @@ def _read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def _random_to_arrays(random: np.random.RandomState) -> dict[str, Any]:
-    name, keys, place, has_gauss, gauss = random.get_state()
-    return {"name": name, "keys": np.asarray(keys), "rest": np.array([float(place), float(has_gauss), float(gauss)])}
-
-
-def _random_from_arrays(random: np.random.RandomState, arrays: Mapping[str, Any]) -> None:
-    place, has_gauss, gauss = arrays["rest"].tolist()
-    random.set_state((str(arrays["name"]), arrays["keys"], int(place), int(has_gauss), gauss))
