@@ -52,7 +52,7 @@ def assert_product(actual, matrix, magnitudes, x):
 def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype):
     masks, kinds = CHAINS[name]
     op, matrix, magnitudes = operator(masks, dtype)
-    assert kinds is None or op._application._packed[0][:, 1].tolist() == kinds
+    assert kinds is None or op._packed()._arrays[0][:, 1].tolist() == kinds
     rows, columns = op.shape
     for count in COUNTS:
         X, Z = gaussian((columns, count), dtype), gaussian((rows, count), dtype)

@@ -1,6 +1,6 @@
 """One iteration of PALM on small matrices, compiled: what `papilio.solvers.descent` does, without its overhead."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -326,12 +326,14 @@ def _fit_of(product: Array, goal: Array, fit: Array) -> bool:
 
 
 @compiled
-def iterate(problem: Problem, state: State, scale: float, inertia: float, push: float, fit: Array) -> bool:
+def iterate(problem: Any, state: Any, scale: float, inertia: float, push: float, fit: Array) -> bool:
     """Update all blocks for the goal G = X/scale. False if general code must take over.
 
+    ``problem`` and ``state`` are the fields of a `Problem` and a `State`, as plain tuples.
     Gradients are taken ``inertia`` times the last change ahead; ``push`` is that of `norm_squared`. ``fit``
     becomes (Re⟨G, X̂⟩/‖X̂‖², ‖G − fit[0]·X̂‖) with X̂ = S₁…S_M; the first is by how much the scale changes.
     """
+    problem, state = Problem(*problem), State(*state)  # plain tuples come from Python faster than named ones
     rows, columns = problem.target.shape
     goal = problem.target / problem.target.real.dtype.type(scale)
     size = 0.0

@@ -1,4 +1,4 @@
-"""What a row or column key selects."""
+"""What a key such as ``op[rows, columns]`` selects."""
 
 import numbers
 from typing import Any
@@ -8,12 +8,24 @@ import numpy as np
 from ..typing import Array
 
 
-def is_index(key: Any) -> bool:
+def read_key(key: Any, shape: tuple[int, int]) -> tuple[Array | None, Array | None, bool]:
+    """The rows and the columns that ``key`` selects, None for all, and whether it names a single entry."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) > 2:
+        raise IndexError(f"a SparseProduct has 2 dimensions, got {len(parts)} indices")
+    rows, columns = (*parts, slice(None), slice(None))[:2]
+    if np.shape(rows)[1:] == (1,) and np.shape(columns)[:1] == (1,) and np.ndim(columns) == 2:
+        rows, columns = np.ravel(rows), np.ravel(columns)  # the two parts of numpy.ix_
+    is_entry = _is_integer(rows) and _is_integer(columns)
+    return _selected("rows", rows, shape[0]), _selected("columns", columns, shape[1]), is_entry
+
+
+def _is_integer(key: Any) -> bool:
     """Whether ``key`` is one integer."""
     return isinstance(key, numbers.Integral) or (isinstance(key, np.ndarray) and key.ndim == 0)
 
 
-def selected(name: str, key: Any, size: int) -> Array | None:
+def _selected(name: str, key: Any, size: int) -> Array | None:
     """The indices that ``key`` selects along an axis of ``size``; None for all of them."""
     if key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
         return None

@@ -1,4 +1,4 @@
-"""Applying an operator: its factors packed for the kernels, once per operator and direction."""
+"""Applying a product: its factors packed for the kernels, once per operator and direction."""
 
 from collections.abc import Sequence
 from math import prod
@@ -18,55 +18,57 @@ _ROOM = 1 << 23  # for a tile, in bytes
 _THREAD_WORK = 2_000_000  # entries × vectors from which a second thread pays, about 0.2 ms
 
 
-class Form:
-    """What the kernels see of one factor, or of two that are joined, and what it was joined with before."""
+class PackedFactor:
+    """One factor, or two that were joined, as the arrays that the kernels read (`papilio.kernels.apply`).
 
-    def __init__(self, kind: int, rows: int, pointers: Array, indices: Array, values: Array) -> None:
+    ``joined`` keeps what became of the attempts to join it with a later factor: neighbours meet again in each
+    product that holds both.
+    """
+
+    def __init__(self, kind: int, n_rows: int, pointers: Array, indices: Array, values: Array) -> None:
         self.kind = kind
-        self.rows = rows
+        self.n_rows = n_rows
         self.arrays = pointers, indices, values
-        self.joins: WeakKeyDictionary[Form, Form | None] = WeakKeyDictionary()
+        self.joined: WeakKeyDictionary[PackedFactor, PackedFactor | None] = WeakKeyDictionary()
 
 
-class Application:
-    """scale · S₁…S_M times vectors and blocks of the operator's own dtype.
+class PackedProduct:
+    """scale · S₁…S_M as the kernels read it; times vectors and blocks of its own dtype.
 
     Parameters
     ----------
     factors : sequence of csr_array
         Sound ones, left to right: kernels do not check bounds.
     scale : float
-    forms : sequence
-        What `form_of` says of each factor.
+    packed : sequence of PackedFactor
+        The same factors packed.
     """
 
-    def __init__(self, factors: Sequence[sp.csr_array], scale: float, forms: Sequence[Form]) -> None:
-        applied = list(reversed(factors))
-        seen = list(reversed(forms))
-        self._dtype = applied[0].dtype
-        self._rows = applied[-1].shape[0]
-        self._entries = sum(factor.nnz for factor in applied)
-        self._longest = max(applied[0].shape[1], *(factor.shape[0] for factor in applied))
-
+    def __init__(self, factors: Sequence[sp.csr_array], scale: float, packed: Sequence[PackedFactor]) -> None:
+        packed = list(reversed(packed))  # in the order of application
+        self._dtype = factors[0].dtype
+        self._n_rows = factors[0].shape[0]
+        self._n_entries = sum(factor.nnz for factor in factors)
+        self._longest = max(factors[-1].shape[1], *(factor.shape[0] for factor in factors))
         if scale != 1.0:
-            last = applied[-1].astype(wide(self._dtype))
-            seen[-1] = form_of((last * scale).astype(self._dtype))
+            first = factors[0].astype(wide(self._dtype))
+            packed[-1] = pack_factor((first * scale).astype(self._dtype))
         steps: list[tuple[int, ...]] = []
         pieces: tuple[list[Array], ...] = ([], [], [])  # pointers, indices, values
-        for form in _joined(seen):
-            steps.append((form.rows, form.kind, *(sum(map(len, piece)) for piece in pieces)))
-            for piece, array in zip(pieces, form.arrays, strict=True):
+        for factor in _join_neighbours(packed):
+            steps.append((factor.n_rows, factor.kind, *(sum(map(len, piece)) for piece in pieces)))
+            for piece, array in zip(pieces, factor.arrays, strict=True):
                 piece.append(array)
         pointers, indices, values = map(np.concatenate, pieces)
-        self._tile = self._tile_of(in_place=all(kind in (PAIRS, QUADS) for _, kind, *_ in steps))
-        self._packed = (
+        self._tile = self._tile_width(in_place=all(kind in (PAIRS, QUADS) for _, kind, *_ in steps))
+        self._arrays = (
             np.array(steps, dtype=np.int64),
             pointers.astype(np.int64),
             indices.astype(np.uint32),
             values,
         )
 
-    def _tile_of(self, in_place: bool) -> int:
+    def _tile_width(self, in_place: bool) -> int:
         """How many vectors a tile holds, so that it stays in cache, or else within a few megabytes."""
         if self._longest <= (1024 if in_place else 256):
             return _TILE_BYTES // self._dtype.itemsize
@@ -74,8 +76,8 @@ class Application:
 
     def vector(self, x: Array) -> Array:
         """scale · S₁…S_M x."""
-        y = np.empty(self._rows, self._dtype)
-        apply_vector(*self._packed, x if x.flags.c_contiguous else x.copy(), y)
+        y = np.empty(self._n_rows, self._dtype)
+        apply_vector(*self._arrays, x if x.flags.c_contiguous else x.copy(), y)
         return y
 
     def block(self, X: Array) -> Array:
@@ -83,86 +85,97 @@ class Application:
         count = X.shape[1]
         by_rows = not X.flags.f_contiguous or X.flags.c_contiguous
         source = np.ascontiguousarray(X if by_rows else X.T)
-        Y = np.empty((self._rows, count) if by_rows else (count, self._rows), self._dtype)
+        Y = np.empty((self._n_rows, count) if by_rows else (count, self._n_rows), self._dtype)
 
         def run(start: int, stop: int) -> None:
             tiles = -(-(stop - start) // self._tile)
             size = (2, self._longest, -(-(stop - start) // tiles))  # tiles of equal width
             room = workspace(self._dtype.itemsize * prod(size)).view(self._dtype).reshape(size)
-            apply_block(*self._packed, source, Y, by_rows, room[0], room[1], start, stop)
+            apply_block(*self._arrays, source, Y, by_rows, room[0], room[1], start, stop)
 
-        if count and self._entries * count < _THREAD_WORK:
+        if count and self._n_entries * count < _THREAD_WORK:
             run(0, count)
         elif count:
             split_work(run, count, _LINE // self._dtype.itemsize)
         return Y if by_rows else Y.T
 
 
-def form_of(factor: sp.csr_array) -> Form:
-    """A factor as the kernels see it."""
-    rows = factor.shape[0]
+def pack_factor(factor: sp.csr_array) -> PackedFactor:
+    """A factor packed in the form that the kernels apply fastest."""
+    n_rows = factor.shape[0]
     counts = np.diff(factor.indptr)
     width = int(counts[0])
     none = factor.indptr[:0]
     if width > 3 or width == 0 or not (counts == width).all():
-        return Form(ANY, rows, factor.indptr, factor.indices, factor.data)
-    if width == 2 and factor.shape[0] == factor.shape[1]:
+        return PackedFactor(ANY, n_rows, factor.indptr, factor.indices, factor.data)
+    if width == 2 and n_rows == factor.shape[1]:
         columns = factor.indices.reshape(-1, 2)
-        low = np.flatnonzero(columns[:, 0] == np.arange(len(columns)))  # the upper row of each pair
-        high = columns[low, 1]
-        if 2 * low.size == len(columns) and (columns[high] == columns[low]).all():
+        upper = np.flatnonzero(columns[:, 0] == np.arange(n_rows))  # the upper row of each pair
+        lower = columns[upper, 1]
+        if 2 * upper.size == n_rows and (columns[lower] == columns[upper]).all():
             values = factor.data.reshape(-1, 2)
-            blocks = np.hstack([values[low], values[high]])
-            return Form(PAIRS, rows, none, columns[low].ravel(), blocks.ravel())
-    return Form(width, rows, none, factor.indices, factor.data)
+            blocks = np.hstack([values[upper], values[lower]])
+            return PackedFactor(PAIRS, n_rows, none, columns[upper].ravel(), blocks.ravel())
+    return PackedFactor(width, n_rows, none, factor.indices, factor.data)
 
 
-def _joined(forms: list[Form]) -> list[Form]:
-    """Neighbouring pairs of rows joined to squares wherever they close."""
-    joined = forms[:1]
-    for form in forms[1:]:
-        before = joined[-1]
+def _join_neighbours(packed: Sequence[PackedFactor]) -> list[PackedFactor]:
+    """Neighbouring `PAIRS` joined to `QUADS` wherever their pairs form squares."""
+    joined = [packed[0]]
+    for later in packed[1:]:
+        earlier = joined[-1]
         quads = None
-        if before.kind == form.kind == PAIRS:
-            if form not in before.joins:  # neighbours meet again in each product that holds both
-                before.joins[form] = _quads(before, form)
-            quads = before.joins[form]
+        if earlier.kind == later.kind == PAIRS:
+            if later not in earlier.joined:
+                earlier.joined[later] = _join(earlier, later)
+            quads = earlier.joined[later]
         if quads is None:
-            joined.append(form)
+            joined.append(later)
         else:
             joined[-1] = quads
     return joined
 
 
-def _quads(first: Form, second: Form) -> Form | None:
-    """second @ first, if the pairs of both close to squares (i, j, k, m).
+def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
+    """later @ earlier as `QUADS`, if the pairs of both form squares, else None.
 
-    (i, k) and (j, m) are pairs of the first, (i, j) and (k, m) of the second factor.
+    A square has the rows (i, j, k, m): (i, k) and (j, m) are pairs of the earlier factor, (i, j) and (k, m) of the
+    later one.
     """
-    (none, rows, entries), (_, later_rows, later_entries) = first.arrays, second.arrays
-    limit = 1e100 if entries.dtype in (np.float64, np.complex128) else 1e12
-    if not all(1 / limit < np.abs(values).max() < limit for values in (entries, later_entries)):
-        return None  # their product may leave the number range where one after the other would not
-    pairs, later_pairs = rows.reshape(-1, 2), later_rows.reshape(-1, 2)
-    values, later_values = entries.reshape(-1, 2, 2), later_entries.reshape(-1, 2, 2)
-    places = np.empty((2, pairs.size), dtype=np.intp)  # of each row in the pairs of both, flat
-    for place, flat in zip(places, (rows, later_rows), strict=True):
-        place[flat] = np.arange(pairs.size)
+    (none, earlier_rows, earlier_values), (_, later_rows, later_values) = earlier.arrays, later.arrays
+    if not (_is_moderate(earlier_values) and _is_moderate(later_values)):
+        return None  # the product may leave the number range where one after the other would not
+    earlier_pairs, later_pairs = earlier_rows.reshape(-1, 2), later_rows.reshape(-1, 2)
+    earlier_blocks, later_blocks = earlier_values.reshape(-1, 2, 2), later_values.reshape(-1, 2, 2)
+    in_earlier, in_later = _places(earlier_rows), _places(later_rows)
 
-    # Each square is found from that of its second pairs which holds the upper rows of its first pairs.
-    upper = np.flatnonzero((places[0][later_pairs] % 2 == 0).all(axis=1))
-    i, j = later_pairs[upper].T
-    k, m = pairs[places[0][i] // 2, 1], pairs[places[0][j] // 2, 1]
-    lower = places[1][k] // 2
-    if 4 * upper.size != pairs.size or (later_pairs[lower] != np.stack([k, m], axis=1)).any():
+    # The pair (i, j) of a square is a later pair whose rows both are the upper rows of earlier pairs.
+    ij = np.flatnonzero((in_earlier[later_pairs] % 2 == 0).all(axis=1))
+    i, j = later_pairs[ij].T
+    ik, jm = in_earlier[i] // 2, in_earlier[j] // 2
+    k, m = earlier_pairs[ik, 1], earlier_pairs[jm, 1]
+    km = in_later[k] // 2
+    if 4 * ij.size != earlier.n_rows or (later_pairs[km] != np.stack([k, m], axis=1)).any():
         return None
-    blocks = np.zeros((2, upper.size, 4, 4), dtype=values.dtype)  # of both factors, rows i, j, k, m
-    blocks[0, :, 0::2, 0::2] = values[places[0][i] // 2]
-    blocks[0, :, 1::2, 1::2] = values[places[0][j] // 2]
-    blocks[1, :, :2, :2] = later_values[upper]
-    blocks[1, :, 2:, 2:] = later_values[lower]
+    first, second = np.zeros((2, ij.size, 4, 4), dtype=earlier_values.dtype)  # both factors on the rows i, j, k, m
+    first[:, 0::2, 0::2] = earlier_blocks[ik]
+    first[:, 1::2, 1::2] = earlier_blocks[jm]
+    second[:, :2, :2] = later_blocks[ij]
+    second[:, 2:, 2:] = later_blocks[km]
     squares = np.stack([i, j, k, m], axis=1)
-    return Form(QUADS, second.rows, none, squares.ravel(), (blocks[1] @ blocks[0]).ravel())
+    return PackedFactor(QUADS, later.n_rows, none, squares.ravel(), (second @ first).ravel())
+
+
+def _places(rows: Array) -> Array:
+    """Where each row stands in a flat list of pairs: the inverse permutation."""
+    places = np.empty(rows.size, dtype=np.intp)
+    places[rows] = np.arange(rows.size)
+    return places
+
+
+def _is_moderate(values: Array) -> bool:
+    limit = 1e100 if values.dtype in (np.float64, np.complex128) else 1e12
+    return bool(1 / limit < np.abs(values).max() < limit)
 
 
 def merged(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
@@ -182,4 +195,4 @@ def merged(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
 
 def _cost(factor: sp.csr_array) -> float:
     """The time for one vector, in units of one entry: a row costs about a quarter, a butterfly half."""
-    return factor.nnz * (0.5 if form_of(factor).kind == PAIRS else 1.0) + 0.25 * factor.shape[0]
+    return factor.nnz * (0.5 if pack_factor(factor).kind == PAIRS else 1.0) + 0.25 * factor.shape[0]

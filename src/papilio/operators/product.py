@@ -1,7 +1,7 @@
 """SparseProduct: scale · S₁S₂…S_M as an immutable SciPy LinearOperator."""
 
-import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
@@ -10,13 +10,26 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..typing import Array
+from ..linalg import wide
+from ..typing import Array, DTypeLike, MatrixLike, Path
 from ..validation import as_float, as_numbers, as_real, is_scalar, require_finite, working_dtype
 from . import csr
-from .indexing import is_index, selected
+from .indexing import read_key
 
 if TYPE_CHECKING:
-    from .packing import Application
+    from .packing import PackedFactor, PackedProduct
+
+
+@dataclass(slots=True)
+class _Derived:
+    """What is built from a SparseProduct when it is first needed."""
+
+    halves: "tuple[SparseProduct, SparseProduct] | None" = None  # of which it is the product, if it is one
+    packed: "PackedProduct | None" = None
+    packed_factors: "list[PackedFactor] | None" = None
+    transpose: "SparseProduct | None" = None
+    adjoint: "SparseProduct | None" = None
+    converted: "dict[np.dtype[Any], SparseProduct]" = field(default_factory=dict)  # to other dtypes
 
 
 class SparseProduct(LinearOperator):  # type: ignore[misc]
@@ -67,9 +80,9 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
     _factors: tuple[sp.csr_array, ...]
     _scale: float
-    _cache: dict[str, Any]
+    _derived: _Derived
 
-    def __init__(self, factors: Iterable[Any], scale: float = 1.0) -> None:
+    def __init__(self, factors: "Iterable[MatrixLike | SparseProduct]", scale: float = 1.0) -> None:
         if isinstance(factors, str) or not isinstance(factors, Iterable) or sp.issparse(factors):
             raise TypeError(f"factors must be a sequence of matrices, got {type(factors).__name__}")
         scale = as_real("scale", scale)
@@ -95,7 +108,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         frozen = tuple(csr.frozen(factor) for factor in factors)
         object.__setattr__(self, "_factors", frozen)
         object.__setattr__(self, "_scale", scale)
-        object.__setattr__(self, "_cache", {})
+        object.__setattr__(self, "_derived", _Derived())
         object.__setattr__(self, "shape", (frozen[0].shape[0], frozen[-1].shape[1]))
         object.__setattr__(self, "dtype", frozen[0].dtype)
 
@@ -148,8 +161,26 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
         return html(self)
 
-    def plot(self, target: Any = None, axes: Any = None) -> Any:
-        """Draw the factors (`papilio.plot.factors`), or with a target how near they are (`plot.comparison`)."""
+    def plot(self, target: "MatrixLike | SparseProduct | None" = None, axes: Any = None) -> Any:
+        """Draw the factors, or how near their product is to a target.
+
+        Parameters
+        ----------
+        target : matrix, optional
+            What this operator approximates (`papilio.plot.comparison`). By default the factors are drawn
+            (`papilio.plot.factors`).
+        axes : sequence of matplotlib axes, optional
+            Where to draw; by default in a new figure.
+
+        Returns
+        -------
+        sequence of matplotlib axes
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> axes = pp.transforms.hadamard(8).plot()
+        """
         from .. import plot
 
         return plot.factors(self, axes) if target is None else plot.comparison(target, self, axes)
@@ -179,9 +210,9 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         # The shortest way for what is called most: dense vectors and blocks of the operator's own dtype.
         if type(other) is np.ndarray and other.dtype == self.dtype and other.shape[:1] == self.shape[1:]:
             if other.ndim == 1:
-                return self._application.vector(other)
+                return self._packed().vector(other)
             if other.ndim == 2:
-                return self._application.block(other)
+                return self._packed().block(other)
         if is_scalar(other):
             raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
         return self.dot(other)
@@ -194,7 +225,23 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         return self.T._times(as_numbers("x", other).T).T
 
     def dot(self, x: Any) -> Any:
-        """This operator times a scalar, a vector, a block of columns, a sparse block or another operator."""
+        """This operator times ``x``; the same as ``op @ x``, and as ``op * x`` for scalars.
+
+        Parameters
+        ----------
+        x : scalar, vector, matrix, sparse matrix or operator
+
+        Returns
+        -------
+        array, csr_array or LinearOperator
+            An array for dense ``x``, sparse for sparse ``x``, and an operator for scalars and operators.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> pp.SparseProduct([[[1, 1], [1, -1]]]).dot([3, 1])
+        array([4., 2.])
+        """
         if isinstance(x, SparseProduct):
             return self._compose(x)
         if is_scalar(x):
@@ -220,30 +267,32 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             # A real operator sees real and imaginary parts as two columns.
             parts = np.ascontiguousarray(x, dtype=dtype).reshape(x.shape[0], -1).view(dtype.type(0).real.dtype)
             return self._times(parts).view(dtype).reshape(self.shape[:1] + x.shape[1:])
-        op = self._cache.get(dtype.str) or self._cache.setdefault(dtype.str, self.astype(dtype))
-        application = op._application
+        converted = self._derived.converted
+        if dtype != self.dtype and dtype not in converted:
+            converted[dtype] = self.astype(dtype)
+        packed = converted.get(dtype, self)._packed()
         x = x.astype(dtype, copy=False)
-        return application.vector(x) if x.ndim == 1 else application.block(x)
+        return packed.vector(x) if x.ndim == 1 else packed.block(x)
 
-    @property
-    def _application(self) -> "Application":
-        application = self._cache.get("application")
-        if application is None:
-            from .packing import Application  # loads numba, which `import papilio` does not
+    def _packed(self) -> "PackedProduct":
+        derived = self._derived
+        if derived.packed is None:
+            from .packing import PackedProduct  # loads numba, which `import papilio` does not
 
-            application = self._cache["application"] = Application(self._factors, self._scale, self._forms())
-        return application
+            derived.packed = PackedProduct(self._factors, self._scale, self._packed_factors())
+        return derived.packed
 
-    def _forms(self) -> list[Any]:
-        """How the kernels see each factor; products take over what their parts know."""
-        forms: list[Any] | None = self._cache.get("forms")
-        if forms is None:
-            from .packing import form_of
+    def _packed_factors(self) -> "list[PackedFactor]":
+        """The factors packed one by one; a product of two operators takes over what these have packed."""
+        derived = self._derived
+        if derived.packed_factors is None:
+            from .packing import pack_factor
 
-            parts = self._cache.get("parts")
-            forms = [*parts[0]._forms(), *parts[1]._forms()] if parts else [form_of(f) for f in self._factors]
-            self._cache["forms"] = forms
-        return forms
+            if derived.halves:
+                derived.packed_factors = [f for half in derived.halves for f in half._packed_factors()]
+            else:
+                derived.packed_factors = [pack_factor(factor) for factor in self._factors]
+        return derived.packed_factors
 
     def _matvec(self, x: Array) -> Array:
         return self._times(as_numbers("x", x).reshape(-1))
@@ -258,27 +307,41 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         return self.H._matmat(X)
 
     def _transpose(self) -> "SparseProduct":
-        return self._turned("T", conjugated=False)
+        if self._derived.transpose is None:
+            turned = self._reversed(lambda factor: factor.T, SparseProduct._transpose)
+            turned._derived.transpose, self._derived.transpose = self, turned
+        return self._derived.transpose
 
     def _adjoint(self) -> "SparseProduct":
-        return self._turned("H", conjugated=True) if self.dtype.kind == "c" else self._transpose()
+        if self.dtype.kind != "c":
+            return self._transpose()
+        if self._derived.adjoint is None:
+            turned = self._reversed(lambda factor: factor.conj().T, SparseProduct._adjoint)
+            turned._derived.adjoint, self._derived.adjoint = self, turned
+        return self._derived.adjoint
 
-    def _turned(self, name: str, conjugated: bool) -> "SparseProduct":
-        """The transpose or adjoint, built once; turned again it is this operator."""
-        turned = self._cache.get(name)
-        if turned is None:
-            parts = self._cache.get("parts")
-            if parts:
-                turned = parts[1]._turned(name, conjugated)._compose(parts[0]._turned(name, conjugated))
-            else:
-                factors = [f.conj() for f in self._factors] if conjugated else self._factors
-                turned = self._trusted([sp.csr_array(f.T) for f in reversed(factors)], self._scale)
-            turned._cache[name] = self
-            self._cache[name] = turned
-        return turned
+    def _reversed(
+        self, turn_factor: Callable[[Any], Any], turn_half: "Callable[[SparseProduct], SparseProduct]"
+    ) -> "SparseProduct":
+        """The turned factors in reverse order; those of the halves, where these may be known already."""
+        if self._derived.halves:
+            left, right = self._derived.halves
+            return turn_half(right)._compose(turn_half(left))
+        return self._trusted([sp.csr_array(turn_factor(f)) for f in reversed(self._factors)], self._scale)
 
     def conj(self) -> "SparseProduct":
-        """The complex conjugate."""
+        """The complex conjugate.
+
+        Returns
+        -------
+        SparseProduct
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> pp.SparseProduct([[[1j]]]).conj().toarray()
+        array([[0.-1.j]])
+        """
         return self._adjoint()._transpose()
 
     def __mul__(self, other: Any) -> Any:
@@ -316,44 +379,65 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         if self.shape[1] != other.shape[0]:
             raise ValueError(f"x must have {self.shape[1]} rows, got an operator of shape {other.shape}")
         dtype = np.result_type(self.dtype, other.dtype)
-        parts = self.astype(dtype), other.astype(dtype)
+        halves = self.astype(dtype), other.astype(dtype)
         scale = as_real("scale", self._scale * other._scale)
-        product = self._trusted([*parts[0]._factors, *parts[1]._factors], scale)
-        product._cache["parts"] = parts
+        product = self._trusted([*halves[0]._factors, *halves[1]._factors], scale)
+        product._derived.halves = halves
         return product
 
     # -- parts and forms of it -------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        parts = key if isinstance(key, tuple) else (key,)
-        if len(parts) > 2:
-            raise IndexError(f"a SparseProduct has 2 dimensions, got {len(parts)} indices")
-        rows, columns = (*parts, slice(None), slice(None))[:2]
-        if np.shape(rows)[1:] == (1,) and np.shape(columns)[:1] == (1,) and np.ndim(columns) == 2:
-            rows, columns = np.ravel(rows), np.ravel(columns)  # the two parts of numpy.ix_
-        row_indices = selected("rows", rows, self.shape[0])
-        column_indices = selected("columns", columns, self.shape[1])
+        rows, columns, is_entry = read_key(key, self.shape)
         factors = list(self._factors)
-        if row_indices is not None:
-            factors[0] = sp.csr_array(factors[0][row_indices, :])
-        if column_indices is not None:
-            factors[-1] = sp.csr_array(factors[-1][:, column_indices])
+        if rows is not None:
+            factors[0] = sp.csr_array(factors[0][rows, :])
+        if columns is not None:
+            factors[-1] = sp.csr_array(factors[-1][:, columns])
         part = self._trusted(factors, self._scale)
-        return part.toarray()[0, 0] if is_index(rows) and is_index(columns) else part
+        return part.toarray()[0, 0] if is_entry else part
 
     def toarray(self) -> Array:
-        """The dense matrix."""
-        if self.shape[0] < self.shape[1]:
-            return self.T.toarray().T
+        """The dense matrix.
+
+        Returns
+        -------
+        (n_rows, n_columns) array
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> pp.SparseProduct([[[1, 2]], [[1, 0], [0, 3]]], scale=0.5).toarray()
+        array([[0.5, 3. ]])
+        """
         *others, last = self._factors
         if not others:
-            return self._times(np.eye(self.shape[1], dtype=self.dtype))
+            return (last.astype(wide(self.dtype)) * self._scale).astype(self.dtype).toarray()
+        if self.shape[0] < self.shape[1]:
+            return self.T.toarray().T
         rest = self._trusted(others, self._scale)
-        rest._cache["forms"] = self._forms()[:-1]
+        rest._derived.packed_factors = self._packed_factors()[:-1]
         return rest @ last.toarray()
 
-    def astype(self, dtype: Any) -> "SparseProduct":
-        """The same operator in float32, float64, complex64 or complex128."""
+    def astype(self, dtype: DTypeLike) -> "SparseProduct":
+        """The same operator in another dtype.
+
+        Parameters
+        ----------
+        dtype : dtype
+            float32, float64, complex64 or complex128; a complex operator stays complex.
+
+        Returns
+        -------
+        SparseProduct
+            This operator itself if it has that dtype.
+
+        Examples
+        --------
+        >>> import numpy as np, papilio as pp
+        >>> pp.transforms.haar(4).astype(np.float32).dtype
+        dtype('float32')
+        """
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return self
@@ -368,8 +452,19 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         """An equal operator (up to rounding) that is faster to apply.
 
         Neighbouring factors are multiplied out wherever a model of the kernels says that this saves time; the
-        model is fixed, so that the same operator always gives the same result. An operator that cannot be made
-        faster is returned itself.
+        model is fixed, so that the same operator always gives the same result.
+
+        Returns
+        -------
+        SparseProduct
+            This operator itself if it cannot be made faster.
+
+        Examples
+        --------
+        >>> import numpy as np, papilio as pp
+        >>> op = pp.SparseProduct([np.eye(3), 2 * np.eye(3), np.ones((3, 2))])
+        >>> len(op.optimized().factors)
+        1
         """
         from .packing import merged
 
@@ -377,10 +472,24 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         return self if len(factors) == len(self._factors) else self._trusted(factors, self._scale)
 
     def norm(self, ord: int | str = "fro") -> float:
-        """The Frobenius norm (``ord="fro"``) or the spectral norm (``ord=2``), as ``numpy.linalg.norm``.
+        """The Frobenius or the spectral norm, as ``numpy.linalg.norm``.
 
-        The spectral norm is found by Lanczos iteration on the factors; the matrix is not formed. The
-        Frobenius norm forms it, a block of columns at a time.
+        The spectral norm is found by Lanczos iteration on the factors; the matrix is not formed. The Frobenius
+        norm forms it, a block of columns at a time.
+
+        Parameters
+        ----------
+        ord : {"fro", 2}
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> round(pp.transforms.hadamard(4).norm(), 6), round(pp.transforms.hadamard(4).norm(2), 6)
+        (4.0, 2.0)
         """
         from .norms import norm_of
 
@@ -388,8 +497,21 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
     # -- keeping it ------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the operator to ``path``, an npz file without pickle. `papilio.load` reads it back."""
+    def save(self, path: Path) -> None:
+        """Write the operator to an npz file without pickle; `papilio.load` reads it back.
+
+        The file is written whole or not at all: a crash leaves what was there before.
+
+        Parameters
+        ----------
+        path : path
+            Taken as it is; no suffix is added.
+
+        Examples
+        --------
+        >>> import tempfile, papilio as pp
+        >>> pp.transforms.haar(8).save(tempfile.mkdtemp() + "/haar.npz")
+        """
         from .storage import save
 
         save(self, path)

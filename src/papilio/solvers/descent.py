@@ -182,12 +182,12 @@ class CompiledDescent(Descent):
         chain, state = self._chain, self._state
         old = state.blocks if chain.factors is self._views else self._flatten(chain.factors)
         before = self._flatten(self._before) if self._inertia > 0 else old
-        new = state._replace(blocks=old.copy(), before=before, members=self._is_member.copy())
+        new = kernel.State(old.copy(), before, self._is_member.copy(), state.guesses, state.starts)
         fit = np.empty(2)
         # Late iterations change little: singular vectors stay, and need less of a push to be found again.
         push = max(0.1 / (1 + self._iteration) ** 2, 1e-3)
         self._iteration += 1
-        if not exact_norms and kernel.iterate(self._problem, new, scale, self._inertia, push, fit):
+        if not exact_norms and kernel.iterate(tuple(self._problem), tuple(new), scale, self._inertia, push, fit):
             self._state, self._is_member = new, new.members
             self._views = [new.blocks[place].reshape(shape) for place, shape in self._places[: len(self._sets)]]
             chain.factors = self._views
