@@ -45,7 +45,7 @@ def column_norms(array: Array) -> Array:
 def rescaled(array: Array, axis: int | None = None) -> Array:
     """``array``, or its lines along ``axis``, times a power of two if the largest entry is far from one.
 
-    Exact apart from underflow, also for complex subnormal numbers, where division would overflow.
+    The result is exact apart from underflow, even for complex subnormal numbers, where division would overflow.
     """
     parts = np.ascontiguousarray(array)[..., None].view(array.real.dtype)
     largest = np.abs(parts).max(axis=None if axis is None else (axis % array.ndim, -1), keepdims=True)
@@ -82,35 +82,16 @@ def largest_eigenvalue(
     tol: float = 1e-7,
     max_iter: int = 1000,
 ) -> tuple[float, Array]:
-    """The largest eigenvalue of a positive semidefinite Hermitian operator, by power iteration.
+    """The largest eigenvalue of a positive semidefinite Hermitian operator v ↦ Av, and its eigenvector.
 
-    With vₖ the normalised iterates, the Rayleigh quotients θₖ = vₖᴴAvₖ rise towards the eigenvalue, in the end
-    geometrically: if q is the ratio of successive increments, about q/(1 − q) times the last increment is still
-    missing. The iteration stops when both are below ``tol``·θ, but never while the increments grow (a better
-    eigenvector is then emerging). The estimate of what is missing is added to θ, so that the result tends to be
-    too large rather than too small.
+    With vₖ the iterates of the power iteration, normalised, the Rayleigh quotients θₖ = vₖᴴAvₖ rise towards the
+    eigenvalue, in the end geometrically: if q is the ratio of successive increments, about q/(1 − q) times the
+    last increment is still missing. The iteration stops when both are below ``tol``·θ, but never while the
+    increments grow (a better eigenvector is then emerging). The estimate of what is missing is added to θ, so that
+    the result tends to be too large rather than too small.
 
-    Parameters
-    ----------
-    apply : callable
-        v ↦ Av.
-    size : int
-        The length of v.
-    dtype : dtype
-        The dtype of v.
-    start : ndarray, optional
-        A guess, such as the eigenvector of a similar operator. A tenth of a fixed random vector is added to it:
-        the guess may be an eigenvector of a smaller eigenvalue, from which the iteration would not move.
-    tol : float
-        The relative precision, but not below rounding.
-    max_iter : int
-        The largest number of products with A.
-
-    Returns
-    -------
-    eigenvalue : float
-    eigenvector : ndarray
-        The start for the next, similar operator.
+    ``start`` is a guess, such as the eigenvector of a similar operator. A tenth of a fixed random vector is added
+    to it: an eigenvector of a smaller eigenvalue would otherwise be a fixed point.
     """
     vector = probe(size).astype(dtype) if start is None else start + 0.1 * probe(size).astype(dtype)
     length = float(np.linalg.norm(vector))

@@ -1,4 +1,4 @@
-"""What solvers, searches and trade-off sweeps return."""
+"""Results of solvers, searches and trade-offs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Attempt(NamedTuple):
     nnz : int
         Entries of all factors; 0 if nothing was found.
     seconds : float
-        The time that it took.
+        How long it took.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Factorization:
-    """A factorization X ≈ scale · S₁…S_M and how it came about.
+    """A factorization X ≈ scale · S₁…S_M and how it was found.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Factorization:
     method : str
         The method by which `factorize` found it; empty from other solvers.
     attempts : tuple of Attempt
-        All that `factorize` tried, in order; empty from other solvers.
+        Everything that `factorize` tried, in order; empty from other solvers.
 
     Examples
     --------
@@ -96,11 +96,7 @@ class Factorization:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
+            The axes to draw into, which are also returned; those of a new figure by default.
         """
         from . import plot
 
@@ -117,12 +113,12 @@ def pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[int]:
 
 
 class TradeoffPoint(NamedTuple):
-    """One point of a `Tradeoff`: a largest relative complexity, and the best product that was found within it.
+    """One point of a `Tradeoff`: a limit on the relative complexity, and the best product found within it.
 
     Attributes
     ----------
     complexity : float
-        The limit that was set; the product may need less (``operator.relative_complexity``).
+        The limit that was set; that of the product, ``operator.relative_complexity``, may be lower.
     error : float
         The relative error of the product.
     operator : SparseProduct
@@ -152,21 +148,19 @@ class Tradeoff:
     dense_error : float
         The error of the dense matrix: zero for a matrix, that of K-SVD for samples.
     status : Status
-        "converged", or "stopped" if a callback ended the sweep and points are missing.
+        "converged", or "stopped" if a callback ended the computation and points are missing.
     seconds : float
-        The time that the sweep took.
+        How long the computation took.
     error_name : str
         What ``error`` is, for tables and figures.
 
     Examples
     --------
     >>> import papilio as pp
-    >>> sweep = pp.tradeoff(pp.transforms.hadamard(16).toarray(), [0.2, 0.5, 0.9])
-    >>> [point.operator.nnz for point in sweep.points]
-    [51, 128, 128]
-    >>> [point.complexity for point in sweep.front]
-    [0.2, 0.5]
-    >>> sweep.knee is sweep.points[1]
+    >>> curve = pp.tradeoff(pp.transforms.hadamard(16).toarray(), [0.2, 0.5, 0.9])
+    >>> [point.operator.nnz for point in curve.points], [point.operator.nnz for point in curve.front]
+    ([51, 128, 128], [51, 128])
+    >>> curve.knee is curve.points[1]
     True
     """
 
@@ -184,11 +178,10 @@ class Tradeoff:
 
     @property
     def knee(self) -> TradeoffPoint:
-        """The point that is recommended where nothing else is known.
+        """The recommended point: that of the front with the lowest relative complexity + relative error.
 
-        It is the point of the front with the lowest sum of relative complexity and
-        (error − lowest)/(highest − lowest): one percent more entries would save less than one percent of the error
-        that the sweep can save at all.
+        The latter is (error − lowest)/(highest − lowest): one percent more entries would save less than one
+        percent of the range of errors.
         """
         front = self.front
         highest, lowest = front[0].error, front[-1].error
@@ -201,11 +194,7 @@ class Tradeoff:
         Parameters
         ----------
         complexity : float
-            The largest relative complexity that the product may need.
-
-        Returns
-        -------
-        TradeoffPoint
+            The largest relative complexity of the product.
         """
         complexity = as_real("complexity", complexity, 0.0)
         within = [point for point in self.points if point.operator.relative_complexity <= complexity + 1e-12]
@@ -222,11 +211,7 @@ class Tradeoff:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
+            The axes to draw into, which are also returned; those of a new figure by default.
         """
         from . import plot
 

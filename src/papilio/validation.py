@@ -1,4 +1,4 @@
-"""Checks of what users hand in: each error names the argument, what was wrong and what is accepted."""
+"""Checks of arguments: each error names the argument, what was wrong and what is accepted."""
 
 import operator
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def working_dtype(name: str, dtype: Any) -> np.dtype[Any]:
 
 
 def as_array(name: str, value: Any) -> Array:
-    """``value`` as a dense array of whatever dtype it has."""
+    """``value`` as a dense array of its own dtype."""
     try:
         return np.asarray(value.toarray() if hasattr(value, "toarray") else value)
     except ValueError as error:
@@ -37,7 +37,7 @@ def as_array(name: str, value: Any) -> Array:
 
 
 def as_numbers(name: str, value: Any) -> Array:
-    """``value`` as a dense array of numbers in its working dtype; the array itself where nothing changes."""
+    """``value`` as a dense array in its working dtype, without a copy if it is one already."""
     array = as_array(name, value)
     return np.asarray(array, dtype=working_dtype(name, array.dtype))
 
@@ -130,7 +130,7 @@ def as_choice(name: str, value: Any, choices: Sequence[str]) -> str:
 
 
 def as_random(value: RandomState) -> np.random.RandomState:
-    """``random_state`` as NumPy's RandomState, by scikit-learn's rules; a Generator gives it a seed."""
+    """``random_state`` as a RandomState, by scikit-learn's rules; a Generator draws the seed of one."""
     if value is None:
         return np.random.mtrand._rand
     if isinstance(value, np.random.RandomState):

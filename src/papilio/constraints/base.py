@@ -11,7 +11,7 @@ from .selection import first_largest
 
 
 class Constraint(ABC):
-    """A set of matrices that a factor must lie in. Abstract: the sets themselves are its subclasses.
+    """A set of matrices that a factor must lie in: the abstract base class of all sets.
 
     Attributes
     ----------
@@ -22,8 +22,8 @@ class Constraint(ABC):
     exact : bool
         Whether `project` gives a nearest member (up to ties and rounding), or only a near one.
     free_on_support : bool
-        Whether every matrix of unit Frobenius norm whose support lies in a member's support is a member too:
-        the sets that are "scale × support", on which a least-squares fit is free to choose the values.
+        Whether every matrix of unit Frobenius norm whose support lies in a member's support is a member too, so
+        that a least-squares fit on this support is free to choose the values.
 
     Examples
     --------
@@ -50,20 +50,13 @@ class Constraint(ABC):
         Returns
         -------
         ndarray
-            A new dense array, a member whatever the matrix, also for the zero matrix.
-
-        Examples
-        --------
-        >>> from papilio.constraints import Sparse
-        >>> Sparse((2, 2), 2).project([[3, 1], [0, -4]])
-        array([[ 0.6,  0. ],
-               [ 0. , -0.8]])
+            A new dense array. It is a member even if ``matrix`` is zero.
         """
         return self._project(as_matrix("matrix", matrix, self.shape), nonnegative=False)
 
     @abstractmethod
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
-        """`project` without checks, onto the non-negative members if asked; never ``matrix`` itself."""
+        """`project` without checks, onto the non-negative members if requested; always a new array."""
 
     def relaxed(self, share: float) -> "Constraint":
         """A larger set of the same kind.
@@ -75,10 +68,6 @@ class Constraint(ABC):
         ----------
         share : float
             From 0, which changes nothing, to 1, which removes the limit.
-
-        Returns
-        -------
-        Constraint
 
         Examples
         --------
@@ -94,14 +83,10 @@ class Constraint(ABC):
         Parameters
         ----------
         matrix : matrix
-            One of another shape, or with entries that are not finite, is no member.
+            A matrix of another shape, or with entries that are not finite, is not a member.
         tol : float, optional
             How far each entry may be from that of the nearest member: by default 1e-9 in double and 1e-5 in
-            single precision. Zeros must be exact.
-
-        Returns
-        -------
-        bool
+            single precision, and for `Fixed` 1e-6 times the largest magnitude. Zeros must be exact.
 
         Examples
         --------
@@ -129,18 +114,18 @@ class Constraint(ABC):
 class UnitNorm(Constraint):
     """A set of unit Frobenius norm, described in orthonormal coordinates t of the matrices it allows.
 
-    In such coordinates every set here is "unit vectors u on an admissible support", and since
+    Its members have unit vectors u as coordinates, on an admissible support. Since
     ‖u − t‖² = ‖t‖² + 1 − 2 Re⟨u, t⟩, the nearest member is t on the admissible support that holds most of
     ‖t‖², divided by its norm (the paper's appendix B). With non-negativity, only the positive parts of t
-    count; where there is none, the nearest member is a single one at the largest (least negative)
-    coordinate. The all-zero matrix, equally far from every member, projects by the same rule to the member
-    with a single non-zero coordinate: the first in row-major order that may stand alone.
+    count; if there are none, the nearest member has one non-zero coordinate, the largest (least negative) of t.
+    By the same rule, the zero matrix, which is equally far from every member, projects to the member with one
+    non-zero coordinate: the first in row-major order that may stand alone.
     """
 
     free_on_support = True
 
     def _coordinates(self, matrix: Array) -> Array:
-        """Orthonormal coordinates of ``matrix``'s projection onto the span of the set."""
+        """Orthonormal coordinates of the projection of ``matrix`` onto the span of the set."""
         return matrix
 
     def _matrix(self, coordinates: Array) -> Array:

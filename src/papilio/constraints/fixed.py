@@ -12,12 +12,10 @@ from .selection import first_largest
 class Fixed(Constraint):
     """The set of one matrix, of any norm: a known factor, which the solver leaves as it is.
 
-    The projection is exact: it is the matrix itself.
-
     Parameters
     ----------
     matrix : matrix
-        Dense or sparse, not empty. A copy is kept as ``matrix``.
+        Dense or sparse, not empty. The attribute ``matrix`` is a copy.
 
     Examples
     --------
@@ -36,20 +34,6 @@ class Fixed(Constraint):
         return self.matrix.astype(np.result_type(matrix, self.matrix))
 
     def contains(self, matrix: MatrixLike, tol: float | None = None) -> bool:
-        """Whether a matrix is the fixed one.
-
-        Parameters
-        ----------
-        matrix : matrix
-            One of another shape, or with entries that are not finite, is no member.
-        tol : float, optional
-            How far each entry may be off: by default 1e-6 times the largest magnitude of the fixed matrix.
-            Zeros must be exact.
-
-        Returns
-        -------
-        bool
-        """
         scale = float(np.abs(self.matrix).max()) or 1.0
         return super().contains(matrix, 1e-6 * scale if tol is None else tol)
 
@@ -57,15 +41,7 @@ class Fixed(Constraint):
         return f"matrix of {self.shape}, {self.n_nonzero} entries"
 
 
-class _UnitLines(Constraint):
-    """Matrices whose rows, or columns, have unit norm."""
-
-    def __init__(self, shape: int | tuple[int, int]) -> None:
-        self.shape = as_shape("shape", shape)
-        self.n_nonzero = self.shape[0] * self.shape[1]
-
-
-class UnitRows(_UnitLines):
+class UnitRows(Constraint):
     """{A : each row has unit Euclidean norm}.
 
     The projection is exact. It divides each row by its norm; a zero row becomes (1, 0, …, 0).
@@ -83,11 +59,20 @@ class UnitRows(_UnitLines):
            [1. , 0. ]])
     """
 
+    def __init__(self, shape: int | tuple[int, int]) -> None:
+        self.shape = as_shape("shape", shape)
+        self.n_nonzero = self.shape[0] * self.shape[1]
+
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
-        return _unit_rows(matrix, nonnegative)
+        matrix = rescaled(matrix, axis=1)
+        values = np.maximum(matrix.real, 0).astype(matrix.dtype) if nonnegative else matrix.copy()
+        for i in np.flatnonzero(~values.any(axis=1)):
+            values[i, first_largest(matrix[i].real)] = 1
+        values = rescaled(values, axis=1)
+        return values / np.linalg.norm(values, axis=1, keepdims=True)
 
 
-class UnitColumns(_UnitLines):
+class UnitColumns(UnitRows):
     """{A : each column has unit Euclidean norm}.
 
     The projection is exact. It divides each column by its norm; a zero column becomes (1, 0, …, 0)ᵀ.
@@ -106,14 +91,4 @@ class UnitColumns(_UnitLines):
     """
 
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
-        return np.ascontiguousarray(_unit_rows(matrix.T, nonnegative).T)
-
-
-def _unit_rows(matrix: Array, nonnegative: bool) -> Array:
-    """Each row divided by its norm; with ``nonnegative``, its positive part (see `UnitNorm`)."""
-    matrix = rescaled(matrix, axis=1)
-    values = np.maximum(matrix.real, 0).astype(matrix.dtype) if nonnegative else matrix.copy()
-    for i in np.flatnonzero(~values.any(axis=1)):
-        values[i, first_largest(matrix[i].real)] = 1
-    values = rescaled(values, axis=1)
-    return values / np.linalg.norm(values, axis=1, keepdims=True)
+        return np.ascontiguousarray(super()._project(matrix.T, nonnegative).T)

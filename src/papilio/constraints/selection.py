@@ -1,8 +1,8 @@
 """Which entries to keep: the largest, with ties broken towards the lowest index.
 
-Matrices such as Hadamard's have entries of one magnitude only, so that the first projections are all ties and
-decide whether a factorization succeeds. Rounding must not decide them: magnitudes that differ by less than
-`slack_of` the largest are ties.
+In a Hadamard matrix all magnitudes are equal: the first projections consist of ties, and how these are broken
+decides whether the factorization succeeds. Rounding must not break them, so that magnitudes that differ by less
+than `slack_of` times the largest are ties.
 """
 
 import numpy as np
@@ -66,10 +66,7 @@ def largest_per_row_and_column(worth: Array, count: int) -> Array:
 
 
 def _descending(values: Array, places: Array, slack: float) -> Array:
-    """``places`` of ``values`` from the largest down; chains of values each within ``slack`` of the next are ties.
-
-    Ties stay in the order of ``places``.
-    """
+    """``places`` of ``values`` from the largest down; values within ``slack`` of the next keep their order."""
     chosen = values[places]
     if chosen.size == 0 or chosen.max() - chosen.min() <= slack:
         return places

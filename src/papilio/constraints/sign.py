@@ -8,9 +8,9 @@ from .fixed import Fixed
 class NonNegative(Constraint):
     """{A in another set : all entries of A are real and non-negative}.
 
-    The projection is exact if that of the other set is. It is not simply the positive part of the other set's
-    projection: averages (of `Circulant` and the like) come before signs, and where nothing is positive, the
-    nearest member has a single non-zero value, at the largest entry.
+    The projection is exact if that of the other set is. It is not just the positive part of the other set's
+    projection: sets such as `Circulant` average first, and if nothing is positive, the nearest member has a single
+    non-zero value, at the largest entry.
 
     Parameters
     ----------

@@ -1,6 +1,4 @@
-"""Sets with few entries: in all, per row, per column, per row and column, or on given places."""
-
-from abc import abstractmethod
+"""Sets with few entries: in all, per row, per column, per row and column, or at given places."""
 
 import numpy as np
 
@@ -11,9 +9,7 @@ from .selection import largest, largest_per_row_and_column
 
 
 class Dense(UnitNorm):
-    """{A : ‖A‖_F = 1}.
-
-    The projection is exact: it divides by the norm.
+    """{A : ‖A‖_F = 1}; the projection divides by the norm.
 
     Parameters
     ----------
@@ -38,15 +34,14 @@ class Dense(UnitNorm):
 class Sparse(UnitNorm):
     """{A : ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}, the paper's set.
 
-    The projection is exact (appendix B): it keeps the ``n_nonzero`` entries of largest magnitude and divides by
-    their norm.
+    The projection (appendix B) keeps the ``n_nonzero`` entries of largest magnitude and divides by their norm.
 
     Parameters
     ----------
     shape : int or (int, int)
         Rows and columns; one integer n stands for (n, n).
     n_nonzero : int
-        How many entries may be non-zero, from 1 to all.
+        The largest number of non-zero entries.
 
     Examples
     --------
@@ -78,9 +73,9 @@ class _SparseLines(UnitNorm):
         self.k = as_integer("k", k, 1, self._length())
         self.n_nonzero = self.k * self.shape[0] * self.shape[1] // self._length()
 
-    @abstractmethod
     def _length(self) -> int:
-        """The number of entries of a line: the largest k."""
+        """The number of entries of the longest line: the largest k."""
+        return max(self.shape)
 
     def relaxed(self, share: float) -> "_SparseLines":
         return type(self)(self.shape, _between(self.k, self._length(), share))
@@ -99,7 +94,7 @@ class SparseRows(_SparseLines):
     shape : int or (int, int)
         Rows and columns; one integer n stands for (n, n).
     k : int
-        How many entries of a row may be non-zero, from 1 to the number of columns.
+        The largest number of non-zero entries in a row.
 
     Examples
     --------
@@ -126,7 +121,7 @@ class SparseColumns(_SparseLines):
     shape : int or (int, int)
         Rows and columns; one integer n stands for (n, n).
     k : int
-        How many entries of a column may be non-zero, from 1 to the number of rows.
+        The largest number of non-zero entries in a column.
 
     Examples
     --------
@@ -148,8 +143,8 @@ class SparseRowsAndColumns(_SparseLines):
     """{A : at most k entries in each row and in each column, ‖A‖_F = 1}.
 
     The projection is not exact. The best support is a maximum-weight b-matching, which is approximated greedily,
-    from the largest entry down, and improved by exchanges. Against the exact optimum (a linear program) of
-    Gaussian matrices, the support loses this share of ‖A‖²:
+    from the largest entry down, and improved by exchanges. For Gaussian matrices, compared with the optimum of a
+    linear program, the support loses this share of ‖A‖²:
 
     ====== == ======== =======
     shape  k  mean     largest
@@ -165,7 +160,7 @@ class SparseRowsAndColumns(_SparseLines):
     shape : int or (int, int)
         Rows and columns; one integer n stands for (n, n).
     k : int
-        How many entries of a row, and of a column, may be non-zero, from 1 to the longer side.
+        The largest number of non-zero entries in a row or column.
 
     Examples
     --------
@@ -176,9 +171,6 @@ class SparseRowsAndColumns(_SparseLines):
     """
 
     exact = False
-
-    def _length(self) -> int:
-        return max(self.shape)
 
     def _select(self, worth: Array) -> Array:
         return largest_per_row_and_column(worth, self.k)
@@ -192,9 +184,9 @@ class Support(UnitNorm):
     Parameters
     ----------
     mask : matrix of booleans
-        Where entries may be non-zero, dense or sparse. Numbers count as True where they are not zero.
+        Where entries may be non-zero, dense or sparse. Numbers other than zero count as True.
     n_nonzero : int, optional
-        How many of them may be non-zero; all by default.
+        The largest number of non-zero entries; by default the whole mask.
 
     Examples
     --------
@@ -234,5 +226,5 @@ class Support(UnitNorm):
 
 
 def _between(entries: int, places: int, share: float) -> int:
-    """entries^(1 − share) · places^share: from the one to the other in equal ratios."""
+    """entries^(1 − share) · places^share, rounded down."""
     return int(entries ** (1 - share) * places**share + 1e-9)

@@ -1,4 +1,7 @@
-"""Sets with a structure: triangular, block diagonal, symmetric, circulant, Toeplitz, Hankel."""
+"""Sets with a structure: triangular, block diagonal, symmetric, circulant, Toeplitz, Hankel.
+
+All projections are exact. Those onto triangular and (block) diagonal matrices are those of `Support`.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,16 +20,14 @@ from .sparsity import Support
 class Triangular(Support):
     """{A : A lower (or upper) triangular, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}.
 
-    The projection is exact: it keeps the entries of largest magnitude within the triangle.
-
     Parameters
     ----------
     shape : int or (int, int)
         Rows and columns; one integer n stands for (n, n).
     n_nonzero : int, optional
-        How many entries may be non-zero; the whole triangle by default.
+        The largest number of non-zero entries; by default the whole triangle.
     lower : bool, default=True
-        Whether the lower triangle is meant, or the upper one. The diagonal belongs to both.
+        Whether members are lower triangular; upper triangular if False. The diagonal belongs to both triangles.
 
     Examples
     --------
@@ -44,14 +45,12 @@ class Triangular(Support):
 class Diagonal(Support):
     """{A : A is zero off the diagonal, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}.
 
-    The projection is exact: it keeps the entries of largest magnitude of the diagonal.
-
     Parameters
     ----------
     shape : int or (int, int)
         Rows and columns; one integer n stands for (n, n).
     n_nonzero : int, optional
-        How many entries may be non-zero; the whole diagonal by default.
+        The largest number of non-zero entries; by default the whole diagonal.
 
     Examples
     --------
@@ -68,14 +67,12 @@ class Diagonal(Support):
 class BlockDiagonal(Support):
     """{A : A is zero outside blocks along the diagonal, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}.
 
-    The projection is exact: it keeps the entries of largest magnitude of the blocks.
-
     Parameters
     ----------
     blocks : sequence of int or (int, int)
         Rows and columns of each block, from the upper left one on; one integer n stands for (n, n).
     n_nonzero : int, optional
-        How many entries may be non-zero; all of the blocks by default.
+        The largest number of non-zero entries; by default all entries of the blocks.
 
     Examples
     --------
@@ -97,8 +94,8 @@ class BlockDiagonal(Support):
 class _Tied(UnitNorm):
     """Matrices whose entries are equal within groups; sparsity counts groups, the free parameters.
 
-    For a group g of |g| places, the orthonormal coordinate is Σ_g a / √|g|: averaging comes first, signs and
-    sparsity are decided on averages, and a group's worth grows with its size.
+    For a group g of |g| places, the orthonormal coordinate is Σ_g a / √|g|. Signs and sparsity are therefore
+    decided on the averages of groups, and of equal averages that of the larger group counts more.
     """
 
     free_on_support = False
@@ -106,8 +103,7 @@ class _Tied(UnitNorm):
     def __init__(self, labels: Array, name: str, count: int | None, most: int | None = None) -> None:
         """Group the places by ``labels``; groups are numbered by their first place in row-major order.
 
-        ``count`` is the limit, which the constructor calls ``name``; by default it is ``most``, which
-        by default is the number of groups.
+        ``count``, called ``name`` in errors, is the limit, by default ``most``, which is by default all groups.
         """
         _, first, groups = np.unique(labels.ravel(), return_index=True, return_inverse=True)
         self.shape = labels.shape
@@ -138,14 +134,14 @@ class _Tied(UnitNorm):
 class Circulant(_Tied):
     """{A : a_ij depends only on (i − j) mod n, at most n_diagonals of these values non-zero, ‖A‖_F = 1}.
 
-    The projection is exact: it averages over each of the n cyclic diagonals and keeps the largest averages.
+    The projection averages over each of the n cyclic diagonals and keeps the largest averages.
 
     Parameters
     ----------
     n : int or (int, int)
-        Rows and columns, equal ones.
+        The number of rows and of columns.
     n_diagonals : int, optional
-        How many of the n cyclic diagonals, of n entries each, may be non-zero; all by default.
+        The largest number of non-zero diagonals, of n entries each; by default n.
 
     Examples
     --------
@@ -165,15 +161,15 @@ class Circulant(_Tied):
 class Toeplitz(_Tied):
     """{A : a_ij depends only on i − j, at most n_diagonals of these values non-zero, ‖A‖_F = 1}.
 
-    The projection is exact: it averages over each diagonal and keeps those whose averages, weighted with the
-    root of their length, are largest.
+    The projection averages over each diagonal and keeps those whose averages, times the root of their length, are
+    largest.
 
     Parameters
     ----------
     shape : int or (int, int)
         Rows and columns; one integer n stands for (n, n).
     n_diagonals : int, optional
-        How many of the rows + columns − 1 diagonals may be non-zero; all by default.
+        The largest number of non-zero diagonals; by default rows + columns − 1.
 
     Examples
     --------
@@ -191,15 +187,15 @@ class Toeplitz(_Tied):
 class Hankel(_Tied):
     """{A : a_ij depends only on i + j, at most n_antidiagonals of these values non-zero, ‖A‖_F = 1}.
 
-    The projection is exact: it averages over each antidiagonal and keeps those whose averages, weighted with the
-    root of their length, are largest.
+    The projection averages over each antidiagonal and keeps those whose averages, times the root of their length,
+    are largest.
 
     Parameters
     ----------
     shape : int or (int, int)
         Rows and columns; one integer n stands for (n, n).
     n_antidiagonals : int, optional
-        How many of the rows + columns − 1 antidiagonals may be non-zero; all by default.
+        The largest number of non-zero antidiagonals; by default rows + columns − 1.
 
     Examples
     --------
@@ -217,16 +213,15 @@ class Hankel(_Tied):
 class Symmetric(_Tied):
     """{A : A = Aᵀ, ‖A‖₀ ≤ n_nonzero, ‖A‖_F = 1}, for complex matrices too (Aᵀ, not Aᴴ).
 
-    The projection is exact. A pair of entries off the diagonal takes two of the ``n_nonzero``. The best support
-    holds the best a diagonal entries and the best ⌊(n_nonzero − a)/2⌋ pairs, for the best a; of equally good
-    values of a, the largest.
+    A pair of entries off the diagonal counts as two. The best support holds the largest a diagonal entries and the
+    largest ⌊(n_nonzero − a)/2⌋ pairs, for the best a; of equally good values of a, the largest is taken.
 
     Parameters
     ----------
     n : int or (int, int)
-        Rows and columns, equal ones.
+        The number of rows and of columns.
     n_nonzero : int, optional
-        How many entries may be non-zero; all n² by default.
+        The largest number of non-zero entries; by default n².
 
     Examples
     --------
@@ -248,7 +243,7 @@ class Symmetric(_Tied):
 
     def _select(self, worth: Array) -> Array:
         diagonal = self._sizes == 1
-        # What is lost, not what is kept: sums of small squares only, so that nothing small drowns in rounding.
+        # Sums of what is lost, not of what is kept: beside large squares, small ones would be lost in rounding.
         lost_diagonal = _lost(worth[diagonal])
         lost_pairs = _lost(worth[~diagonal])
         n_diagonal = np.arange(min(lost_diagonal.size, self.n_nonzero + 1))
