@@ -41,6 +41,9 @@ def papilio(here, monkeypatch, capsys):
     """The command line in this process, as each one takes a second to start: exit code, output and errors."""
     from papilio.cli import app
 
+    # On a slow machine, lines about progress would come between the errors.
+    lower(monkeypatch, seconds_between_lines=float("inf"))
+
     def call(*words):
         monkeypatch.setattr(sys, "argv", ["papilio", *map(str, words)])
         return app.run(), *capsys.readouterr()

@@ -8,6 +8,7 @@ LIMITS = {
     "rows_per_part": "papilio.samples.rows._PART_ROWS",
     "parts": "papilio.samples.rows._MOST_PARTS",
     "stream_batch": "papilio.estimators.streams._BATCH",
+    "seconds_between_lines": "papilio.cli.progress._SECONDS_BETWEEN_LINES",
     "seconds_between_checkpoints": "papilio.runtime.session._SECONDS_BETWEEN_CHECKPOINTS",
 }
 
