@@ -1,0 +1,234 @@
+"""What a SparseProduct is made of: its immutable state, and how it is applied, turned and composed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from ..typing import Array, DTypeLike, MatrixLike
+from ..validation import as_numbers, as_real, working_dtype
+from . import csr
+
+if TYPE_CHECKING:
+    from .packing import PackedFactor, PackedProduct
+
+Operator = TypeVar("Operator")
+
+
+@dataclass(slots=True)
+class _Derived(Generic[Operator]):
+    """What is built from an operator when it is first needed."""
+
+    halves: tuple[Operator, Operator] | None = None  # of which it is the product, if it is one
+    packed: "PackedProduct | None" = None
+    packed_factors: "list[PackedFactor] | None" = None
+    transpose: Operator | None = None
+    adjoint: Operator | None = None
+    converted: dict[np.dtype[Any], Operator] = field(default_factory=dict)  # to other dtypes
+
+
+class FactoredOperator(LinearOperator):  # type: ignore[misc]
+    """scale · S₁…S_M without its arithmetic; see `SparseProduct`, the one class that users see."""
+
+    _factors: tuple[sp.csr_array, ...]
+    _scale: float
+    _derived: _Derived[Self]
+
+    def __init__(self, factors: "Iterable[MatrixLike | FactoredOperator]", scale: float = 1.0) -> None:
+        if isinstance(factors, str) or not isinstance(factors, Iterable) or sp.issparse(factors):
+            raise TypeError(f"factors must be a sequence of matrices, got {type(factors).__name__}")
+        scale = as_real("scale", scale)
+        matrices: list[sp.csr_array] = []
+        for i, factor in enumerate(factors):
+            if isinstance(factor, FactoredOperator):
+                matrices.extend(factor._factors)
+                scale = as_real("scale", scale * factor._scale)
+            else:
+                matrices.append(csr.as_csr(f"factors[{i}]", factor))
+        if not matrices:
+            raise ValueError("factors must hold at least one matrix, got none")
+        for i, (left, right) in enumerate(pairwise(matrices)):
+            if left.shape[1] != right.shape[0]:
+                raise ValueError(
+                    f"factors must chain: factors[{i}] has {left.shape[1]} columns "
+                    f"but factors[{i + 1}] has {right.shape[0]} rows"
+                )
+        dtype = np.result_type(*matrices)
+        self._set([matrix.astype(dtype, copy=False) for matrix in matrices], scale)
+
+    def _set(self, factors: Iterable[sp.csr_array], scale: float) -> None:
+        frozen = tuple(csr.frozen(factor) for factor in factors)
+        object.__setattr__(self, "_factors", frozen)
+        object.__setattr__(self, "_scale", scale)
+        object.__setattr__(self, "_derived", _Derived())
+        object.__setattr__(self, "shape", (frozen[0].shape[0], frozen[-1].shape[1]))
+        object.__setattr__(self, "dtype", frozen[0].dtype)
+
+    @classmethod
+    def _trusted(cls, factors: Iterable[sp.csr_array], scale: float) -> Self:
+        """A product of csr_arrays that are known to be sound, of one dtype and chained."""
+        op = cls.__new__(cls)
+        op._set(factors, scale)
+        return op
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a SparseProduct cannot be changed: {name!r} was not set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a SparseProduct cannot be changed: {name!r} was not deleted")
+
+    @property
+    def factors(self) -> tuple[sp.csr_array, ...]:
+        """S₁, …, S_M from left to right. Their arrays are read-only."""
+        return tuple(
+            sp.csr_array((factor.data, factor.indices, factor.indptr), shape=factor.shape, copy=False)
+            for factor in self._factors
+        )
+
+    @property
+    def scale(self) -> float:
+        """The real number in front of the product."""
+        return self._scale
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries of all factors."""
+        return sum(factor.nnz for factor in self._factors)
+
+    @property
+    def relative_complexity(self) -> float:
+        """nnz / (rows · columns): the cost of applying it, relative to the dense matrix."""
+        return self.nnz / (self.shape[0] * self.shape[1])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FactoredOperator):
+            return NotImplemented
+        return (
+            self._scale == other._scale
+            and self.dtype == other.dtype
+            and len(self._factors) == len(other._factors)
+            and all(map(csr.same, self._factors, other._factors))
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._scale, self.shape, self.dtype, len(self._factors)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.factors, self._scale)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        """The same operator in another dtype.
+
+        Parameters
+        ----------
+        dtype : dtype
+            float32, float64, complex64 or complex128; a complex operator stays complex.
+
+        Returns
+        -------
+        SparseProduct
+            This operator itself if it has that dtype.
+
+        Examples
+        --------
+        >>> import numpy as np, papilio as pp
+        >>> pp.transforms.haar(4).astype(np.float32).dtype
+        dtype('float32')
+        """
+        dtype = np.dtype(dtype)
+        if dtype == self.dtype:
+            return self
+        if working_dtype("dtype", dtype) != dtype:
+            raise TypeError(f"dtype must be float32, float64, complex64 or complex128, got {dtype}")
+        if self.dtype.kind == "c" and dtype.kind != "c":
+            raise TypeError(f"dtype must be complex for a complex operator, got {dtype}")
+        with np.errstate(over="ignore"):
+            return type(self)([factor.astype(dtype) for factor in self._factors], self._scale)
+
+    def _times(self, x: Array) -> Array:
+        """The fused product with a dense vector or block of any dtype and layout."""
+        if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"x must be a vector of {self.shape[1]} entries or a block of as many rows, got shape {x.shape}"
+            )
+        dtype = np.result_type(self.dtype, x.dtype)
+        if dtype.kind == "c" and self.dtype.kind != "c":
+            # A real operator sees real and imaginary parts as two columns.
+            parts = np.ascontiguousarray(x, dtype=dtype).reshape(x.shape[0], -1).view(dtype.type(0).real.dtype)
+            return self._times(parts).view(dtype).reshape(self.shape[:1] + x.shape[1:])
+        converted = self._derived.converted
+        if dtype != self.dtype and dtype not in converted:
+            converted[dtype] = self.astype(dtype)
+        packed = converted.get(dtype, self)._packed()
+        x = x.astype(dtype, copy=False)
+        return packed.vector(x) if x.ndim == 1 else packed.block(x)
+
+    def _packed(self) -> "PackedProduct":
+        derived = self._derived
+        if derived.packed is None:
+            from .packing import PackedProduct  # loads numba, which `import papilio` does not
+
+            derived.packed = PackedProduct(self._factors, self._scale, self._packed_factors())
+        return derived.packed
+
+    def _packed_factors(self) -> "list[PackedFactor]":
+        """The factors packed one by one; a product of two operators takes over what these have packed."""
+        derived = self._derived
+        if derived.packed_factors is None:
+            from .packing import pack_factor
+
+            if derived.halves:
+                derived.packed_factors = [f for half in derived.halves for f in half._packed_factors()]
+            else:
+                derived.packed_factors = [pack_factor(factor) for factor in self._factors]
+        return derived.packed_factors
+
+    def _matvec(self, x: Array) -> Array:
+        return self._times(as_numbers("x", x).reshape(-1))
+
+    def _matmat(self, X: Array) -> Array:
+        return self.dot(X)
+
+    def _rmatvec(self, x: Array) -> Array:
+        return self.H._matvec(x)
+
+    def _rmatmat(self, X: Array) -> Array:
+        return self.H._matmat(X)
+
+    def _transpose(self) -> Self:
+        if self._derived.transpose is None:
+            turned = self._reversed(lambda factor: factor.T, FactoredOperator._transpose)
+            turned._derived.transpose, self._derived.transpose = self, turned
+        return self._derived.transpose
+
+    def _adjoint(self) -> Self:
+        if self.dtype.kind != "c":
+            return self._transpose()
+        if self._derived.adjoint is None:
+            turned = self._reversed(lambda factor: factor.conj().T, FactoredOperator._adjoint)
+            turned._derived.adjoint, self._derived.adjoint = self, turned
+        return self._derived.adjoint
+
+    def _reversed(self, turn_factor: Callable[[Any], Any], turn_half: Callable[[Self], Self]) -> Self:
+        """The turned factors in reverse order; those of the halves, where these may be known already."""
+        if self._derived.halves:
+            left, right = self._derived.halves
+            return turn_half(right)._compose(turn_half(left))
+        return self._trusted([sp.csr_array(turn_factor(f)) for f in reversed(self._factors)], self._scale)
+
+    def _compose(self, other: Self) -> Self:
+        if self.shape[1] != other.shape[0]:
+            raise ValueError(f"x must have {self.shape[1]} rows, got an operator of shape {other.shape}")
+        dtype = np.result_type(self.dtype, other.dtype)
+        halves = self.astype(dtype), other.astype(dtype)
+        scale = as_real("scale", self._scale * other._scale)
+        product = self._trusted([*halves[0]._factors, *halves[1]._factors], scale)
+        product._derived.halves = halves
+        return product
