@@ -1,7 +1,7 @@
 """Denoising by sparse coding of overlapping patches (Elad and Aharon, 2006), with any dictionary."""
 
 from math import isqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.fft import dct, idct
@@ -18,6 +18,9 @@ from .dct import redundant_dct
 from .patches import Grid
 from .planes import ABOVE_NOISE, PlaneDenoiser, atoms_per_patch, training_patches
 
+if TYPE_CHECKING:
+    from ..estimators.base import DictionaryEstimator
+
 _PATCH_SIZE = 8
 _MOST_PATCHES = 10_000  # to learn from
 _PALM_MAX_ITER = 100  # refinement does the rest
@@ -27,7 +30,7 @@ _LEARNING = 0.8  # the share of learning in the time
 def denoise(
     image: ArrayLike,
     sigma: float,
-    dictionary: MatrixLike | Any = None,
+    dictionary: "MatrixLike | SparseProduct | DictionaryEstimator | None" = None,
     *,
     n_components: int = 256,
     complexity: float = 0.4,

@@ -1,11 +1,11 @@
-"""Samples in parts, which have the same borders wherever they are worked on.
+"""Samples in parts, which have the same borders wherever they are processed.
 
-Whoever adds up what comes of the parts, in their order, gets the same bits on any number of threads and processes.
+Results of the parts that are added in their order have the same bits on any number of threads and processes.
 """
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import ceil
@@ -18,14 +18,14 @@ from ..typing import Array
 from ..validation import working_dtype
 from .readers import ArrayReader, Reader, ShardReader, memmap_reader, npy_reader
 
-_PART_ROWS = 1 << 17  # a quarter of a second of coding: much more than it costs to hand a part out
-_FEW_PARTS = 4  # that smaller data are cut into, for as many threads
-_MOST_PARTS = 512  # so that what comes back of a pass does not grow with the samples
-_BLOCK_BYTES = 1 << 23  # read and worked on at a time
+_PART_ROWS = 1 << 17  # a quarter of a second of coding: much more than the overhead of a task
+_FEW_PARTS = 4  # of smaller data, for as many threads
+_MOST_PARTS = 512  # so that the results of a pass do not grow with the number of samples
+_BLOCK_BYTES = 1 << 23  # read and processed at a time
 
 
 class Part(NamedTuple):
-    """Consecutive rows. Those of a Dask array come in chunks, and know only which these are."""
+    """Consecutive rows: those of a reader, or of some chunks of a Dask array."""
 
     start: int
     stop: int
@@ -34,9 +34,9 @@ class Part(NamedTuple):
     chunks: tuple[int, ...] = ()
 
     def blocks(self, loaded: Sequence[Any] = (), reuse: bool = False) -> Iterator[tuple[int, Array]]:
-        """The number of the first row, and some rows: C-contiguous, in the working dtype, finite.
+        """The index of the first row, and some rows: C-contiguous, in the working dtype, finite.
 
-        With ``reuse``, the next rows may take the memory of these.
+        ``loaded`` are the chunks of a Dask array. With ``reuse``, the next rows may overwrite these.
         """
         if self.reader is not None:
             step = _rows_at_once(self.reader.shape[1], self.dtype)
@@ -48,28 +48,22 @@ class Part(NamedTuple):
         for number, chunk in zip(self.chunks, loaded, strict=True):
             chunk = np.asarray(chunk)
             step = _rows_at_once(chunk.shape[1], self.dtype)
+
+            def place(row: int, number: int = number, start: int = start) -> str:
+                return f"chunk {number}, row {row - start} of it (row {row} of all)"
+
             for first in range(0, len(chunk), step):
-                rows = chunk[first : first + step]
-                place = _ChunkPlace(number, start)
-                yield start + first, self._checked(rows, start + first, place)
+                yield start + first, self._checked(chunk[first : first + step], start + first, place)
             start += len(chunk)
 
-    def _checked(self, rows: Array, start: int, place: Any) -> Array:
+    def _checked(self, rows: Array, start: int, place: Callable[[int], str]) -> Array:
         rows = np.ascontiguousarray(rows, dtype=self.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = rows.sum()  # in a tenth of the time, and seldom not finite without a reason
+            total = rows.sum()  # ten times faster than isfinite, and finite if all rows are, unless it overflows
         if not np.isfinite(total) and not np.isfinite(rows).all():
             bad = start + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
             raise ValueError(f"X must hold finite numbers only, got NaN or infinity in {place(bad)}")
         return rows
-
-
-class _ChunkPlace(NamedTuple):
-    chunk: int
-    start: int
-
-    def __call__(self, row: int) -> str:
-        return f"chunk {self.chunk}, row {row - self.start} of it (row {row} of all)"
 
 
 def _number_of_parts(count: int) -> int:
@@ -85,6 +79,21 @@ class Samples:
     """A matrix with one sample per row, in parts.
 
     Made by `as_samples`, `held` and `on_disk`.
+
+    Parameters
+    ----------
+    reader : Reader
+        Reads rows from where they are.
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp, tempfile, os
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "x.npy")
+    ...     np.save(path, np.ones((100, 8)))
+    ...     samples = pp.datasets.on_disk(path)
+    >>> samples
+    <Samples: 100 rows of 8 features, float64>
     """
 
     ndim = 2
@@ -97,7 +106,7 @@ class Samples:
 
     @property
     def is_held(self) -> bool:
-        """Whether all rows are a sound array in memory."""
+        """Whether all rows are in memory, and known to be finite."""
         return isinstance(self.reader, ArrayReader) and self.reader.is_sound
 
     def __len__(self) -> int:
@@ -126,7 +135,7 @@ class Samples:
         return rows
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """All rows in order, some at a time, with the number of the first; at once if they are in memory."""
+        """All rows in order, some at a time, with the index of the first; in one piece if they are in memory."""
         if self.is_held:
             yield 0, self.load()
             return
@@ -135,7 +144,7 @@ class Samples:
 
 
 class DaskSamples(Samples):
-    """The rows of a Dask array; its chunks along samples make the parts."""
+    """The rows of a Dask array; its chunks along samples, small ones together, are the parts."""
 
     def __init__(self, array: Any) -> None:
         if array.ndim != 2:
@@ -179,22 +188,22 @@ class DaskSamples(Samples):
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask array; Dask itself is not loaded for that."""
+    """Whether X is a Dask array, without importing Dask."""
     return type(X).__module__.startswith("dask.array") and hasattr(X, "to_delayed")
 
 
 def is_large(X: Any) -> bool:
-    """Whether X is of a kind that need not fit into memory."""
+    """Whether X is of a type that need not fit into memory."""
     return isinstance(X, Samples | np.memmap) or is_dask(X)
 
 
 def held(rows: Array) -> Samples:
-    """Rows in memory, known to be sound."""
+    """Rows in memory, known to be finite."""
     return Samples(ArrayReader(rows, is_sound=True))
 
 
 def as_samples(X: Any) -> Samples:
-    """A Dask array, a memory-mapped array, or what `on_disk` returns, as samples."""
+    """A Dask array, a memory-mapped array or the result of `on_disk` as samples."""
     if isinstance(X, Samples):
         samples = X
     elif is_dask(X):
@@ -209,10 +218,10 @@ def as_samples(X: Any) -> Samples:
 
 
 def on_disk(path: str | os.PathLike[str]) -> Samples:
-    """Samples in a .npy file, or in a folder of them, that estimators read part by part.
+    """Samples in a .npy file or in a folder of them, which estimators read part by part.
 
-    The files of a folder are taken in the order of their names, numbers in these by their value, and must agree in
-    the number of columns. Workers of a cluster open them by themselves, and so must see them under the same path.
+    The files of a folder are read in the natural order of their names (part-9 before part-10), and must have the
+    same number of columns. Workers of a cluster open the files themselves, and must see them under the same path.
 
     Parameters
     ----------
@@ -222,7 +231,7 @@ def on_disk(path: str | os.PathLike[str]) -> Samples:
     Returns
     -------
     Samples
-        With ``shape`` and ``dtype``; `papilio.FastDictionaryLearning` and the other estimators take it for X.
+        A matrix that all estimators take for X.
 
     Examples
     --------
@@ -250,5 +259,5 @@ def on_disk(path: str | os.PathLike[str]) -> Samples:
 
 
 def _natural(name: str) -> list[tuple[int, int | str]]:
-    """A key that sorts 'part-10' after 'part-9'."""
+    """A sort key that puts part-10 after part-9."""
     return [(0, int(piece)) if piece.isdecimal() else (1, piece) for piece in re.split(r"(\d+)", name) if piece]
