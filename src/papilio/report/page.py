@@ -4,88 +4,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
+from importlib.resources import files
 
 from ..operators import SparseProduct
 from ..results import Attempt, History, Tradeoff
 from . import sections
 from .speed import Speed
-from .style import STYLE
-
-# Nothing may be loaded: the page contains all that it shows.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An operator and what is known about it; the page leaves out what is not.
-
-    Attributes
-    ----------
-    title : str
-        The heading.
-    operator : SparseProduct
-        The result.
-    source : str
-        What it was made from.
-    error : float, optional
-        The relative error.
-    error_name : str
-        What exactly the error measures.
-    speeds : sequence of Speed
-        Its speed on this machine.
-    history : History, optional
-        The error after each iteration.
-    attempts : sequence of Attempt
-        What `papilio.factorize` tried.
-    tradeoff : Tradeoff, optional
-        The trade-off of which ``operator`` is a point.
-    series : mapping from names to sequences of (relative complexity, error)
-        Points to compare with, if there is no ``tradeoff``.
-    patches : (int, int), optional
-        Rows and columns of the image patches in the columns of the operator.
-    facts : mapping from names to values
-        Anything else worth a line.
-    """
+    """An operator and what is known about it; the page leaves out what is not."""
 
     title: str
     operator: SparseProduct
-    source: str = ""
+    source: str = ""  # what it was made from
     error: float | None = None
-    error_name: str = "relative error"
+    error_name: str = "relative error"  # what exactly it measures
     speeds: Sequence[Speed] = ()
     history: History | None = None
-    attempts: Sequence[Attempt] = ()
-    tradeoff: Tradeoff | None = None
+    attempts: Sequence[Attempt] = ()  # what `papilio.factorize` tried
+    tradeoff: Tradeoff | None = None  # of which the operator is a point
+    # Points (relative complexity, error) by name, to compare with if there is no trade-off.
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    patches: tuple[int, int] | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)
+    patches: tuple[int, int] | None = None  # rows and columns of the image patches in the operator's columns
+    facts: Mapping[str, str] = field(default_factory=dict)  # anything else worth a line
 
 
 def page(title: str, subjects: Sequence[Subject], version: str) -> str:
-    """A whole HTML page about one or several results.
-
-    Parameters
-    ----------
-    title : str
-        The title of the page.
-    subjects : sequence of Subject
-        The results.
-    version : str
-        The version of papilio, for the last line.
-    """
+    """A whole HTML page about one or several results, signed with the version of papilio."""
     alone = len(subjects) == 1
-    articles = "".join(_article(subject, alone) for subject in subjects)
-    heading = "" if alone else f"<header><h1>{escape(title)}</h1></header>"
+    template, style = (files(__package__).joinpath(name).read_text("utf-8") for name in ("page.html", "style.css"))
     written = datetime.now().astimezone()
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"{heading}<main>{articles}</main>\n"
-        f'<footer>Written by papilio {escape(version)} on <time datetime="{written.isoformat("T", "seconds")}">'
-        f"{written:%d %B %Y, %H:%M}</time>.</footer>\n</body>\n</html>\n"
+    return template.format(
+        title=escape(title),
+        style=style,  # within the page, which loads nothing
+        heading="" if alone else f"<header><h1>{escape(title)}</h1></header>",
+        articles="".join(_article(subject, alone) for subject in subjects),
+        version=escape(version),
+        day=f"{written:%d %B %Y, %H:%M}",
+        time=written.isoformat("T", "seconds"),
     )
 
 

@@ -16,12 +16,9 @@ _BURST = 5
 
 
 class Speed(NamedTuple):
-    """Seconds for a block of vectors with the dense matrix and with the product.
+    """Seconds for a block of vectors with the dense matrix and with the product."""
 
-    ``form`` is what was applied: the operator or its adjoint.
-    """
-
-    form: str
+    form: str  # what was applied: the operator or its adjoint
     vectors: int
     dense: float
     product: float
@@ -42,18 +39,8 @@ def both_ways(op: SparseProduct, dense: Array, block: int, budget: float = 0.3) 
 def compare(op: SparseProduct, dense: Array, vectors: int, budget: float = 0.3) -> Speed:
     """The best of several measurements of each, taken in turns, so that both see the same machine.
 
-    The dense matrix is measured with one thread and with all.
-
-    Parameters
-    ----------
-    op : SparseProduct
-        The product.
-    dense : array
-        The same matrix.
-    vectors : int
-        The number of vectors: one, or the columns of a block.
-    budget : float
-        Seconds for all measurements.
+    The dense matrix is measured with one thread and with all. ``vectors`` is the number of columns of a block, and
+    ``budget`` the seconds for all measurements.
     """
     random = np.random.default_rng(0)
     x: Any = random.standard_normal(op.shape[1] if vectors == 1 else (op.shape[1], vectors)).astype(op.dtype)
