@@ -137,7 +137,8 @@ def test_an_exception_in_a_kernels_part_reaches_the_caller_of_the_operator(split
 
 def test_work_does_not_wait_for_helpers_that_are_busy_elsewhere(monkeypatch):
     pp.set_num_threads(2)
-    monkeypatch.setattr(threads, "_helpers", threads._Helpers())
+    monkeypatch.setattr(threads, "_pool", None)
+    monkeypatch.setattr(threads, "_pool_size", 0)
     both, free = threading.Barrier(3), threading.Event()
 
     def hold(start, stop):
@@ -153,6 +154,29 @@ def test_work_does_not_wait_for_helpers_that_are_busy_elsewhere(monkeypatch):
     free.set()
     other.join(timeout=60)
     assert not other.is_alive()
+
+
+def test_nested_calls_end_and_do_everything():
+    pp.set_num_threads(3)
+    done = []
+
+    def outer(start, stop):
+        threads.split_work(lambda first, last: done.append((start, first)), 6, 1)
+
+    threads.split_work(outer, 3, 1)
+    assert sorted(done) == [(start, first) for start in range(3) for first in range(0, 6, 2)]
+
+
+def test_where_no_thread_starts_the_caller_does_everything(monkeypatch):
+    def fail(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads, "_pool", None)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    pp.set_num_threads(3)
+    done = []
+    threads.split_work(lambda start, stop: done.append(start), 3, 1)
+    assert done == [0, 1, 2]
 
 
 def test_shares_are_taken_by_whoever_is_free():

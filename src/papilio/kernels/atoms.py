@@ -1,6 +1,6 @@
 """Updates of atoms from signals and their sparse codes.
 
-Signals, residuals and atoms are rows here. Codes are those of a csc_array with one column a signal: ``pointers``,
+Signals, residuals and atoms are rows here. Codes are those of a csc_array with one column per signal: ``pointers``,
 ``indices`` (of atoms) and ``values``.
 """
 

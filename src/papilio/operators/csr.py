@@ -60,7 +60,7 @@ def _check_lines(name: str, indptr: Array, indices: Array, size: int, n_lines: i
     if indptr.size != n_lines + 1 or indptr[0] != 0 or indptr[-1] != size or (indptr[1:] < indptr[:-1]).any():
         raise ValueError(f"{name} has line pointers that do not fit its {n_lines} lines and {size} entries")
     if indices.size != size or (indices < 0).any() or (indices >= length).any():
-        raise ValueError(f"{name} has indices outside of its {length} places a line")
+        raise ValueError(f"{name} has indices outside of the {length} places of a line")
 
 
 def frozen(matrix: sp.csr_array) -> sp.csr_array:

@@ -7,9 +7,9 @@ Python threads may call them at once: numba's parallel loops would not survive t
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from math import prod
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,19 @@ _local = threading.local()
 
 
 def get_num_threads() -> int:
-    """How many threads a kernel may use: `set_num_threads`, else ``PAPILIO_NUM_THREADS``, else all cores.
+    """How many threads a kernel may use.
 
-    A value of the variable that is no positive integer counts as none.
+    Returns
+    -------
+    int
+        What `set_num_threads` said, else the environment variable ``PAPILIO_NUM_THREADS`` if it is a positive
+        integer, else the number of cores that this process may use.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> pp.get_num_threads() >= 1
+    True
     """
     own: int | None = getattr(_local, "count", None)
     if own is not None:
@@ -40,66 +50,60 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(n: int | None) -> None:
-    """Let kernels use ``n`` threads from now on; None is the default again."""
+    """Let kernels use ``n`` threads from now on.
+
+    Parameters
+    ----------
+    n : int or None
+        At least one; None restores the default, as `get_num_threads` describes it.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> pp.set_num_threads(2)
+    >>> pp.get_num_threads()
+    2
+    >>> pp.set_num_threads(None)
+    """
     global _count
     _count = None if n is None else as_integer("n", n, 1)
 
 
-class _Helpers:
-    """Threads that wait for work. A plain queue wakes one in half the time that `concurrent.futures` needs."""
-
-    def __init__(self) -> None:
-        self._queue: SimpleQueue[_Share] = SimpleQueue()
-        self._started = 0
-        self._starting = threading.Lock()
-
-    def give(self, share: "_Share", threads: int) -> None:
-        """Let one of ``threads`` helpers do a share; raises RuntimeError where none can be started."""
-        if self._started < threads:
-            with self._starting:
-                while self._started < threads:
-                    threading.Thread(target=self._serve, name="papilio", daemon=True).start()
-                    self._started += 1
-        self._queue.put(share)
-
-    def _serve(self) -> None:
-        while True:
-            self._queue.get().do()
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+_growing = threading.Lock()
 
 
-class _Share:
-    """Part of some work that a helper may do, unless it is taken back first."""
+def _helpers(count: int) -> ThreadPoolExecutor:
+    """A pool of at least ``count`` threads; ``RuntimeError`` where the system starts no more.
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work: Callable[[], Any] | None = work
-        self._claim, self._running = threading.Lock(), threading.Lock()
-        self._running.acquire()
-        self._error: BaseException | None = None
-
-    def do(self) -> None:
-        if self._work is not None and self._claim.acquire(blocking=False):
+    All of them run before it is used: a submission that failed to start a thread would leave its work in the
+    queue, to be done at any later time.
+    """
+    global _pool, _pool_size
+    with _growing:
+        if _pool is None or _pool_size < count:
+            pool = ThreadPoolExecutor(count, "papilio")
+            ready = threading.Barrier(count + 1)
             try:
-                self._work()
-            except BaseException as error:
-                self._error = error
-            self._running.release()
-        self._work = None  # an idle helper must not keep arrays alive
-
-    def settle(self) -> None:
-        """Take the share back, or wait for its end if it has begun."""
-        if self._claim.acquire(blocking=False):
-            self._work = None
-            return
-        self._running.acquire()
-        if self._error is not None:
-            raise self._error
+                for _ in range(count):
+                    pool.submit(ready.wait)
+                ready.wait()
+            except BaseException:
+                ready.abort()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+            if _pool is not None:
+                _pool.shutdown(wait=False)
+            _pool, _pool_size = pool, count
+        return _pool
 
 
 def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: int = 1) -> None:
     """run(start, stop) over range(size), on several threads in multiples of ``grain``.
 
-    Each thread gets one range, or with ``shares`` about that many, taken when it is free: for work that is
-    uneven.
+    Each thread gets one range, or with ``shares`` about that many, taken when it is free: for uneven work. The
+    calling thread does whatever no other has begun, so that calls may be nested.
     """
     threads = min(get_num_threads(), -(-size // grain))
     if threads <= 1:
@@ -112,18 +116,18 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: in
         for start in starts:
             run(start, min(start + length, size))
 
-    others: list[_Share] = []
+    others: list[Future[None]] = []
     # No thread starts when the interpreter shuts down, or where the system has no more: this one does it all.
     with suppress(RuntimeError):
+        pool = _helpers(threads - 1)
         for _ in range(threads - 1):
-            share = _Share(work)
-            _helpers.give(share, threads - 1)
-            others.append(share)
+            others.append(pool.submit(work))
     try:
         work()
     finally:
-        for share in others:
-            share.settle()
+        for other in others:
+            if not other.cancel():
+                other.result()
 
 
 class _OneBlasThread:
@@ -158,7 +162,7 @@ one_blas_thread = _OneBlasThread()
 def blas_threads(work: int) -> AbstractContextManager[None]:
     """One thread for BLAS where no product takes more than some million multiplications.
 
-    Several would mostly wait for each other, above all where the cores have other work, too.
+    More would mostly wait for each other, above all where the cores have other work, too.
     """
     return one_blas_thread if work <= _BLAS_WORK else nullcontext()
 
@@ -200,13 +204,10 @@ def scratch(name: str, *wanted: tuple[tuple[int, ...], Any]) -> list[Array]:
     return arrays
 
 
-_helpers = _Helpers()
-
-
 def _forget_helpers() -> None:
-    """Threads do not live on in a forked process."""
-    global _helpers
-    _helpers = _Helpers()
+    """Threads do not survive in a forked process."""
+    global _pool, _growing
+    _pool, _growing = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
