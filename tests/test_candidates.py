@@ -9,7 +9,6 @@ from papilio.runtime.session import Session
 from papilio.search import candidates as module
 from papilio.search.attempts import Search, least_entries
 from papilio.search.candidates import best_candidate, candidates, even_schedule, expected_steps
-from papilio.search.low_rank import low_rank, svd_of
 
 from .helpers import gaussian
 
@@ -125,7 +124,7 @@ def test_low_rank_is_the_best_of_its_rank_and_says_its_error(shape, dtype):
     if np.iscomplexobj(X):
         X += (1j * gaussian(shape, seed=1)).astype(dtype)
     for rank in range(1, min(shape)):
-        fit = low_rank(X, svd_of(X), rank)
+        fit = Search(Session(), X).best_of_rank(rank)
         assert fit.operator.dtype == dtype
         assert fit.operator.nnz == rank * sum(shape)
         sizes = np.linalg.svd(X.astype(complex), compute_uv=False)
@@ -181,7 +180,7 @@ def test_with_a_time_budget_the_time_that_passed_counts_as_done():
 
 def test_a_search_lists_what_it_is_told():
     search = Search(Session(), gaussian((6, 6)))
-    fit = low_rank(search.matrix, search.svd, 2)
+    fit = search.best_of_rank(2)
     added = search.add("low_rank", "rank 2", fit, 0.0)
     assert added.method == "low_rank"
     assert search.attempts[0][:4] == ("low_rank", "rank 2", fit.error, 24)

@@ -1,4 +1,4 @@
-"""Annealing: a way out of the local minima that PALM's supports settle in."""
+"""Annealing, which gets PALM's supports out of local minima."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -58,7 +58,7 @@ def annealed(
     status = Status.STOPPED if session.stopped else Status.CONVERGED
     history = History([*start.history, *session.history[begin:]])
     found = as_factorization(moments, best._replace(status=status), history)
-    # Polishing leaves a fit that is exact already as it is; rounding may still tell them apart.
+    # Polishing leaves an exact fit as it is, but its error is computed anew and may differ by rounding.
     return found if found.error < start.error else replace(found, operator=start.operator, error=start.error)
 
 

@@ -1,9 +1,10 @@
-"""A search: the matrix, what its product may look like, and what was tried so far."""
+"""The state of a search: the matrix, the conditions on its product, and what was tried so far."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import inf
+from operator import attrgetter
 from time import perf_counter
 
 import numpy as np
@@ -12,8 +13,9 @@ from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..results import Attempt, Factorization, History, Status
 from ..runtime.session import Session
+from ..runtime.threads import blas_threads
 from ..typing import Array
-from .low_rank import Svd, errors_by_rank, low_rank, svd_of
+from ..validation import as_real
 
 METHODS = ("transform", "butterfly", "low_rank", "hierarchical")
 EXACT = 1e-6  # an error below which nothing else is tried
@@ -21,31 +23,10 @@ _SVD_SIDE = 2048  # the short side up to which singular values are computed
 
 
 class Search:
-    """The attempts to factorize one matrix.
-
-    Parameters
-    ----------
-    session : Session
-        Its random numbers are used, and its callback and time budget end the search.
-    matrix : (m, n) array
-        In units of about its root mean square (see `in_units`).
-    n_factors : int, optional
-        The number of factors; any number by default.
-    methods : sequence of str
-        The methods that may be tried.
-
-    Attributes
-    ----------
-    attempts : list of Attempt
-        What was tried so far, and what it gave.
-    """
+    """The attempts to factorize a matrix (see `in_units`) into ``n_factors``, or any number, by some methods."""
 
     def __init__(
-        self,
-        session: Session,
-        matrix: Array,
-        n_factors: int | None = None,
-        methods: Sequence[str] = METHODS,
+        self, session: Session, matrix: Array, n_factors: int | None = None, methods: Sequence[str] = METHODS
     ) -> None:
         self.session, self.matrix = session, matrix
         self.n_factors, self.methods = n_factors, tuple(methods)
@@ -58,52 +39,69 @@ class Search:
         return method in self.methods
 
     @cached_property
-    def svd(self) -> Svd | None:
-        """The singular value decomposition; None for the zero matrix and for very large ones."""
+    def svd(self) -> tuple[Array, Array, Array] | None:
+        """The singular value decomposition; None for zero and very large matrices."""
         if min(self.matrix.shape) > _SVD_SIDE or not self.matrix.any():
             return None
-        return svd_of(self.matrix)
+        with blas_threads(self.matrix.size * min(self.matrix.shape)):
+            U, values, V = np.linalg.svd(self.matrix, full_matrices=False)
+        return U, values, V
 
     @cached_property
     def low_rank_errors(self) -> Array:
-        """Relative errors of the best approximations of rank 1, 2, …; empty where low rank is not allowed."""
-        return errors_by_rank(self.svd) if self.allows("low_rank") and self.svd is not None else np.zeros(0)
+        """Relative errors of the best approximations of rank 1, 2, …; empty if low rank is not allowed."""
+        if self.svd is None or not self.allows("low_rank"):
+            return np.zeros(0)
+        squares = self.svd[1] ** 2
+        return np.sqrt(np.append(np.cumsum(squares[::-1])[::-1][1:], 0) / squares.sum())
+
+    def rank_within(self, limit: float) -> int:
+        """The lowest rank whose error is at most ``limit``."""
+        return int(np.count_nonzero(self.low_rank_errors > limit)) + 1
+
+    def best_of_rank(self, rank: int) -> Factorization:
+        """The best approximation of a rank, as two dense factors."""
+        assert self.svd is not None
+        U, values, V = self.svd
+        roots = np.sqrt(values[:rank])
+        error = float(np.linalg.norm(values[rank:]) / np.linalg.norm(values))
+        operator = SparseProduct([U[:, :rank] * roots, roots[:, None] * V[:rank]])
+        return Factorization(operator.astype(self.matrix.dtype), error, 0, Status.CONVERGED, History())
 
     def low_rank(self, rank: int) -> Factorization | None:
-        """The best approximation of a rank, if it is allowed and has fewer entries than the matrix."""
+        """`best_of_rank`, recorded, if it is allowed and has fewer entries than the matrix."""
         if not 0 < rank * sum(self.matrix.shape) < self.matrix.size or not self.allows("low_rank"):
             return None
-        assert self.svd is not None
         begin = perf_counter()
-        return self.add("low_rank", f"rank {rank}", low_rank(self.matrix, self.svd, rank), begin)
+        return self.add("low_rank", f"rank {rank}", self.best_of_rank(rank), begin)
 
     def itself(self, status: Status = Status.CONVERGED) -> Factorization:
-        """The matrix as one factor; with the status "no_structure" where no attempt gave anything."""
+        """The matrix as one factor, which has the status "no_structure" if nothing else was found."""
         return Factorization(SparseProduct([self.matrix]), 0.0, 0, status, History(), "itself")
 
     def itself_within(self, budget: int) -> list[Factorization]:
-        """The matrix as one factor, where that is allowed and has no more than ``budget`` entries."""
+        """The matrix as one factor, if that is allowed and has at most ``budget`` entries."""
         is_allowed = self.n_factors is None and self.methods == METHODS
         return [self.itself()] if is_allowed and np.count_nonzero(self.matrix) <= budget else []
 
     def add(self, method: str, detail: str, fit: Factorization, begin: float) -> Factorization:
-        """``fit`` with its method, after an entry in the list of attempts; ``begin`` is when it was started."""
+        """Record a fit that was started at ``begin``, and return it with its method."""
         self.attempts.append(Attempt(method, detail, fit.error, fit.operator.nnz, perf_counter() - begin))
         return replace(fit, method=method)
 
     def add_failure(self, method: str, detail: str, begin: float) -> None:
-        """An entry in the list of attempts for one that found nothing."""
+        """Record an attempt that found nothing."""
         self.attempts.append(Attempt(method, detail, inf, 0, perf_counter() - begin))
 
 
 def in_units(given: Array) -> tuple[Array, float]:
-    """``given`` in a unit near its root mean square, and that unit, a power of two.
+    """``given`` divided by a power of two near its root mean square, and that power.
 
-    The solvers start at scale 1: with this, their results do not depend on the matrix's own unit.
+    The solvers start at scale 1; thus their results do not depend on the unit of the data.
     """
     if not given.any():
         return given, 1.0
-    # At least the smallest number that the dtype holds with all its digits: the matrix keeps the rest.
+    # No smaller than the smallest normal number, which would lose digits.
     rms = max(frobenius(given) / np.sqrt(given.size), float(np.finfo(given.dtype).tiny))
     unit = 2.0 ** round(np.log2(rms))
     return given / given.real.dtype.type(unit), unit
@@ -114,9 +112,20 @@ def least_entries(shape: tuple[int, int], n_factors: int) -> int:
     return max(shape) + (n_factors - 1) * min(shape)
 
 
-def n_entries(fit: Factorization) -> int:
-    return fit.operator.nnz
+def least_complexity(shape: tuple[int, int], n_factors: int | None) -> tuple[float, str]:
+    """The lowest relative complexity, and why; without ``n_factors``, the dense matrix is a product, too."""
+    least = least_entries(shape, n_factors or 2) / (shape[0] * shape[1])
+    reason = f"one entry per row or column of each of {n_factors or 2} factors of a {shape[0]}×{shape[1]} matrix"
+    return min(least, 1.0) if n_factors is None else least, reason
 
 
-def error_of(fit: Factorization) -> float:
-    return fit.error
+def as_complexity(name: str, value: float, shape: tuple[int, int], n_factors: int | None) -> float:
+    complexity = as_real(name, value, 0.0, 1.0)
+    least, reason = least_complexity(shape, n_factors)
+    if (least - complexity) * shape[0] * shape[1] > 1e-9:
+        raise ValueError(f"{name} must be at least {least:.4g}, {reason}, and at most 1, got {complexity:g}")
+    return complexity
+
+
+n_entries = attrgetter("operator.nnz")
+error_of = attrgetter("error")

@@ -1,4 +1,4 @@
-"""Candidates: schedules with a number of entries, of which annealing finds the best."""
+"""Candidates: schedules with a given number of entries, and the search for the best by annealing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,6 @@ from ..solvers.schedule import Schedule
 from ..typing import Array
 from .annealing import STEPS, annealed, best_scale
 from .attempts import Search, error_of, least_entries
-from .low_rank import low_rank
 
 _ROUNDS = 60  # of annealing at most
 _WORK = 1e10  # multiplications that the annealing of one candidate may take: all rounds for 80×80 and less
@@ -24,11 +23,11 @@ _MANY_ROUNDS = 15  # with fewer, annealing takes long enough without trying both
 _TRIAL = 4  # a candidate is tried with the rounds divided by this
 START_STEPS = 100
 _BEHIND = 2  # a candidate that starts with more than this many times the lowest error is not annealed
-_INNER = 2  # how many times more columns than the dense factors of low rank the sparse ones have
+_INNER = 2  # columns of the sparse factors of low rank over those of the dense ones
 
 
 class Candidate(NamedTuple):
-    """Sets to fit in, by one of the methods."""
+    """A method and the constraint sets of its fit."""
 
     method: str
     detail: str
@@ -37,6 +36,16 @@ class Candidate(NamedTuple):
     @property
     def title(self) -> str:
         return f"{self.method.replace('_', ' ')}, {self.detail}"
+
+    @property
+    def start_steps(self) -> int:
+        return START_STEPS * (2 * len(self.schedule.factors) if self.method == "hierarchical" else 1)
+
+    def rounds(self, effort: float = 1.0) -> int:
+        """Rounds of annealing, the fewer the larger the matrix."""
+        sets, (m, n) = self.schedule.constraints, self.schedule.shape
+        inner = max(constraint.shape[1] for constraint in sets[:-1])
+        return int(effort * _rounds_within(len(sets) * m * n * inner))
 
 
 # -- which candidates there are ------------------------------------------------------------------------
@@ -77,7 +86,7 @@ def even_schedule(shape: tuple[int, int], n_factors: int, budget: int, side: str
     """Sets with ``budget`` entries in all and one density: one factor of the matrix's shape, the others square.
 
     Annealed fits of equal density had lower errors than those whose last factor was two, three or five times
-    denser, on DCT, orthogonal and sparse-product matrices; without annealing it was the other way round.
+    denser, on DCT, orthogonal and sparse-product matrices. Without annealing it was the other way round.
     """
     long, short = max(shape), min(shape)
     line = long + (n_factors - 2) * short  # entries of all factors but the last, per entry in a line
@@ -120,7 +129,7 @@ class Trial(NamedTuple):
 def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factorization | None:
     """The best fit with ``budget`` entries by annealing: all candidates for a short time, the best for longer.
 
-    ``effort`` is the share of the usual rounds of annealing. None where there is no candidate, nor for zeros.
+    ``effort`` is the share of the usual rounds of annealing. None for zeros and if there is no candidate.
     """
     session, options = search.session, allowed_candidates(search, budget) if search.matrix.any() else []
     *trial_steps, last_steps = expected_steps(options, effort)
@@ -139,7 +148,7 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factoriz
         return None if best is None else best.fit
     option, begin = best.option, perf_counter()
     with session.part(last_steps / total, f"{option.title}: "):
-        fit = annealed(session, search.matrix, option.schedule, best.start, _n_rounds(option, effort))
+        fit = annealed(session, search.matrix, option.schedule, best.start, option.rounds(effort))
     longer = search.add(option.method, f"{option.detail}, annealed for longer", fit, begin)
     return min(longer, best.fit, key=error_of)
 
@@ -149,7 +158,7 @@ def _tried(
 ) -> tuple[Factorization, Factorization]:
     """A start in the candidate's sets, and the fit by annealing, unless its error is far above the lowest one."""
     session = search.session
-    share = _start_steps(option) / (_start_steps(option) + _annealing_steps(rounds))
+    share = option.start_steps / (option.start_steps + _annealing_steps(rounds))
     with session.part(share):
         start = start_of(search, option)
     if rounds is None or session.stopped or start.error > _BEHIND * min(lowest, start.error):
@@ -170,8 +179,8 @@ def start_of(search: Search, option: Candidate) -> Factorization:
         fit = palm(matrix, schedule.constraints, order=schedule.order, max_iter=1)
         return replace(fit, status=Status.STOPPED)
     assert search.svd is not None
-    rank = schedule.constraints[0].shape[1]
-    factors = [factor.toarray() for factor in low_rank(matrix, search.svd, rank).operator.factors]
+    fit = search.best_of_rank(schedule.constraints[0].shape[1])
+    factors = [factor.toarray() for factor in fit.operator.factors]
     return descended(search, schedule, factors, float(np.linalg.norm(search.svd[1])))
 
 
@@ -193,34 +202,19 @@ def descended(
 
 def expected_steps(options: Sequence[Candidate], effort: float = 1.0) -> list[int]:
     """Iterations of PALM, at most, that each trial takes, and those of the best candidate's annealing."""
-    trials = [_start_steps(each) + _annealing_steps(_trial_rounds(options, each, effort)) for each in options]
-    return [*trials, max((_annealing_steps(_n_rounds(option, effort)) for option in options), default=0)]
+    trials = [each.start_steps + _annealing_steps(_trial_rounds(options, each, effort)) for each in options]
+    return [*trials, max((_annealing_steps(option.rounds(effort)) for option in options), default=0)]
 
 
 def _trial_rounds(options: Sequence[Candidate], option: Candidate, effort: float) -> int | None:
-    """Rounds of annealing in a trial; an only candidate needs none."""
-    return _n_rounds(option, effort) // _TRIAL if len(options) > 1 else None
-
-
-def _n_rounds(option: Candidate, effort: float) -> int:
-    return int(effort * rounds_for(option.schedule))
-
-
-def _start_steps(option: Candidate) -> int:
-    return START_STEPS * (2 * len(option.schedule.factors) if option.method == "hierarchical" else 1)
+    """Rounds of annealing in a trial; a single candidate needs none."""
+    return option.rounds(effort) // _TRIAL if len(options) > 1 else None
 
 
 def _annealing_steps(rounds: int | None) -> int:
     return 2 * STEPS * (rounds or 0)
 
 
-def rounds_for(schedule: Schedule) -> int:
-    """Rounds of annealing, the fewer the larger the matrix."""
-    sets = schedule.constraints
-    inner = max(constraint.shape[1] for constraint in sets[:-1])
-    return _rounds_within(len(sets) * schedule.shape[0] * schedule.shape[1] * inner)
-
-
 def _rounds_within(product: int) -> int:
-    """As many rounds as the work allows, with two products for each step; none for very large matrices."""
+    """The number of rounds that the work allows, with two products per step; none for very large matrices."""
     return min(_ROUNDS, int(_WORK / (2 * STEPS * 2 * product)))

@@ -1,4 +1,4 @@
-"""The front door: a matrix, and at most one target for its product."""
+"""`factorize`: a matrix as a product of sparse factors, with at most one target for the product."""
 
 from dataclasses import replace
 from math import inf, sqrt
@@ -9,12 +9,11 @@ from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.palm import Limits
 from ..typing import MatrixLike, RandomState
 from ..validation import as_choice, as_integer, as_matrix, as_real
-from .attempts import EXACT, METHODS, Search, error_of, in_units, least_entries, n_entries
+from .attempts import EXACT, METHODS, Search, as_complexity, error_of, in_units, least_entries, n_entries
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
-from .low_rank import rank_within
 from .structured import structured_fits
 
-_LADDER = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities among which the knee is looked for
+_KNEES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities at which the knee may be
 _QUICK_STEPS = 50
 _HALVINGS = 6  # of the interval in which the fewest entries lie
 
@@ -30,13 +29,12 @@ def factorize(
     callback: Callback | None = None,
     random_state: RandomState = 0,
 ) -> Factorization:
-    """Approximate a matrix by a product of sparse factors, with at most one target to state.
+    """Approximate a matrix by a product of sparse factors, with at most one target: complexity or error.
 
-    Several methods are tried, and the best result is returned: cosine and Haar transforms whose rows and columns
-    may be permuted and scaled, which are recognised at once; butterfly factors under unknown permutations, which
-    are found or ruled out within a short time; low rank, dense or sparse; and the hierarchical strategy from
-    either side with two and three factors. Sparse low rank and the hierarchical strategy end with annealing, which
-    loosens and tightens the sets of the factors to get out of local minima.
+    Several methods are tried, and the best result is returned: cosine and Haar transforms, whose rows and columns
+    may be permuted and scaled; butterfly factors under unknown permutations; low rank, dense or sparse; and the
+    hierarchical strategy, from either side, with two and three factors. Sparse low rank and the hierarchical
+    strategy end with annealing, which loosens and tightens the sets of the factors to escape from local minima.
 
     Parameters
     ----------
@@ -51,23 +49,23 @@ def factorize(
         The largest relative error. The result has the fewest entries that were found to reach it; if no product
         does, M itself is returned as one factor. Cannot be combined with ``complexity``.
     method : {"auto", "transform", "butterfly", "low_rank", "hierarchical"}, default="auto"
-        The only method to try; all of them by default. If it finds nothing, M itself is returned, with ``status``
+        The only method to try; "auto" tries all. If nothing is found, M itself is returned, with ``status``
         "no_structure".
     time_budget : float, optional
-        Seconds after which the best result so far is returned. With it, results depend on the machine's speed.
+        Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     callback : callable, optional
-        Called with a `papilio.results.Step` after each iteration of PALM; a true result ends the search, as the
-        end of the time budget does.
+        Called with a `papilio.results.Step` after each iteration of PALM; a true result ends the search, and the
+        best result so far is returned.
     random_state : int, RandomState, Generator or None, default=0
-        The source of the random numbers of butterfly search and annealing. Results repeat by default; None is
-        NumPy's global state.
+        The source of the random numbers of butterfly search and annealing. Results are reproducible by default;
+        None stands for NumPy's global state.
 
     Returns
     -------
     Factorization
-        ``method`` is the method that gave it, ``attempts`` lists all that was tried. Without ``complexity`` and
-        ``max_error`` it is the knee: where error + relative complexity is lowest, so that one percent more entries
-        would save less than one percent of error.
+        ``method`` is the method that found it; ``attempts`` lists all that was tried. Without ``complexity`` and
+        ``max_error`` it is the knee, where error + relative complexity is lowest: one percent more entries would
+        save less than one percent of error.
 
     Examples
     --------
@@ -85,9 +83,9 @@ def factorize(
         if method == "low_rank" and n_factors != 2:
             raise ValueError(f"n_factors must be 2 for low rank, got {n_factors}")
     if complexity is not None and max_error is not None:
-        raise ValueError("complexity and max_error exclude each other: give one of them")
+        raise ValueError("complexity and max_error cannot be combined: give one of them")
     if complexity is not None:
-        complexity = _as_complexity(complexity, matrix.shape, n_factors)
+        complexity = as_complexity("complexity", complexity, matrix.shape, n_factors)
     if max_error is not None:
         max_error = as_real("max_error", max_error, 0.0)
     session = Session(callback, random_state=random_state, time_budget=time_budget)
@@ -100,18 +98,6 @@ def factorize(
         fit = _at_knee(search)
     status = Status.STOPPED if session.stopped else fit.status
     return replace(fit, operator=fit.operator * unit, status=status, attempts=tuple(search.attempts))
-
-
-def _as_complexity(value: float, shape: tuple[int, int], n_factors: int | None) -> float:
-    complexity = as_real("complexity", value, 0.0, 1.0)
-    size = shape[0] * shape[1]
-    least = min(least_entries(shape, 2), size) if n_factors is None else least_entries(shape, n_factors)
-    if complexity * size < least:
-        raise ValueError(
-            f"complexity must be at least {least / size:.3g}, one entry per row or column of each of "
-            f"{n_factors or 2} factors of a {shape[0]}×{shape[1]} matrix, and at most 1, got {complexity:g}"
-        )
-    return complexity
 
 
 # -- one search per target -----------------------------------------------------------------------------
@@ -131,7 +117,7 @@ def _within(search: Search, budget: int) -> Factorization:
 def _reaching(search: Search, limit: float) -> Factorization:
     """The fewest entries with an error of at most ``limit``, by halving the interval in which they lie."""
     options = [search.itself(), *structured_fits(search, 0)]
-    low_rank = search.low_rank(rank_within(limit, search.low_rank_errors))
+    low_rank = search.low_rank(search.rank_within(limit))
     if low_rank is not None:
         options.append(low_rank)
     fewest = min((fit for fit in options if fit.error <= limit), key=n_entries)
@@ -158,7 +144,7 @@ def _at_knee(search: Search) -> Factorization:
     if exact:
         return min(exact, key=n_entries)
     structured = [fit for fit in structured if fit.operator.nnz < size]
-    quick_steps = 2 * _QUICK_STEPS * len(_LADDER)
+    quick_steps = 2 * _QUICK_STEPS * len(_KNEES)
     share = quick_steps / (quick_steps + sum(expected_steps(allowed_candidates(search, size // 2))))
     with search.session.part(share, "looking for the knee: "):
         budget = _budget_at_knee(search)
@@ -170,13 +156,13 @@ def _at_knee(search: Search) -> Factorization:
 
 
 def _budget_at_knee(search: Search) -> int | None:
-    """Entries with the lowest sum of error and complexity, by quick fits; None where no product saves any."""
+    """Entries with the lowest sum of error and complexity, by quick fits; None if no product saves any."""
     size, least = search.matrix.size, least_entries(search.matrix.shape, search.n_factors or 2)
     if not search.matrix.any():
         return None
     if least >= size:
         return None if search.n_factors is None else least
-    budgets = sorted({max(int(step * size), least) for step in _LADDER})
+    budgets = sorted({max(int(knee * size), least) for knee in _KNEES})
     costs: dict[int, float] = {}
     for budget in budgets:
         with search.session.part(1 / len(budgets)):

@@ -5,7 +5,7 @@ numbers r and c of any sign, where T is ``dct(n)``, ``haar(n)`` or the transpose
 of type 2, which is the cosine transform with its rows reversed and the signs of columns changed.
 
 The number of non-zero entries tells which T it may be: for n = 2^K, the cosine transform has n² and the Haar
-transform n(K + 1). What the searches below find is only a guess until its error is known.
+transform n(K + 1). A match is only a guess until its error is known.
 """
 
 from typing import Any, NamedTuple
@@ -34,25 +34,9 @@ class Match(NamedTuple):
 
 
 def recognise(matrix: Array) -> tuple[str, Factorization] | None:
-    """The transform that a matrix is, up to the order and scale of its lines: its name and exact factors.
+    """The name and the exact factors of the transform that a matrix is, up to the order and scale of its lines.
 
-    Parameters
-    ----------
-    matrix : (m, n) array
-        Only real square matrices of size 4, 8, 16, … are recognised.
-
-    Returns
-    -------
-    (name, fit) or None
-        The factors of T with p, q, r and c merged into the first and the last, so with T's number of entries.
-
-    Examples
-    --------
-    >>> import papilio as pp
-    >>> C = pp.transforms.dct(16)
-    >>> name, fit = recognise(-3 * C.T.toarray()[::-1])
-    >>> name, fit.operator.nnz == C.nnz, fit.error < 1e-12
-    ('DCT, transposed', True, True)
+    The factors are those of T, with p, q, r and c merged into the first and the last: there are no more entries.
     """
     n = len(matrix)
     if matrix.shape != (n, n) or matrix.dtype.kind == "c" or n < 4 or n & (n - 1):
@@ -77,14 +61,14 @@ def recognise(matrix: Array) -> tuple[str, Factorization] | None:
 
 
 def _support(matrix: Array) -> Array:
-    """Which entries are more than rounding errors of the others in their row or column."""
+    """Which entries are more than rounding errors of the largest in their row and column."""
     sizes = np.abs(matrix)
     largest = np.minimum(sizes.max(axis=1, keepdims=True), sizes.max(axis=0))
     return sizes > 100 * np.finfo(matrix.dtype).eps * largest
 
 
 def _in_range(match: Match, dtype: np.dtype[Any]) -> bool:
-    """Whether the scales are finite: quotients of scales that are very far apart may not be."""
+    """Whether the scales are finite: quotients of very different scales may overflow."""
     with np.errstate(over="ignore"):
         return bool(np.isfinite(np.array([match.row_scales, match.column_scales]).astype(dtype)).all())
 
@@ -108,7 +92,7 @@ def _inverse(order: Array) -> Array:
 
 
 def _dct_match(matrix: Array) -> Match | None:
-    """How the cosine transform may have become a matrix without zeros.
+    """The permutations and scales by which a matrix without zeros may be a cosine transform.
 
     T_kj ∝ cos(kθ_j) with θ_j = π(2j + 1)/(2n). Multiplying all θ by an odd number permutes the columns and, apart
     from signs, the rows. So all columns hold the same magnitudes, and divided by their geometric means they are
@@ -140,7 +124,7 @@ def _dct_match(matrix: Array) -> Match | None:
 
 
 def _haar_match(matrix: Array, support: Array) -> Match | None:
-    """How the Haar transform may have become a matrix with these non-zero entries.
+    """The permutations and scales by which a matrix with this support may be a Haar transform.
 
     T has two rows with n entries, two with n/2, four with n/4 and so on. The rows of one size divide the columns
     into groups, each within a group of the size before. Columns sorted by their groups are in T's order, up to

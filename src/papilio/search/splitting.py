@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from itertools import combinations
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,9 @@ class Split(NamedTuple):
     groups: Array
     parts: Array
     cost: float
+
+
+_cost = attrgetter("cost")
 
 
 def best_split(
@@ -135,7 +139,7 @@ def _candidate_parts(matrix: Array, row: int, radix: int, count: int = 2) -> lis
 
 
 def _alternate(matrix: Array, parts: Array) -> Split:
-    """Alternate: groups for the parts, parts for the groups, while the cost falls."""
+    """Groups for the parts and parts for the groups in turn, while the cost falls."""
     best = _group_rows(matrix, parts)
     for _ in range(_ROUNDS):
         options = [_group_rows(matrix, found) for found in _part_columns(matrix, best.groups)]
@@ -147,7 +151,7 @@ def _alternate(matrix: Array, parts: Array) -> Split:
 
 
 def _group_rows(matrix: Array, parts: Array) -> Split:
-    """Cheap groups for given parts."""
+    """Groups of low cost for given parts."""
     m, radix = len(matrix), len(parts)
     costs = _pair_costs(matrix, parts)
     groups = _as_parts(group_up(costs, likely_first(costs), radix), m // radix)
@@ -217,10 +221,6 @@ def _reassign_columns(matrix: Array, groups: Array, parts: Array) -> Array:
     return parts
 
 
-def _cost(split: Split) -> float:
-    return split.cost
-
-
 def _as_parts(labels: Array, count: int) -> Array:
     """The members of each of ``count`` equal parts, ascending."""
     return np.argsort(labels, kind="stable").reshape(count, -1)
@@ -241,7 +241,7 @@ def _directions(matrix: Array, groups: Array) -> tuple[Array, Array]:
 
 
 def _smaller_eigenvalue(a: Array, b: Array, g_squared: Array) -> Array:
-    """Of [[a, g], [ḡ, b]] ≥ 0, as determinant over larger eigenvalue: exact up to rounding of ab/λ_max."""
+    """That of [[a, g], [ḡ, b]] ≥ 0, as determinant over larger eigenvalue: exact up to rounding of ab/λ_max."""
     larger = (a + b) / 2 + np.sqrt(((a - b) / 2) ** 2 + g_squared)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(larger > 0, np.maximum(a * b - g_squared, 0) / larger, 0.0)

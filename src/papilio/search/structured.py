@@ -1,4 +1,4 @@
-"""Structure that is found without a budget: sparse matrices, exact low rank, known transforms and butterflies."""
+"""Fits by structure, which need no budget: sparse matrices, exact low rank, known transforms and butterflies."""
 
 from time import perf_counter
 
@@ -8,14 +8,13 @@ from ..results import Factorization, Status
 from .attempts import EXACT, Search
 from .butterfly import butterfly_entries, find_butterfly
 from .known_transforms import recognise
-from .low_rank import rank_within
 
 
 def structured_fits(search: Search, enough: int) -> list[Factorization]:
     """All fits by structure that were found.
 
-    Butterflies, which take longest, are not looked for where something else is exact with at most ``enough``
-    entries, or with no more than they would have.
+    The search for butterflies, which takes longest, is skipped if something else is exact with at most ``enough``
+    entries, or with no more entries than a butterfly.
     """
     nonzero = int(np.count_nonzero(search.matrix))
     fits = [*_sparse(search, nonzero), *_exact_low_rank(search), *_transforms(search)]
@@ -33,9 +32,7 @@ def _sparse(search: Search, nonzero: int) -> list[Factorization]:
 
 def _exact_low_rank(search: Search) -> list[Factorization]:
     errors = search.low_rank_errors
-    if not errors.size:
-        return []
-    fit = search.low_rank(rank_within(errors.size * np.finfo(errors.dtype).eps, errors))
+    fit = search.low_rank(search.rank_within(errors.size * np.finfo(errors.dtype).eps)) if errors.size else None
     return [] if fit is None else [fit]
 
 

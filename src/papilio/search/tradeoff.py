@@ -11,10 +11,10 @@ import numpy as np
 from ..results import Callback, Factorization, Status, Tradeoff, TradeoffPoint
 from ..runtime.session import Session
 from ..typing import MatrixLike, RandomState
-from ..validation import as_integer, as_matrix, as_real
+from ..validation import as_integer, as_matrix
 from .annealing import annealed
-from .attempts import EXACT, Search, error_of, in_units, least_entries, n_entries
-from .candidates import Candidate, Trial, allowed_candidates, descended, rounds_for, start_of
+from .attempts import EXACT, Search, as_complexity, error_of, in_units, least_complexity, n_entries
+from .candidates import Candidate, Trial, allowed_candidates, descended, start_of
 from .structured import structured_fits
 
 _POINTS = 12
@@ -34,9 +34,9 @@ def tradeoff(
 ) -> Tradeoff:
     """Factorize a matrix at many complexities, to choose between speed and error.
 
-    Each point is what `factorize` looks for within a complexity, but the points share their work, and the whole
-    sweep takes less than half the time of separate calls: structure is looked for once, and each point starts from
-    its neighbour. The error never rises with the complexity.
+    Each point is what `factorize` looks for within a complexity, in less than half the time of separate calls:
+    structure is looked for once, and each point starts from the one before. The error never rises with the
+    complexity.
 
     Parameters
     ----------
@@ -48,11 +48,11 @@ def tradeoff(
     n_factors : int, optional
         The number of factors of each product, at least 2. By default the number that gives the lowest error.
     random_state : int, RandomState, Generator or None, default=0
-        The source of the random numbers of butterfly search and annealing. Results repeat by default; None is
-        NumPy's global state.
+        The source of the random numbers of butterfly search and annealing. Results are reproducible by default;
+        None stands for NumPy's global state.
     callback : callable, optional
         Called with a `papilio.results.Step`, whose ``done`` is the share of all work, after each iteration of
-        PALM; a true result ends the sweep, which returns the points so far.
+        PALM; if it returns a true value, only the points so far are returned.
 
     Returns
     -------
@@ -63,10 +63,8 @@ def tradeoff(
     --------
     >>> import numpy as np, papilio as pp
     >>> M = np.random.default_rng(0).standard_normal((16, 16))
-    >>> sweep = pp.tradeoff(M, [0.3, 0.5, 0.9])
-    >>> [point.complexity for point in sweep.points]
-    [0.3, 0.5, 0.9]
-    >>> sweep.at(0.5).error < sweep.at(0.3).error
+    >>> curve = pp.tradeoff(M, [0.3, 0.5, 0.9])
+    >>> curve.at(0.5).error < curve.at(0.3).error
     True
     """
     begin = perf_counter()
@@ -91,18 +89,11 @@ def tradeoff(
 def as_complexities(
     complexities: Any, shape: tuple[int, int], n_factors: int | None, name: str = "M"
 ) -> list[float]:
-    """The complexities of a sweep, in growing order; in equal ratios where only their number is given.
-
-    Without ``n_factors``, the dense matrix counts as a product, too. ``name`` is the argument that has the shape.
-    """
-    size = shape[0] * shape[1]
-    least = least_entries(shape, n_factors or 2) / size
-    if n_factors is None:
-        least = min(least, 1.0)
-    reason = f"one entry per row or column of each of {n_factors or 2} factors of a {shape[0]}×{shape[1]} matrix"
+    """Complexities in growing order, in equal ratios if only their number is given; ``name`` has the shape."""
+    least, reason = least_complexity(shape, n_factors)
     if least > 1:
         wanted = f"n_factors must be less than {n_factors}" if (n_factors or 2) > 2 else f"{name} must be larger"
-        raise ValueError(f"{wanted}: {reason} is more than that has")
+        raise ValueError(f"{wanted}: {reason} are more entries than it has")
     if complexities is None or isinstance(complexities, int | np.integer):
         count = as_integer("complexities", _POINTS if complexities is None else complexities, 1)
         lowest = max(_LOWEST, ceil(1e3 * least) / 1e3)
@@ -111,17 +102,12 @@ def as_complexities(
         raise TypeError(f"complexities must be a number of points or a sequence of numbers, got {complexities!r}")
     if not len(complexities):
         raise ValueError("complexities must hold at least one number, got none")
-    given = [as_real(f"complexities[{i}]", value, 0.0, 1.0) for i, value in enumerate(complexities)]
-    for i, value in enumerate(given):
-        if value * size + 1e-9 < least * size:
-            raise ValueError(
-                f"complexities[{i}] must be at least {least:.4g}, {reason}, and at most 1, got {value:g}"
-            )
-    return sorted(set(given))
+    given = enumerate(complexities)
+    return sorted({as_complexity(f"complexities[{i}]", value, shape, n_factors) for i, value in given})
 
 
 def never_rising(points: Iterable[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
-    """Points by growing complexity, each one replaced by the one before it where that has no higher error."""
+    """Points by growing complexity, each replaced by the one before if that has no higher error."""
     chosen: list[TradeoffPoint] = []
     for point in points:
         if chosen and point.error >= chosen[-1].error:
@@ -134,12 +120,12 @@ def never_rising(points: Iterable[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
 
 
 class _Sweep:
-    """Fits within growing budgets, and the candidates along the way.
+    """Fits within growing budgets, and the candidates that are kept from one to the next.
 
     Structure (known transforms, butterflies, exact low rank) is looked for once. Then each point continues from
     the factors of the one before, which nearly lie in its looser sets, by PALM and annealing, with half of the
     rounds that a fit from nothing takes. At the first point, and at every fourth one after it, each number of
-    factors is also tried from nothing and from either side: what is best for few entries need not be for many.
+    factors is also tried from nothing and from either side: the best for few entries need not be so for many.
     """
 
     def __init__(self, search: Search) -> None:
@@ -189,7 +175,7 @@ class _Sweep:
         return fits if dense is None else [dense, *fits]
 
     def _trials(self, option: Candidate, probe: bool) -> list[Trial]:
-        """Short annealing of a candidate; none from the side that was worse before, unless to probe."""
+        """Short annealing of a candidate; not from the side that was worse before, unless ``probe``."""
         kept = self._kept.get(_family(option))
         if kept is not None and not probe and kept.option.schedule.side != option.schedule.side:
             return []
@@ -202,7 +188,7 @@ class _Sweep:
         return trials
 
     def _starts(self, option: Candidate, probe: bool) -> list[Factorization]:
-        """From the factors of the point before, where there are some; else, or to probe, from nothing, too."""
+        """The factors of the point before, if there are any; if not, or to probe, also a fit from nothing."""
         kept = self._kept.get(_family(option))
         starts = []
         # The inner size of sparse low-rank products grows: these start from singular vectors each time.
@@ -218,11 +204,10 @@ class _Sweep:
     def _annealed(self, option: Candidate, start: Factorization, divisor: int) -> Factorization:
         fit = start
         if not self._session.stopped:
-            rounds = rounds_for(option.schedule) // divisor
-            fit = annealed(self._session, self._search.matrix, option.schedule, start, rounds)
+            fit = annealed(self._session, self._search.matrix, option.schedule, start, option.rounds() // divisor)
         return replace(fit, method=option.method)
 
 
 def _family(option: Candidate) -> tuple[str, int]:
-    """The candidates of which one is kept: those that differ in the side only."""
+    """What candidates have in common that differ only in the side; the best of them is kept."""
     return option.method, len(option.schedule.factors)
