@@ -1,21 +1,23 @@
-"""The loop that K-SVD and its variants share: code some signals, record the error, let the atoms be updated."""
+"""The loop of K-SVD and its variants: code some signals, record the error, update the atoms."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import scipy.sparse as sp
 
 from ..coding import Coder
 from ..linalg import frobenius
-from ..results import Status
-from ..runtime.session import Session, State
+from ..operators import SparseProduct
+from ..runtime.session import Phase, Session, State
 from ..runtime.threads import blas_threads
 from ..typing import Array
 from ..validation import as_integer, as_real
 from .atoms import growing_share
-from .learner import Best
+from .learner import Best, to_state
 from .signals import Held
 from .sums import relative, residuals_of
+
+Model = dict[str, Array]  # what is learned: the ``atoms``, one per row, and any other arrays
 
 
 class AlternationLimits(NamedTuple):
@@ -28,77 +30,58 @@ class AlternationLimits(NamedTuple):
         return AlternationLimits(as_integer("max_iter", self.max_iter, 0), as_real("tol", self.tol, 0.0))
 
 
-class Round(NamedTuple):
-    """Some signals, one per row, with their codes and residuals."""
-
-    rows: Array
-    codes: sp.csc_array
-    residuals: Array
-
-
-class Alternation:
-    """Rounds over growing shares of signals in memory.
+def alternation_phase(
+    session: Session,
+    name: str,
+    signals: Held,
+    limits: AlternationLimits,
+    begin: Callable[[], Model],
+    update: Callable[[Model, Array, sp.csc_array, Array], None],
+    finish: Callable[[Model], Array | SparseProduct],
+) -> Phase:
+    """Iterations on growing shares of signals in memory, for the best dictionary.
 
     Parameters
     ----------
-    name : str
-        The name of the phase in the history.
-    signals : Held
-    limits : AlternationLimits
     session : Session
-    state : mapping
-        Where to continue from: what an alternation of this name gave to `Session.offer`; or anything else.
-
-    Attributes
-    ----------
-    model : dict of arrays
-        What is learned: the ``atoms``, one per row, and more. Its arrays are changed in place between rounds.
+        The run that the phase is part of.
+    name : str
+        The name of the phase.
+    signals : Held
+        The signals.
+    limits : AlternationLimits
+        When to end.
+    begin : callable
+        Returns the first model.
+    update : callable
+        Changes the arrays of a model in place, given signals (one per row), their codes and their residuals.
+    finish : callable
+        Returns the dictionary (d, a) of the best model.
     """
+    rows, n_nonzero_coefs, max_iter = signals.rows, signals.n_nonzero_coefs, limits.max_iter
 
-    def __init__(
-        self, name: str, signals: Held, limits: AlternationLimits, session: Session, state: State
-    ) -> None:
-        self._name = name
-        self._signals = signals
-        self._limits = limits
-        self._session = session
-        self._iteration = int(state.get("iteration", 0))
-        self._best = Best(limits.tol, state.get("progress", {}), state.get("best"))
-        self.model: dict[str, Array] = dict(state.get("model", {}))
+    def work(state: State) -> State:
+        model = dict(state["model"]) if "model" in state else begin()
+        atoms, best = model["atoms"], Best(limits.tol, state.get("best", {}))
 
-    def rounds(self) -> Iterator[Round]:
-        """One round after the other."""
-        atoms, rows, best, session = self.model["atoms"], self._signals.rows, self._best, self._session
-        n_nonzero_coefs, max_iter = self._signals.n_nonzero_coefs, self._limits.max_iter
+        def now() -> State:
+            return {"iteration": i, "model": model, "best": best.to_state()}
+
         with blas_threads(atoms.shape[0] * atoms.size):
-            while True:
-                session.offer(self._state)
-                some = growing_share(rows, len(atoms), n_nonzero_coefs, self._iteration, max_iter, session.random)
+            for i in range(int(state.get("iteration", 0)), max_iter + 1):
+                session.offer(now)
+                some = growing_share(rows, len(atoms), n_nonzero_coefs, i, max_iter, session.random)
                 codes = Coder(atoms.T).code(some.T, n_nonzero_coefs)
                 residuals = residuals_of(some, atoms, codes)
                 error = relative(residuals, frobenius(some))
-                session.report(self._name, error, 1.0, [atoms.T.copy()], (self._iteration + 1) / (max_iter + 1))
+                session.report(name, error, 1.0, [atoms.T.copy()], (i + 1) / (max_iter + 1))
                 if some is rows:
-                    best.record(error, {name: array.copy() for name, array in self.model.items()})
-                if session.stopped or best.has_settled or self._iteration == max_iter:
+                    best.record(error, {key: array.copy() for key, array in model.items()})
+                if session.stopped or best.has_settled or i == max_iter:
                     break
-                yield Round(some, codes, residuals)
-                self._iteration += 1
-        if best.candidate is None:  # stopped before all signals were coded
-            best.candidate = self.model
+                update(model, some, codes, residuals)
+        # There is no best model if the run stopped before all signals were coded.
+        dictionary = finish(model if best.candidate is None else best.candidate)
+        return {"dictionary": to_state(dictionary), "status": str(best.status(session.stopped))}
 
-    @property
-    def best(self) -> dict[str, Array]:
-        """The arrays of the model at its best."""
-        best: dict[str, Array] = self._best.candidate
-        return best
-
-    @property
-    def status(self) -> Status:
-        """Why the rounds ended."""
-        return self._best.status(self._session.stopped)
-
-    def _state(self) -> State:
-        best = {} if self._best.candidate is None else {"best": self._best.candidate}
-        progress = self._best.to_state()
-        return {"iteration": self._iteration, "model": self.model, "progress": progress, **best}
+    return Phase(name, 1.0, work)

@@ -10,14 +10,14 @@ from ..typing import Array
 from .learner import as_start
 
 RARE = 0.25  # atoms used less often than this share of the mean are replaced
-COHERENT = 0.9  # and of two atoms that match beyond this, one
-_FIRST_SHARE = 0.1  # of the signals, in the first iterations
+COHERENT = 0.9  # of two atoms whose inner product exceeds this, one is replaced
+_FIRST_SHARE = 0.1  # of the signals, in the first iteration
 
 
 def first_atoms(rows: Array, n_components: int, init: Any, random: np.random.RandomState) -> Array:
-    """Unit-norm atoms to start from, one a row: of ``init`` (d, a), or else different signals drawn at random.
+    """Unit-norm atoms to start from, one per row: those of ``init`` (d, a), or different signals drawn at random.
 
-    Where there are too few different signals, random directions fill up.
+    If there are too few different signals, the rest are random directions.
     """
     if init is not None:
         atoms = as_start(init, (rows.shape[1], n_components), rows.dtype).T
@@ -40,10 +40,10 @@ def growing_share(
     max_iter: int,
     random: np.random.RandomState,
 ) -> Array:
-    """The signals that an iteration works on: a random tenth at first, all in the last quarter.
+    """The signals of an iteration: a random tenth at first, all of them in the last quarter.
 
-    Few signals make the dictionary move more, which leads out of poor minima as noise does, and cost less. They
-    are never so few that an atom has less than ten uses on average.
+    With few signals the dictionary moves more, which leads out of poor minima as noise does, and an iteration
+    costs less. Each atom has at least ten uses on average.
     """
     least = max(_FIRST_SHARE, 10 * n_components / (len(rows) * n_nonzero_coefs))
     share = least + 1.2 * iteration / max(max_iter, 1)
@@ -53,9 +53,9 @@ def growing_share(
 
 
 def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, energies: Array) -> Array:
-    """Put badly represented signals in the place of atoms that are rarely used, or nearly equal to another one.
+    """Replace atoms that are rarely used, or nearly equal to another one, by the signals with the largest errors.
 
-    ``energies`` are those of the residuals of ``rows``. Returns which atoms were replaced.
+    ``energies`` are the squared errors of ``rows``. Returns the indices of the atoms that were replaced.
     """
     matches = np.triu(np.abs(atoms.conj() @ atoms.T) > COHERENT, 1)
     doubled = np.zeros(len(atoms), dtype=bool)

@@ -39,41 +39,51 @@ def fast_dictionary(
 ) -> LearnedDictionary:
     """Learn a dictionary that is a product of sparse factors.
 
-    The paper's PROPOSED: a dense dictionary D₀ with codes Γ, by `ksvd`, is factorized by `hierarchical`, whose
-    splits see the residual of D₀ and whose global steps see the data, through the `Moments` of X and Γ; after each
-    global step `omp` gives new codes. Then, with ``refine``, rounds of new codes and some steps of `palm` for all
-    factors, on random shares of the signals that grow to all of them, as long as these lower the error.
+    The paper's PROPOSED: a dense dictionary D₀ with codes Γ is learned by `ksvd` and factorized by `hierarchical`.
+    Its splits see the residual of D₀; its global steps see the data, through the `Moments` of X and Γ, and `omp`
+    gives new codes after each of them. With ``refine``, rounds of new codes and some steps of `palm` for all
+    factors follow, on random shares of the signals that grow to all of them, as long as they lower the error.
 
-    With very many signals, a random sample of them serves for D₀ and for the refinement; the hierarchy sees all,
-    and so does the end: passes over all signals, each with new codes and steps of `palm`, as long as they pay.
+    Above 50,000 signals, or 200 per atom if that is more, D₀ and the refinement see a random sample of this size.
+    The hierarchy sees all signals, and so do passes at the end, each with new codes and some steps of `palm`, as
+    long as they lower the error enough.
 
     Parameters
     ----------
-    signals : (d, n) matrix
-        X, one signal a column.
+    signals : (d, n) array
+        X, one signal per column.
     schedule : Schedule
-        The sets of the factors; its shape is that of the dictionary, (d, a).
+        The constraint sets of the factors; its shape is that of the dictionary, (d, a).
     n_nonzero_coefs : int, optional
-        Atoms a signal; a tenth of d by default, at least one.
-    init : {"ksvd", "online"} or (d, a) matrix
-        D₀, or who learns it: `ksvd` or `online_dictionary`.
+        Atoms per signal; a tenth of d by default, at least one.
+    init : {"ksvd", "online"} or (d, a) array
+        D₀, or the learner of it: `ksvd` or `online_dictionary`.
     refine : bool
-        False is the paper to the letter.
-    max_iter, tol
-        Of each `palm` in the hierarchy.
-    random_state : int, RandomState or None
-        Of `ksvd`.
+        Improve all factors and codes together at the end; False is the paper to the letter.
+    max_iter : int
+        The largest number of iterations of PALM in each split and each global step.
+    tol : float
+        End these when the relative error changes by less; 0 never ends them early.
+    random_state : int, RandomState, Generator or None
+        The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
-        Called with a `Step` after each iteration of any phase: "ksvd", "split 1", "global 1", …, "refine",
-        "all data"; a true result stops the learner, which returns what it has.
+        Called with a `papilio.results.Step` after each iteration of each phase: "ksvd", "split 1", "global 1", …,
+        "refine", "all data"; a true result stops learning.
 
     Returns
     -------
-    dictionary : SparseProduct
-    codes : (a, n) csc_array
-        Of the signals, by `omp`.
-    history : History
-        The error is relative: that of the residual in splits, that of the data else.
+    LearnedDictionary
+        The dictionary is a `SparseProduct`; after a stop it may have fewer factors. In its history, the errors of
+        splits are those of the residual, all others those of the data.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> X = pp.datasets.rand(random_state=0).signals
+    >>> schedule = pp.Schedule.with_complexity((32, 32), 0.4)
+    >>> learned = pp.fast_dictionary(X, schedule, 5, max_iter=50, random_state=0)
+    >>> bool(learned.dictionary.relative_complexity <= 0.4)
+    True
     """
     rows = as_rows(signals)
     if not isinstance(schedule, Schedule):
@@ -89,7 +99,7 @@ def fast_dictionary(
 
 
 class FastOptions(NamedTuple):
-    """The options of `fast_dictionary`. ``init`` may also be the limits of the learner that starts."""
+    """The options of `fast_dictionary`. ``init`` may also be the limits of the learner of D₀."""
 
     init: Any = "ksvd"
     refine: bool = True
@@ -109,7 +119,7 @@ class FastOptions(NamedTuple):
 def learn_fast(
     session: Session, samples: Samples, schedule: Schedule, n_nonzero_coefs: int, options: FastOptions
 ) -> Outcome:
-    """What `fast_dictionary` does, from samples of any size."""
+    """`fast_dictionary` from samples of any size."""
     init, n_components = options.init, schedule.shape[1]
     is_learned = isinstance(init, AlternationLimits | OnlineLimits)
     start = None if is_learned else {"dictionary": to_state(as_start(init, schedule.shape, samples.dtype))}
@@ -131,7 +141,7 @@ def learn_fast(
 
 
 def _hierarchy_phase(session: Session, signals: Signals, schedule: Schedule, limits: Limits) -> Phase:
-    """Algorithm 3 on a dense dictionary; its global steps see all signals with new codes."""
+    """Algorithm 3 on a dense dictionary; its global steps see the moments of all signals with new codes."""
 
     def work(state: State) -> State:
         product = _as_product(from_state(state["dictionary"]))

@@ -1,4 +1,4 @@
-"""The end of learning: a dictionary that was learned from a sample is improved on all signals."""
+"""The last phase of learning: a dictionary learned from a sample is improved on all signals."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -17,14 +17,14 @@ from .signals import Signals, codes_of, open_signals
 from .statistics import Statistics
 
 PHASE = "all data"
-_LEAST_GAIN = 1e-3  # in relative error, for which another pass is worth its time
+_LEAST_GAIN = 1e-3  # in relative error, that makes another pass worth its time
 _SWEEPS = 5  # over all atoms, on the same moments
 
 Dictionary = TypeVar("Dictionary", SparseProduct, Array)
 
 
 class Outcome(NamedTuple):
-    """What a learner ends with: a dictionary (d, a), sums over the signals in it, and why it ended."""
+    """What a learner returns: a dictionary (d, a), the statistics of the signals in it, and why it ended."""
 
     dictionary: Any
     statistics: Statistics
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
 
 def run_phases(session: Session, signals: Signals, phases: list[Phase], state: State | None = None) -> Outcome:
-    """All phases of a learner, the last of which is `improve_on_all`."""
+    """Run the phases of a learner, the last of which is `improve_on_all`."""
     end = session.run(phases, state)
     dictionary, statistics = from_state(end["dictionary"]), Statistics.from_state(end["statistics"])
     is_product = isinstance(dictionary, SparseProduct)
@@ -60,10 +60,10 @@ def improve_on_all(
     n_passes: int,
     n_worst: int = 0,
 ) -> Phase:
-    """Passes over all signals as long as they pay, from a state with a ``dictionary``, for the best of them.
+    """Passes over all signals as long as they lower the error enough, for the best dictionary.
 
-    Each pass codes the signals anew, which tells how good the dictionary is, and how to improve it. After
-    ``n_passes`` improvements, or none where the start was from all signals already, one more is for the statistics.
+    Each pass codes the signals again, which gives the error of the dictionary and the statistics to improve it.
+    After ``n_passes`` improvements, one more pass measures the result.
     """
 
     def work(state: State) -> State:
@@ -103,14 +103,14 @@ def learn_dense(
     n_nonzero_coefs: int,
     start: Callable[[Session, Signals, int], Phase],
 ) -> Outcome:
-    """A dense dictionary that the phase ``start`` learns from signals in memory, improved on all."""
+    """A dense dictionary, learned by the phase ``start`` from signals in memory and then improved on all."""
     signals = open_signals(samples, n_nonzero_coefs, n_components, session)
     end = improve_on_all(session, signals, better_atoms, signals.n_passes, n_components)
     return run_phases(session, signals, [start(session, signals, n_components), end])
 
 
 def better_atoms(dictionary: Array, statistics: Statistics) -> Array:
-    """A dense dictionary (d, a) after some sweeps over its atoms, and with its bad ones replaced."""
+    """A dense dictionary (d, a) with its bad atoms replaced, after some sweeps over all atoms."""
     atoms = dictionary.T.copy()
     replaced = replace_bad_atoms(atoms, statistics.uses, statistics.worst, statistics.badness)
     gram, cross = statistics.gram.copy(), statistics.cross.copy()

@@ -8,14 +8,14 @@ import scipy.sparse as sp
 
 from ..kernels.atoms import group_by_atom, update_atoms
 from ..results import Callback
-from ..runtime.session import Phase, Session, State
+from ..runtime.session import Phase, Session
 from ..samples import held
 from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_integer
-from .alternation import Alternation, AlternationLimits
+from .alternation import AlternationLimits, Model, alternation_phase
 from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import learn_dense, learned
-from .learner import LearnedDictionary, as_rows, as_sparsity, to_state
+from .learner import LearnedDictionary, as_rows, as_sparsity
 from .signals import Signals
 from .sums import energies_of
 
@@ -38,34 +38,44 @@ def ksvd(
 
         d = E gᴴ/‖E gᴴ‖,  g = dᴴE.
 
-    Two things keep it out of poor local minima. Atoms that are rarely used, or that another atom matches, are
-    replaced by the signals that are represented worst. And early iterations work on a random share of the signals,
+    Two things keep it out of poor local minima. Atoms that are rarely used, or nearly equal to another one, are
+    replaced by the signals with the largest errors. And early iterations work on a random share of the signals,
     which grows from a tenth to all of them in the last quarter of the iterations.
+
+    Above 50,000 signals, or 200 per atom if that is more, the iterations see a random sample of this size; passes
+    over all signals then improve the dictionary.
 
     Parameters
     ----------
-    signals : (d, n) matrix
-        X, one signal a column.
+    signals : (d, n) array
+        X, one signal per column.
     n_components : int
+        The number of atoms.
     n_nonzero_coefs : int, optional
-        Atoms a signal; a tenth of d by default, at least one.
-    init : (d, n_components) matrix, optional
+        Atoms per signal; a tenth of d by default, at least one.
+    init : (d, n_components) array, optional
         The first dictionary; by default different signals, drawn at random.
     max_iter : int
+        The largest number of iterations.
     tol : float
-        Stop when the error of all signals has not fallen by this share within ten iterations; 0 never does.
-    random_state : int, RandomState or None
+        Stop when the error has not fallen by this share within ten iterations; 0 never stops early.
+    random_state : int, RandomState, Generator or None
+        The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
-        Called with a `Step` after each coding; a true result stops the learner.
+        Called with a `papilio.results.Step` after each iteration; a true result stops learning.
 
     Returns
     -------
-    dictionary : (d, n_components) array
-        The best that was seen, with unit-norm atoms.
-    codes : (n_components, n) csc_array
-        Of the signals in it, by `omp`.
-    history : History
-        With the relative error ‖X − DΓ‖/‖X‖ of the signals that were coded.
+    LearnedDictionary
+        The best dictionary seen, an array with unit-norm atoms, and the codes of the signals in it.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> X = pp.datasets.rand(random_state=0).signals
+    >>> learned = pp.ksvd(X, 32, 5, random_state=0)
+    >>> bool(learned.history.error[-1] < 0.02)
+    True
     """
     rows = as_rows(signals)
     n_components = as_integer("n_components", n_components, 1)
@@ -79,21 +89,19 @@ def ksvd(
 def ksvd_phase(
     session: Session, signals: Signals, n_components: int, limits: AlternationLimits, init: Any = None
 ) -> Phase:
-    """The iterations of `ksvd` on signals in memory, for the best dictionary."""
-    in_memory = signals.start
+    """The iterations of `ksvd` on the signals in memory."""
+    start = signals.start
 
-    def work(state: State) -> State:
-        alternation = Alternation("ksvd", in_memory, limits, session, state)
-        if not alternation.model:
-            alternation.model = {"atoms": first_atoms(in_memory.rows, n_components, init, session.random)}
-        atoms = alternation.model["atoms"]
-        for rows, codes, residuals in alternation.rounds():
-            starts, entries, owners = uses_of(codes)
-            update_atoms(atoms, residuals, codes.data, starts, entries, owners)
-            replace_bad_atoms(atoms, np.diff(starts), rows, energies_of(rows, residuals))
-        return {"dictionary": to_state(alternation.best["atoms"].T), "status": str(alternation.status)}
+    def begin() -> Model:
+        return {"atoms": first_atoms(start.rows, n_components, init, session.random)}
 
-    return Phase("ksvd", 1.0, work)
+    return alternation_phase(session, "ksvd", start, limits, begin, _update, lambda model: model["atoms"].T)
+
+
+def _update(model: Model, rows: Array, codes: sp.csc_array, residuals: Array) -> None:
+    starts, entries, owners = uses_of(codes)
+    update_atoms(model["atoms"], residuals, codes.data, starts, entries, owners)
+    replace_bad_atoms(model["atoms"], np.diff(starts), rows, energies_of(rows, residuals))
 
 
 def uses_of(codes: sp.csc_array) -> tuple[Array, Array, Array]:

@@ -1,4 +1,4 @@
-"""What all learners share: their arguments, the best dictionary so far, states for checkpoints, and the result."""
+"""What all learners share: their arguments and result, the best dictionary so far, states for checkpoints."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -40,14 +40,14 @@ class LearnedDictionary(NamedTuple):
     ((32, 32), (32, 500))
     """
 
-    dictionary: Any
+    dictionary: Array | SparseProduct
     codes: sp.csc_array
     history: History
     status: Status
 
 
 def as_rows(signals: ArrayLike) -> Array:
-    """Signals (d, n) as a C-contiguous array with one signal per row; a copy only where it must be."""
+    """Signals (d, n) as a C-contiguous array with one signal per row, copied only if necessary."""
     rows = np.ascontiguousarray(as_signals(signals).T)
     if not len(rows):
         raise ValueError(f"signals must hold at least one signal, got shape {rows.T.shape}")
@@ -72,40 +72,40 @@ def as_sparsity(n_nonzero_coefs: int | None, n_features: int, n_components: int)
 
 
 class Best:
-    """The best candidate so far, and whether it is still getting better.
+    """The best candidate so far, and whether the error still falls.
 
     Parameters
     ----------
     tol : float
-        What counts as progress: the error falls by this share.
+        The error must fall by this share to count as progress.
     state : mapping
         What `to_state` returned, to continue from; empty at the start.
-    candidate : object, optional
-        The best at that time.
     """
 
-    def __init__(self, tol: float, state: State, candidate: Any = None) -> None:
+    def __init__(self, tol: float, state: State) -> None:
         self._tol = tol
-        self._stale = int(state["stale"]) if state else 0
-        self.error = float(state["error"]) if state else np.inf
-        self.candidate = candidate
+        self._stale = int(state.get("stale", 0))
+        self.error = float(state.get("error", np.inf))
+        self.candidate: Any = state.get("candidate")
 
     def record(self, error: float, candidate: Any) -> None:
+        """Take note of the error of one more iteration."""
         self._stale = 0 if error < self.error * (1 - self._tol) else self._stale + 1
         if error < self.error:
             self.error, self.candidate = error, candidate
 
     def to_state(self) -> State:
-        """How good it is and for how long; the candidate is for others to keep."""
-        return {"error": self.error, "stale": self._stale}
+        """The best so far, for a checkpoint."""
+        candidate = {} if self.candidate is None else {"candidate": self.candidate}
+        return {"error": self.error, "stale": self._stale, **candidate}
 
     @property
     def has_settled(self) -> bool:
-        """Whether there was no progress for ten iterations; never with ``tol=0``, exact fits aside."""
+        """Whether there was no progress for ten iterations (never with ``tol=0``), or the fit is exact."""
         return self.error == 0.0 or (self._tol > 0 and self._stale >= _PATIENCE)
 
     def status(self, stopped: bool) -> Status:
-        """Why the iteration ended."""
+        """Why the iterations ended."""
         if stopped:
             return Status.STOPPED
         return Status.CONVERGED if self.has_settled else Status.MAX_ITER
@@ -117,5 +117,5 @@ def to_state(dictionary: Array | SparseProduct) -> State:
 
 
 def from_state(state: Mapping[str, Any]) -> Any:
-    """The dictionary that `to_state` took apart."""
+    """The inverse of `to_state`."""
     return state["dense"] if "dense" in state else from_arrays(state)

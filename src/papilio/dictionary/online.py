@@ -1,6 +1,6 @@
 """Online dictionary learning: mini-batches, moments and forgetting."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from math import ceil
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..coding import Coder
 from ..kernels.atoms import descend_atoms
-from ..linalg import frobenius, wide
+from ..linalg import frobenius
 from ..results import Callback
 from ..runtime.session import Phase, Session, State
 from ..runtime.threads import blas_threads
@@ -23,79 +23,72 @@ from .signals import Signals
 from .statistics import Statistics
 from .sums import energies_of, moments_of_rows, relative, residuals_of, scaled
 
-RECENT = 0.1  # the share of all batches so far that count: codes of earlier, poorer dictionaries only hold back
-_ARRAYS = ("atoms", "gram", "cross", "uses")  # of a state
+RECENT = 0.1  # the share of all batches so far that count: codes in earlier, poorer dictionaries only hold back
+_ARRAYS = ("atoms", "gram", "cross", "uses")  # of an `OnlineState`
 
 
-def forgetting(batches: int, recent: float = RECENT, memory: float = np.inf) -> float:
-    """What the past counts for at the t-th batch: exp(−1/w), with w the smaller of ``recent``·t and ``memory``."""
-    return float(np.exp(-1 / min(recent * batches, memory)))
+class FadingMoments:
+    """The moments of mini-batches, of which the latest count most.
 
-
-class OnlineState:
-    """A dictionary that learns from one mini-batch after the other.
-
-    With the t-th batch, the moments become A ← βA + ΓΓᴴ and B ← βB + XΓᴴ, where β = exp(−1/w) with w the smaller
+    With the t-th batch, the moments become A ← βA + ΓΓᴴ and B ← βB + XΓᴴ, where β = exp(−1/w) and w is the smaller
     of ``recent``·t and ``memory``: about w batches count. Fewer make the dictionary move more, which leads out of
     poor minima as noise does; so w grows with t.
+    """
 
-    Parameters
-    ----------
-    atoms : (a, d) array
-        Unit-norm atoms to start from, one a row; they are changed in place.
-    n_nonzero_coefs : int
-        Atoms a signal.
-    recent : float
-        The share of all batches so far that count.
-    memory : int, optional
-        Batches that count at most; no limit by default.
+    def __init__(self, n_components: int, recent: float = RECENT, memory: int | None = None) -> None:
+        self.gram: Any = 0.0
+        self.cross: Any = 0.0
+        self.uses: Array = np.zeros(n_components)
+        self.energy = 0.0
+        self.batches = 0
+        self.unit = 1.0
+        self._recent = recent
+        self._memory = np.inf if memory is None else memory
+
+    def remember(self, statistics: Statistics, unit: float) -> None:
+        """Start from the moments of signals, as if they were earlier batches, and take over their unit."""
+        self.gram, self.cross, self.uses = (
+            each.copy() for each in (statistics.gram, statistics.cross, statistics.uses)
+        )
+        self.energy, self.unit = statistics.energy, unit
+        self.batches = ceil(1 / self._recent)
+
+    def fade_and_add(self, gram: Array, cross: Array, uses: Array, energy: float = 0.0) -> None:
+        """Add one more batch."""
+        self.batches += 1
+        beta = float(np.exp(-1 / min(self._recent * self.batches, self._memory)))
+        self.gram, self.cross = beta * self.gram + gram, beta * self.cross + cross
+        self.uses, self.energy = beta * self.uses + uses, beta * self.energy + energy
+
+
+class OnlineState(FadingMoments):
+    """A dense dictionary that learns from one mini-batch after the other, on `FadingMoments`.
+
+    ``atoms`` are the first atoms, one per row, with unit norm; they are changed in place.
     """
 
     def __init__(
         self, atoms: Array, n_nonzero_coefs: int, recent: float = RECENT, memory: int | None = None
     ) -> None:
-        kind = wide(atoms.dtype)
+        super().__init__(len(atoms), recent, memory)
         self.atoms = atoms
         self.n_nonzero_coefs = n_nonzero_coefs
-        self.gram = np.zeros((len(atoms), len(atoms)), kind)
-        self.cross = np.zeros(atoms.shape, kind)
-        self.uses = np.zeros(len(atoms))
-        self.batches = 0
-        self._recent = recent
-        self._memory = np.inf if memory is None else memory
-        self._unit = 1.0
 
-    def remember(self, statistics: Statistics, unit: float) -> None:
-        """Start from the moments of signals, as if they were batches that were learned, and take their unit."""
-        self._unit = unit
-        self.gram, self.cross, self.uses = (
-            each.copy() for each in (statistics.gram, statistics.cross, statistics.uses)
-        )
-        self.batches = ceil(1 / self._recent)
+    def to_state(self) -> State:
+        """All that changes from batch to batch, for a checkpoint."""
+        return {name: getattr(self, name) for name in (*_ARRAYS, "batches")}
 
-    def to_arrays(self) -> dict[str, Array]:
-        """The state, for a checkpoint."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        return {**arrays, "batches": np.array(self.batches)}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Continue from what `to_arrays` returned; from the start if it is empty."""
-        if not arrays:
-            return
-        self.atoms, self.gram, self.cross, self.uses = (arrays[name] for name in _ARRAYS)
-        self.batches = int(arrays["batches"])
+    def restore(self, state: State) -> None:
+        """Continue from what `to_state` returned."""
+        self.atoms, self.gram, self.cross, self.uses = (state[name] for name in _ARRAYS)
+        self.batches = int(state["batches"])
 
     def learn(self, batch: Array) -> float:
-        """Learn from a batch, one signal a row; returns its relative error before."""
-        batch = scaled(batch, self._unit)
+        """Learn from a batch, one signal per row; returns its relative error before that."""
+        batch = scaled(batch, self.unit)
         codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero_coefs)
         residuals = residuals_of(batch, self.atoms, codes)
-        self.batches += 1
-        beta = forgetting(self.batches, self._recent, self._memory)
-        gram, cross = moments_of_rows(batch, codes)
-        self.gram = beta * self.gram + gram
-        self.cross = beta * self.cross + cross
-        self.uses = beta * self.uses + np.bincount(codes.indices, minlength=len(self.atoms))
+        self.fade_and_add(*moments_of_rows(batch, codes), np.bincount(codes.indices, minlength=len(self.atoms)))
         replaced = replace_bad_atoms(self.atoms, self.uses, batch, energies_of(batch, residuals))
         self.gram[replaced], self.gram[:, replaced], self.cross[replaced] = 0, 0, 0
         self.uses[replaced] = self.uses.mean()
@@ -118,34 +111,46 @@ def online_dictionary(
 ) -> LearnedDictionary:
     """Learn a dictionary from mini-batches, on moments (Mairal 2010), with codes by `omp`.
 
+    Above 50,000 signals, or 200 per atom if that is more, the mini-batches are taken from a random sample of this
+    size; passes over all signals then improve the dictionary.
+
     Parameters
     ----------
-    signals : (d, n) matrix
-        X, one signal a column.
+    signals : (d, n) array
+        X, one signal per column.
     n_components : int
+        The number of atoms.
     n_nonzero_coefs : int, optional
-        Atoms a signal; a tenth of d by default, at least one.
-    init : (d, n_components) matrix, optional
+        Atoms per signal; a tenth of d by default, at least one.
+    init : (d, n_components) array, optional
         The first dictionary; by default different signals, drawn at random.
     batch_size : int, optional
-        Signals a mini-batch; by default 512, or a quarter of all where these are fewer.
+        Signals per mini-batch; by default 512, or a quarter of all signals if that is less.
     memory : int, optional
-        Mini-batches that count, the older the less; by default a share of those so far that
-        makes up one pass in the end.
+        The largest number of mini-batches that count, older ones less; for data that drift. By default a share of
+        the batches so far, which amounts to one pass at the end.
     max_iter : int
-        Passes over the data.
+        The largest number of passes over the data.
     tol : float
-        Stop when the mean error of a pass has not fallen by this share within ten passes; 0 never does.
-    random_state : int, RandomState or None
+        Stop when the mean error of a pass has not fallen by this share within ten passes; 0 never stops early.
+    random_state : int, RandomState, Generator or None
+        The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
-        Called with a `Step` after each pass; a true result stops the learner.
+        Called with a `papilio.results.Step` after each pass; a true result stops learning.
 
     Returns
     -------
-    dictionary : (d, n_components) array
-    codes : (n_components, n) csc_array
-    history : History
-        With the mean relative error of the batches of each pass, and in the end that of all signals.
+    LearnedDictionary
+        The dictionary is an array with unit-norm atoms. The history has the mean relative error of the batches of
+        each pass, and at the end that of all signals.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> X = pp.datasets.rand(random_state=0).signals
+    >>> learned = pp.online_dictionary(X, 32, 5, random_state=0)
+    >>> learned.dictionary.shape, learned.history.phase[-1]
+    ((32, 32), 'final')
     """
     rows = as_rows(signals)
     n_components = as_integer("n_components", n_components, 1)
@@ -176,33 +181,34 @@ class OnlineLimits(NamedTuple):
 def online_phase(
     session: Session, signals: Signals, n_components: int, limits: OnlineLimits, init: Any = None
 ) -> Phase:
-    """The passes of `online_dictionary` over signals in memory."""
+    """The passes of `online_dictionary` over the signals in memory."""
     rows, random = signals.start.rows, session.random
     batch_size = limits.batch_size or max(min(512, len(rows) // 4), 1)
-    # In the end one pass counts: then all signals do, each with its latest code.
+    # At the end one pass counts: then all signals do, each with its latest code.
     recent = min(RECENT, 1 / limits.max_iter)
 
     def work(state: State) -> State:
-        learner = state.get("learner", {})
-        atoms = learner["atoms"] if learner else first_atoms(rows, n_components, init, random)
+        resumed = "learner" in state
+        atoms = state["learner"]["atoms"] if resumed else first_atoms(rows, n_components, init, random)
         online = OnlineState(atoms, signals.n_nonzero_coefs, recent, limits.memory)
-        online.restore(learner)
-        best = Best(limits.tol, state.get("progress", {}))
-        with blas_threads(online.atoms.shape[0] * online.atoms.size):
+        if resumed:
+            online.restore(state["learner"])
+        best = Best(limits.tol, state.get("best", {}))
+
+        def now() -> State:
+            return {"pass": i, "learner": online.to_state(), "best": best.to_state()}
+
+        with blas_threads(atoms.shape[0] * atoms.size):
             for i in range(int(state.get("pass", 0)), limits.max_iter):
-                session.offer(partial(_state_of, i, online, best))
+                session.offer(now)
                 error = float(np.mean([online.learn(batch) for batch in shuffled(rows, batch_size, random)]))
                 best.record(error, None)
-                session.report("online", error, 1.0, [online.atoms.T.copy()], (i + 1) / limits.max_iter)
+                session.report("online", error, 1.0, [atoms.T.copy()], (i + 1) / limits.max_iter)
                 if session.stopped or best.has_settled:
                     break
-        return {"dictionary": to_state(online.atoms.T), "status": str(best.status(session.stopped))}
+        return {"dictionary": to_state(atoms.T), "status": str(best.status(session.stopped))}
 
     return Phase("online", 1.0, work)
-
-
-def _state_of(i: int, online: OnlineState, best: Best) -> State:
-    return {"pass": i, "learner": online.to_arrays(), "progress": best.to_state()}
 
 
 def shuffled(rows: Array, batch_size: int, random: np.random.RandomState) -> Iterator[Array]:

@@ -1,9 +1,4 @@
-"""Codes and all factors of a product, improved together: in rounds, and from one mini-batch after the other."""
-
-from math import ceil
-from typing import Any
-
-import numpy as np
+"""Improving all factors of a product together with the codes: in rounds, or on one mini-batch after the other."""
 
 from ..operators import SparseProduct
 from ..runtime.session import Phase, Session, State
@@ -14,9 +9,9 @@ from ..solvers.schedule import Schedule
 from ..typing import Array
 from .atoms import growing_share
 from .learner import Best, from_state, to_state
-from .online import RECENT, forgetting
+from .online import FadingMoments
 from .signals import Held
-from .statistics import Coding, Statistics, code_part
+from .statistics import Coding, code_part
 
 PHASE = "refine"
 _ROUNDS = 100  # at most
@@ -25,17 +20,16 @@ _TOL = 1e-3
 
 
 def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: int = _ROUNDS) -> Phase:
-    """Rounds of new codes and of PALM for all factors with these, on growing shares of the signals: the best."""
+    """Rounds of new codes and of PALM for all factors, on growing shares of the signals, for the best product."""
 
     def work(state: State) -> State:
         product = from_state(state["dictionary"])
-        best = Best(_TOL, state.get("progress", {}), from_state(state["best"]) if "best" in state else None)
+        best = Best(_TOL, state.get("best", {}))
         if best.candidate is None:
-            best.record(signals.error(product), product)
+            best.record(signals.error(product), state["dictionary"])
 
         def now() -> State:
-            both = {"dictionary": to_state(product), "best": to_state(best.candidate)}
-            return {"round": i, "progress": best.to_state(), **both}
+            return {"round": i, "dictionary": to_state(product), "best": best.to_state()}
 
         for i in range(int(state.get("round", 0)), n_rounds):
             session.offer(now)
@@ -48,16 +42,16 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
             factors = [factor.toarray() for factor in product.factors]
             session.report(PHASE, error, product.scale, factors, (i + 1) / n_rounds)
             if some is signals.rows:
-                best.record(error, product)
+                best.record(error, to_state(product))
             if session.stopped or best.has_settled:
                 break
-        return {"dictionary": to_state(best.candidate), "status": str(best.status(session.stopped))}
+        return {"dictionary": best.candidate, "status": str(best.status(session.stopped))}
 
     return Phase(PHASE, 8.0, work)
 
 
 def descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> SparseProduct:
-    """Some steps of PALM for all factors, from where they are."""
+    """The product after some steps of PALM for all its factors."""
     return palm(
         moments,
         schedule.constraints,
@@ -70,58 +64,29 @@ def descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> S
     ).operator
 
 
-class FastState:
-    """A product of sparse factors that learns from one mini-batch after the other, on moments.
+class FastState(FadingMoments):
+    """A product of sparse factors that learns from one mini-batch after the other, on `FadingMoments`.
 
-    Of t batches so far, the latest tenth counts, as for `OnlineState`.
-
-    Parameters
-    ----------
-    operator : SparseProduct
-        Where to start.
-    schedule : Schedule
-        Its last sets are those of the factors.
-    n_nonzero_coefs : int
-        Atoms a signal.
-    memory : int, optional
-        Batches that count at most; no limit by default.
+    Its factors lie in the last sets of the schedule.
     """
 
     def __init__(
         self, operator: SparseProduct, schedule: Schedule, n_nonzero_coefs: int, memory: int | None = None
     ) -> None:
+        super().__init__(operator.shape[1], memory=memory)
         self.operator = operator
-        self.batches = 0
         self._schedule = schedule
         self._n_nonzero_coefs = n_nonzero_coefs
-        self._memory = np.inf if memory is None else memory
-        self._gram: Any = 0.0
-        self._cross: Any = 0.0
-        self._energy = 0.0
-        self._unit = 1.0
-
-    def remember(self, statistics: Statistics, unit: float) -> None:
-        """Start from the moments of signals, as if they were batches that were learned, and take their unit."""
-        self._unit = unit
-        self._gram, self._cross, self._energy = statistics.gram, statistics.cross, statistics.energy
-        self.batches = ceil(1 / RECENT)
-
-    def add(self, rows: Array) -> float:
-        """Add a batch, one signal a row, to the moments; returns its relative error."""
-        statistics = code_part(iter([(0, rows)]), Coding(self.operator, self._n_nonzero_coefs, 0, self._unit))
-        self.batches += 1
-        beta = forgetting(self.batches, memory=self._memory)
-        self._gram = beta * self._gram + statistics.gram
-        self._cross = beta * self._cross + statistics.cross
-        self._energy = beta * self._energy + statistics.energy
-        return statistics.error
 
     def learn(self, rows: Array) -> float:
-        """Learn from a batch; returns its relative error before."""
-        error = self.add(rows)
-        if len(self.operator.factors) <= len(self._schedule.factors):  # learning was stopped before its end
+        """Learn from a batch, one signal per row; returns its relative error before that."""
+        found = code_part(iter([(0, rows)]), Coding(self.operator, self._n_nonzero_coefs, 0, self.unit))
+        self.fade_and_add(found.gram, found.cross, found.uses, found.energy)
+        if len(self.operator.factors) <= len(
+            self._schedule.factors
+        ):  # an earlier fit stopped before its last split
             self.operator = hierarchical(self.operator.toarray(), self._schedule).operator.astype(rows.dtype)
-        if self._gram.any():
-            moments = Moments(self._cross.T, self._gram, self._energy)
+        if self.gram.any():
+            moments = Moments(self.cross.T, self.gram, self.energy)
             self.operator = descended(moments, self._schedule, self.operator).astype(self.operator.dtype)
-        return error
+        return found.error

@@ -1,10 +1,10 @@
-"""The signals of a learner: held in memory if they are few, else passed over where they are.
+"""The signals of a learner: held in memory if there are few of them, else read part by part.
 
-A learner sees them in two ways: `start`, in memory, is all signals or a random sample of them to start from;
-`statistics` are sums over all signals with new codes.
+A learner sees them in two ways: ``start``, in memory, is all signals or a random sample of them;
+``statistics`` are sums over all signals with new codes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from ..coding import Coder
 from ..linalg import frobenius
 from ..operators import SparseProduct
-from ..runtime.session import Session, State
+from ..runtime.session import Session
 from ..samples import Samples, passed_over
 from ..typing import Array
 from .statistics import Coding, Statistics, code_part, coder_and_atoms, merge_statistics, statistics_of
@@ -23,18 +23,18 @@ from .sums import relative, residuals_of, scaled, unit_for
 
 _SAMPLE, _SAMPLE_PER_ATOM = 50_000, 200  # signals that are enough to start from
 _PASSES = 4  # over all signals that improve a start from a sample
-_SIGNALS_PER_PASS = 20  # that are coded in a pass, in the time that a start takes for one
+_SIGNALS_PER_PASS = 20  # coded in a pass in the time that the start takes for one
 
 
 def enough(n_components: int) -> int:
-    """So many signals, drawn at random, that more would not change a start much."""
+    """The size of a random sample large enough to start from."""
     return max(_SAMPLE, _SAMPLE_PER_ATOM * n_components)
 
 
 class Held:
-    """Signals in memory, divided by a power of two where their squares might leave the number range."""
+    """Signals in memory, divided by a power of two if their squares might overflow or underflow."""
 
-    n_passes = 0  # that improve a start from a sample: here it is from all signals
+    n_passes = 0  # to improve a start from a sample: here the start has seen all signals
     pass_share = 0.05  # of the time that a start takes
 
     def __init__(self, rows: Array, n_nonzero_coefs: int, unit: float | None = None) -> None:
@@ -45,11 +45,11 @@ class Held:
 
     @property
     def start(self) -> "Held":
-        """What to start from."""
+        """The signals to start from."""
         return self
 
     def part(self, rows: Array) -> "Held":
-        """Some of the signals."""
+        """The same with some of the rows only."""
         part = copy(self)
         part.rows = rows
         return part
@@ -68,7 +68,7 @@ class Held:
 
 
 class Streamed:
-    """Signals that are passed over, part by part, and a sample of them in memory."""
+    """Signals that are read part by part, and a random sample of them in memory."""
 
     def __init__(self, samples: Samples, n_nonzero_coefs: int, n_components: int, session: Session) -> None:
         self.n_nonzero_coefs = n_nonzero_coefs
@@ -76,7 +76,8 @@ class Streamed:
         self._samples = samples
         self._session = session
         self._count = 0  # of passes
-        self._unfinished = _groups_from(session.saved.get("groups", {}))  # of the pass that was interrupted
+        saved = session.saved.get("groups", {})  # of the pass that was interrupted
+        self._unfinished = {int(i): Statistics.from_state(each) for i, each in saved.items()}
         drawn = _drawn(len(samples), enough(n_components), session.seed())
         self.pass_share = len(samples) / (_SIGNALS_PER_PASS * len(drawn))
         scan = passed_over(samples, _scan_part, drawn, _merge_scans, tick=self._scan_tick)
@@ -106,7 +107,7 @@ Signals = Held | Streamed
 
 
 def open_signals(samples: Samples, n_nonzero_coefs: int, n_components: int, session: Session) -> Signals:
-    """The signals of a run: held in memory if a sample to start from would hold all of them."""
+    """The signals of a run: held in memory if they are no more than a sample to start from."""
     signals: Signals
     if len(samples) <= enough(n_components):
         signals = Held(samples.load(), n_nonzero_coefs)
@@ -120,21 +121,21 @@ def open_signals(samples: Samples, n_nonzero_coefs: int, n_components: int, sess
 
 
 def codes_of(signals: Signals, rows: Array, dictionary: SparseProduct | Array) -> sp.csc_array:
-    """The codes of ``rows``, which the signals are, in the units in which they were given."""
+    """The codes of all signals, ``rows``, in the units in which they were given."""
     if isinstance(signals, Held) and signals.codes is not None:
         return signals.codes * signals.unit
     return Coder(dictionary).code(scaled(rows, signals.unit).T, signals.n_nonzero_coefs) * signals.unit
 
 
 def _drawn(count: int, wanted: int, seed: int) -> Array:
-    """The numbers of the samples that are drawn, in order."""
-    from sklearn.utils.random import sample_without_replacement  # needs no permutation of a billion
+    """The sorted indices of a random sample."""
+    from sklearn.utils.random import sample_without_replacement  # no permutation of a billion numbers
 
     return np.sort(sample_without_replacement(count, min(wanted, count), random_state=seed))
 
 
 class _Scan(NamedTuple):
-    """A first look at samples: the largest magnitude, a checksum, and those that were drawn."""
+    """What the scan of all samples finds: the largest magnitude, a checksum, and the random sample."""
 
     largest: float
     contents: int
@@ -156,7 +157,3 @@ def _merge_scans(scans: Sequence[_Scan]) -> _Scan:
     contents = crc32(np.array([scan.contents for scan in scans]).data)
     pieces = [scan.rows for scan in scans if len(scan.rows)]
     return _Scan(largest, contents, np.concatenate(pieces) if pieces else scans[0].rows)
-
-
-def _groups_from(state: Mapping[str, State]) -> dict[int, Statistics]:
-    return {int(i): Statistics.from_state(each) for i, each in state.items()}

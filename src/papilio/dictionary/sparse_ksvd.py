@@ -1,5 +1,6 @@
 """Sparse K-SVD: dictionaries whose atoms are sparse in a fast base."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,15 @@ from ..kernels.atoms import direction_of, exchange_atom
 from ..linalg import column_norms
 from ..operators import SparseProduct
 from ..results import Callback
-from ..runtime.session import Phase, Session, State
+from ..runtime.session import Session
 from ..samples import Samples, held
 from ..typing import Array, ArrayLike, MatrixLike, RandomState
 from ..validation import as_integer, as_matrix
-from .alternation import Alternation, AlternationLimits
+from .alternation import AlternationLimits, Model, alternation_phase
 from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import Outcome, improve_on_all, learned, run_phases
 from .ksvd import uses_of
-from .learner import LearnedDictionary, as_rows, as_sparsity, to_state
+from .learner import LearnedDictionary, as_rows, as_sparsity
 from .signals import open_signals
 from .sums import energies_of
 
@@ -37,28 +38,44 @@ def sparse_ksvd(
 ) -> LearnedDictionary:
     """Learn a dictionary D = B·S with sparse columns of S over a base dictionary B (Rubinstein 2010).
 
-    As `ksvd`, but the new atom is B s with s the sparse code of E gᴴ in B, found by `omp` and divided by ‖B s‖.
+    Like `ksvd`, but the new atom is B s, where s is the sparse code of E gᴴ in B by `omp`, divided by ‖B s‖.
+
+    Above 50,000 signals, or 200 per atom if that is more, it learns from a random sample of this size; one pass
+    over all signals then measures the error.
 
     Parameters
     ----------
-    signals : (d, n) matrix
-        X, one signal a column.
+    signals : (d, n) array
+        X, one signal per column.
     base : SparseProduct or (d, b) matrix
-        B: synthesis, one base atom a column, such as ``papilio.transforms.dct(d).T``.
+        B, for synthesis: one base atom per column, such as ``papilio.transforms.dct(d).T``.
     n_components : int
+        The number of atoms.
     n_nonzero_coefs : int, optional
-        Atoms a signal; a tenth of d by default, at least one.
+        Atoms per signal; a tenth of d by default, at least one.
     k : int, optional
-        Base atoms an atom: entries in each column of S; 4 by default, or as many as there are.
-    max_iter, tol, random_state, callback
-        As for `ksvd`.
+        Base atoms per atom: entries in each column of S; 4 by default, fewer if B is smaller.
+    max_iter : int
+        The largest number of iterations.
+    tol : float
+        Stop when the error has not fallen by this share within ten iterations; 0 never stops early.
+    random_state : int, RandomState, Generator or None
+        The source of the random numbers; None is NumPy's global state.
+    callback : callable, optional
+        Called with a `papilio.results.Step` after each iteration; a true result stops learning.
 
     Returns
     -------
-    dictionary : SparseProduct
-        The base's factors and one sparse factor more.
-    codes : (n_components, n) csc_array
-    history : History
+    LearnedDictionary
+        The dictionary is a `SparseProduct`: the factors of the base, and S.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> X = pp.datasets.rand(random_state=0).signals
+    >>> learned = pp.sparse_ksvd(X, pp.transforms.dct(32).T, 32, 5, k=3, max_iter=10, random_state=0)
+    >>> learned.dictionary.factors[-1].nnz
+    96
     """
     rows = as_rows(signals)
     in_base = Base.over(base, rows.shape[1], k)
@@ -78,30 +95,26 @@ def learn_sparse_ksvd(
     in_base: "Base",
     limits: AlternationLimits,
 ) -> Outcome:
-    """`sparse_ksvd` from samples of any size: of very many, from a random sample of them."""
+    """`sparse_ksvd` from samples of any size."""
     signals = open_signals(samples, n_nonzero_coefs, n_components, session)
-    in_memory = signals.start
-    dtype = np.result_type(in_memory.rows.dtype, in_base.dtype)
-    in_base, in_memory.rows = in_base.astype(dtype), in_memory.rows.astype(dtype, copy=False)
-
-    def work(state: State) -> State:
-        alternation = Alternation("sparse ksvd", in_memory, limits, session, state)
-        if not alternation.model:
-            atoms, sparse = in_base.start(in_memory.rows, n_components, session.random)
-            alternation.model = {"atoms": atoms, "sparse": sparse}
-        for rows, codes, residuals in alternation.rounds():
-            _update_sparse_atoms(in_base, alternation.model, rows, codes, residuals)
-        product = in_base.product(alternation.best["sparse"])
-        return {"dictionary": to_state(product), "status": str(alternation.status)}
-
+    start = signals.start
+    dtype = np.result_type(start.rows.dtype, in_base.dtype)
+    in_base, start.rows = in_base.astype(dtype), start.rows.astype(dtype, copy=False)
+    learning = alternation_phase(
+        session,
+        "sparse ksvd",
+        start,
+        limits,
+        lambda: in_base.start(start.rows, n_components, session.random),
+        partial(_update, in_base),
+        lambda model: in_base.product(model["sparse"]),
+    )
     end = improve_on_all(session, signals, lambda dictionary, statistics: dictionary, 0)
-    return run_phases(session, signals, [Phase("sparse ksvd", 1.0, work), end])
+    return run_phases(session, signals, [learning, end])
 
 
-def _update_sparse_atoms(
-    in_base: "Base", model: dict[str, Array], rows: Array, codes: sp.csc_array, residuals: Array
-) -> None:
-    """One atom after the other together with its coefficients, as in `ksvd`, but sparse in the base."""
+def _update(in_base: "Base", model: Model, rows: Array, codes: sp.csc_array, residuals: Array) -> None:
+    """Update one atom after the other together with its coefficients, as in `ksvd`, but sparse in the base."""
     atoms, sparse = model["atoms"], model["sparse"]
     direction = np.empty(atoms.shape[1], atoms.dtype)
     starts, entries, owners = uses_of(codes)
@@ -119,43 +132,41 @@ def _update_sparse_atoms(
 
 
 class Base:
-    """A base dictionary that directions are coded in."""
+    """A base dictionary B, and the number k of base atoms per atom."""
 
-    def __init__(self, base: SparseProduct, n_nonzero_coefs: int) -> None:
+    def __init__(self, base: SparseProduct, k: int) -> None:
         self._base = base
         self._dense = base.toarray()
-        if not self._dense.any():
-            raise ValueError("base must not be zero, got a zero matrix")
         self._coder = Coder(self._dense)
-        self._n_nonzero = n_nonzero_coefs
+        self._k = k
         self.dtype = base.dtype
 
     @classmethod
-    def over(cls, base: Any, n_features: int, n_nonzero_coefs: int | None) -> "Base":
-        """``base`` after checks, and how many base atoms make up an atom."""
+    def over(cls, base: Any, n_features: int, k: int | None) -> "Base":
+        """A base after checks of ``base`` and ``k``."""
         if not isinstance(base, SparseProduct):
             base = SparseProduct([as_matrix("base", base)])
         if base.shape[0] != n_features:
             raise ValueError(f"base must have {n_features} rows, as the signals have, got {base.shape[0]}")
-        if n_nonzero_coefs is None:
-            n_nonzero_coefs = min(4, *base.shape)
-        return cls(base, as_integer("k", n_nonzero_coefs, 1, min(base.shape)))
+        if not base.toarray().any():
+            raise ValueError("base must not be zero, got a zero matrix")
+        return cls(base, min(4, *base.shape) if k is None else as_integer("k", k, 1, min(base.shape)))
 
     def astype(self, dtype: Any) -> "Base":
-        return Base(self._base.astype(dtype), self._n_nonzero)
+        return Base(self._base.astype(dtype), self._k)
 
-    def start(self, rows: Array, n_components: int, random: np.random.RandomState) -> tuple[Array, Array]:
-        """The atoms of the base itself; where it has too few, then signals, and where too many, the most used."""
-        uses = np.bincount(self._coder.code(rows.T, self._n_nonzero).indices, minlength=self._base.shape[1])
+    def start(self, rows: Array, n_components: int, random: np.random.RandomState) -> Model:
+        """The base atoms that the signals use most; if there are too few, some signals too."""
+        uses = np.bincount(self._coder.code(rows.T, self._k).indices, minlength=self._base.shape[1])
         chosen = np.argsort(-uses, kind="stable")[:n_components]
         chosen = chosen[column_norms(self._dense[:, chosen]) > 0]
         others = first_atoms(rows, n_components - chosen.size, None, random)
-        return self.nearest(np.concatenate([self._dense.T[chosen], others]))
+        atoms, sparse = self.nearest(np.concatenate([self._dense.T[chosen], others]))
+        return {"atoms": atoms, "sparse": sparse}
 
     def nearest(self, directions: Array) -> tuple[Array, Array]:
-        """For each row the nearest sparse combination of base atoms, with unit norm, and its coefficients."""
-        codes = self._coder.code(directions.T, self._n_nonzero)
-        coefficients = codes.toarray().T
+        """The nearest unit-norm combination of k base atoms for each row, and its coefficients."""
+        coefficients = self._coder.code(directions.T, self._k).toarray().T
         atoms = coefficients @ self._dense.T
         norms = column_norms(atoms.T)[:, None]
         shrink = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0).astype(atoms.real.dtype)

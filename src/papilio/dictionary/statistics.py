@@ -1,4 +1,4 @@
-"""What learning needs to know about signals and their codes: sums over parts of the data, small enough to send."""
+"""What learning needs to know about signals and their codes: sums over the data, small enough to send."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -31,14 +31,14 @@ class Statistics(NamedTuple):
         return float(np.sqrt(self.residual / self.energy)) if self.energy > 0 else 0.0
 
     def moments(self, dictionary: SparseProduct) -> Moments:
-        """The moments for PALM; if all signals are zero, the dictionary stands for them."""
+        """The moments for PALM; if all codes are zero, those of the dictionary itself."""
         if not self.gram.any():
             return Moments(dictionary.toarray())
         return Moments(self.cross.T, self.gram, self.energy)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "Statistics":
-        """The statistics whose ``_asdict()`` was kept in a checkpoint."""
+        """The statistics whose ``_asdict()`` is in a checkpoint."""
         numbers = {field: float(state[field]) for field in ("energy", "residual")}
         return cls(**{field: state[field] for field in cls._fields} | numbers)
 
@@ -55,7 +55,7 @@ def statistics_of(rows: Array, atoms: Array, codes: sp.csc_array, n_worst: int =
 
 
 def merge_statistics(parts: Sequence[Statistics]) -> Statistics:
-    """The statistics of all signals, from those of their parts, added in this order."""
+    """The statistics of all signals: those of their parts, added in this order."""
     first = parts[0]
     gram, cross, uses = first.gram.copy(), first.cross.copy(), first.uses.copy()
     for other in parts[1:]:
@@ -70,7 +70,7 @@ def merge_statistics(parts: Sequence[Statistics]) -> Statistics:
 
 
 class Coding(NamedTuple):
-    """How `code_part` codes: the dictionary, atoms per signal, how many of the worst signals to keep, the unit."""
+    """How `code_part` codes; ``n_worst`` is the number of worst signals to keep."""
 
     dictionary: SparseProduct | Array  # (d, a)
     n_nonzero_coefs: int

@@ -1,4 +1,4 @@
-"""Signals and their codes, summed up: residuals, moments and energies."""
+"""Sums over signals and their codes: residuals, moments and energies."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from ..linalg import frobenius, wide
 from ..runtime.threads import scratch, split_work
 from ..typing import Array
 
-_MOST_SHARES, _SHARE_BYTES = 8, 1 << 27  # of signals whose moments are summed up side by side
-_LEAST_SHARE = 8192  # signals for which sums of their own pay
+_MOST_SHARES, _SHARE_BYTES = 8, 1 << 27  # of the signals, whose moments are summed in parallel
+_LEAST_SHARE = 8192  # signals that make a share worthwhile
 
 
 def unit_for(largest: float) -> float:
-    """A power of two near ``largest``; 1 unless squares of such numbers might leave the number range."""
+    """A power of two near ``largest``; 1 unless squares of such numbers might overflow or underflow."""
     return 1.0 if largest == 0.0 or 1e-5 < largest < 1e5 else 2.0 ** int(np.frexp(largest)[1])
 
 
@@ -28,46 +28,30 @@ def scaled(rows: Array, unit: float) -> Array:
 
 def residuals_of(rows: Array, atoms: Array, codes: sp.csc_array) -> Array:
     """x − Dγ, one signal per row."""
-    residuals = rows.copy()
-    split_work(
-        lambda start, stop: subtract_codes(residuals, atoms, codes.indptr, codes.indices, codes.data, start, stop),
-        len(rows),
-        256,
-    )
+    residuals, where = rows.copy(), (codes.indptr, codes.indices, codes.data)
+    split_work(lambda start, stop: subtract_codes(residuals, atoms, *where, start, stop), len(rows), 256)
     return residuals
 
 
 def moments_of_rows(rows: Array, codes: sp.csc_array) -> tuple[Array, Array]:
     """ΓΓᴴ, and XΓᴴ with one atom per row, in double precision.
 
-    Shares of the signals are summed up, by one thread or by several, and then added in order: any number of
+    Shares of the signals are summed, by one thread or several, and then added in order, so that any number of
     threads gives the same bits.
     """
-    kind, count = wide(rows.dtype), len(rows)
-    room = _SHARE_BYTES // (kind.itemsize * codes.shape[0] * (codes.shape[0] + rows.shape[1]))
+    kind, (count, n_features), n_components = wide(rows.dtype), rows.shape, codes.shape[0]
+    room = _SHARE_BYTES // (kind.itemsize * n_components * (n_components + n_features))
     share = max(-(-count // min(max(room, 1), _MOST_SHARES)), _LEAST_SHARE)
     starts = range(0, count, share)
-    n_components, n_features = codes.shape[0], rows.shape[1]
-    grams, crosses = scratch(
-        "moments",
-        ((len(starts), n_components, n_components), kind),
-        ((len(starts), n_components, n_features), kind),
-    )
+    shape = len(starts), n_components
+    grams, crosses = scratch("moments", ((*shape, n_components), kind), ((*shape, n_features), kind))
     grams.fill(0)
     crosses.fill(0)
+    where = codes.indptr, codes.indices, codes.data
 
     def run(first: int, last: int) -> None:
         for i in range(first, last):
-            add_moments(
-                rows,
-                codes.indptr,
-                codes.indices,
-                codes.data,
-                grams[i],
-                crosses[i],
-                starts[i],
-                min(starts[i] + share, count),
-            )
+            add_moments(rows, *where, grams[i], crosses[i], starts[i], min(starts[i] + share, count))
 
     split_work(run, len(starts), 1, shares=len(starts))
     half = grams.sum(axis=0)
@@ -77,14 +61,14 @@ def moments_of_rows(rows: Array, codes: sp.csc_array) -> tuple[Array, Array]:
 
 
 def energies_of(rows: Array, residuals: Array) -> Array:
-    """‖r‖² of each residual; what is off by rounding alone is represented well, and has 0."""
+    """‖r‖² of each residual, and 0 where it is no more than rounding."""
     energies = _squares(residuals)
     energies[is_rounding(energies, _squares(rows), rows.dtype)] = 0
     return energies
 
 
 def is_rounding(errors: Array, energies: Array, dtype: np.dtype[Any]) -> Array:
-    """Which squared errors are no more than rounding of signals with such energies."""
+    """Which squared errors are no more than rounding, given the energies of the signals."""
     return errors <= (100 * np.finfo(dtype).eps) ** 2 * energies
 
 

@@ -21,7 +21,7 @@ from .learner import as_rows, as_sparsity, from_state, to_state
 from .refinement import descended, refine_phase
 from .signals import Held, enough
 
-_ROUNDS = 25  # of refinement: the neighbour has done part of the work
+_ROUNDS = 25  # of refinement: few, since the start from a neighbour is good
 
 
 def dictionary_tradeoff(
@@ -37,7 +37,7 @@ def dictionary_tradeoff(
     """The error of fast dictionaries at many complexities, in one call.
 
     The dictionaries are those of `fast_dictionary`, but they share their work: the dense dictionary D₀ is learned
-    once, and each point starts from the better one of two, D₀ factorized or the factors of its neighbour projected
+    once, and each point starts from the better of two: D₀ factorized, or the factors of its neighbour projected
     onto the tighter sets. On 10,000 image patches this gives the errors of separate fits in a third of their time.
     The error never rises with the complexity.
 
@@ -50,18 +50,19 @@ def dictionary_tradeoff(
     n_nonzero_coefs : int, optional
         Atoms per signal; a tenth of d by default, at least one.
     complexities : int or sequence of float, optional
-        The largest relative complexities, each above 0 and at most 1; or how many of them, in equal ratios from
-        0.05 (or what is possible) to 0.8. By default 12.
+        The largest relative complexities, each above 0 and at most 1; or their number, in equal ratios from 0.05
+        (or the least possible, if that is more) to 0.8. By default 12 of them.
     n_factors : int, optional
         The number of factors of each product; 2 by default.
     random_state : int, RandomState, Generator or None
+        The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
         Called with a `papilio.results.Step` after each iteration; a true result stops, with the points so far.
 
     Returns
     -------
     Tradeoff
-        ``dense_error`` is that of D₀.
+        One point per complexity; ``dense_error`` is the error of D₀.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def dictionary_tradeoff(
 
 
 class _Neighbours:
-    """Dictionaries for one schedule after the other, each of which starts from the one before."""
+    """Dictionaries for one schedule after the other, each starting from the previous one."""
 
     def __init__(self, session: Session, signals: Held, n_components: int) -> None:
         self._session = session
@@ -106,7 +107,7 @@ class _Neighbours:
         self.dense_error = float("inf")
 
     def fits(self, schedules: Sequence[Schedule]) -> Iterator[tuple[SparseProduct, float]]:
-        """The dictionary of each schedule, and its relative error, until the session is stopped; always one."""
+        """The dictionary of each schedule and its relative error, until the session stops; at least one."""
         session, share = self._session, 1 / (len(schedules) + 1)
         with session.part(share):
             start = ksvd_phase(session, self._sample, self._n_components, AlternationLimits()).work({})
@@ -128,7 +129,7 @@ class _Neighbours:
                 return
 
     def _start(self, dense: Array, schedule: Schedule, before: SparseProduct | None) -> SparseProduct:
-        """D₀ factorized, or the neighbour in the tighter sets: the better one after some steps of PALM."""
+        """D₀ factorized or the neighbour projected, whichever is better after some steps of PALM."""
         session, sets = self._session, schedule.constraints
         if session.stopped:
             return palm(dense, sets, max_iter=1).operator

@@ -1,35 +1,32 @@
-"""Passes over samples: a task for each part, and its results added up in the order of the parts.
+"""Passes over samples: one task per part, with the results added in the order of the parts.
 
 A pass runs on the current Dask client, if there is one and its workers can read the samples, else on threads of
-this process. Kernels have one thread within a task: it is the tasks that run side by side. Sums are taken in a
-fixed order: over neighbouring parts first, where these were worked on, then over at most sixteen groups here.
+this process. Within a task kernels have one thread; the tasks run in parallel. Sums are taken in a fixed order:
+first over neighbouring parts, where these were processed, then over at most sixteen groups in this process.
 """
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from math import ceil
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ..runtime.threads import get_num_threads, one_thread, split_work
 from ..typing import Array
 from .rows import DaskSamples, Part, Samples
 
-_GROUPS = 16  # sums that come back from the workers, however many parts and workers there are
+_GROUPS = 16  # sums that the workers return at most, however many parts and workers there are
 
 Result = TypeVar("Result")
 Work = Callable[[Iterator[tuple[int, Array]], Any], Result]
 Merge = Callable[[Sequence[Result]], Result]
 
 
-class Tick(Protocol):
-    """Told how many parts of how many are done; a true result stops the pass."""
-
-    def __call__(self, done: int, total: int) -> Any: ...
+Tick = Callable[[int, int], Any]  # of the numbers of parts done and of all parts; a true result stops the pass
 
 
 class PassStopped(Exception):
-    """A pass was stopped by a callback."""
+    """A callback stopped the pass."""
 
 
 def passed_over(
@@ -41,47 +38,55 @@ def passed_over(
     tick: Tick | None = None,
     kept: MutableMapping[int, Result] | None = None,
 ) -> Result:
-    """merge([task(part, payload) for all parts]), with a fixed order of merging.
+    """merge([task(part, payload) for each part]), merged in a fixed order.
 
     Parameters
     ----------
     samples : Samples
+        The samples.
     task : callable
-        Takes blocks, (number of the first row, rows), of one part, one after the other, and the payload. A
-        function of a module, so that other processes find it.
+        Takes an iterator over the blocks of a part, (index of the first row, rows), and the payload. It must be
+        importable by other processes.
     payload : object
         The same for all parts, such as the dictionary.
     merge : callable
-        One result from a list of several.
+        Makes one result of a list of results.
     tick : callable, optional
-        Called now and then with the numbers of parts that are done, and of all.
+        Called from time to time with the number of parts done and of all parts; a true result stops the pass.
     kept : dict, optional
-        Merged results of groups that are known already; it is filled as more are.
+        Merged results of groups, filled during the pass; groups that it has already are not processed again.
     """
     parts = samples.parts()
     size = ceil(len(parts) / _GROUPS)
     groups = [parts[start : start + size] for start in range(0, len(parts), size)]
     kept = {} if kept is None else kept
-    counted = _PartCount(tick, len(parts), sum(len(groups[i]) for i in kept))
+    done = sum(len(groups[i]) for i in kept)
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        if tick is not None and tick(done, len(parts)):
+            raise PassStopped
+
     missing = {i: group for i, group in enumerate(groups) if i not in kept}
     client = current_client() if samples.is_shared else None
     if client is not None:
-        _on_client(client, samples, task, payload, merge, missing, counted, kept)
+        _on_client(client, samples, task, payload, merge, missing, count, kept)
     else:
-        at_once = ceil(8 * get_num_threads() / size)  # groups, so that threads seldom wait for each other
+        at_once = ceil(8 * get_num_threads() / size)  # groups; enough that threads seldom wait for each other
         for start in range(0, len(missing), at_once):
             some = list(missing)[start : start + at_once]
             results = iter(_on_threads(samples, task, payload, [part for i in some for part in missing[i]]))
             for i in some:
                 kept[i] = _merged(merge, [next(results) for _ in missing[i]])
-            counted.count(sum(len(missing[i]) for i in some))
+            count(sum(len(missing[i]) for i in some))
     return _merged(merge, [kept[i] for i in range(len(groups))])
 
 
 def current_client() -> Any:
-    """Dask's current client, or None; without Dask's scheduler in use, it is not loaded.
+    """Dask's current client, or None; never imports Dask.
 
-    Within a task of a cluster it is None, too: waiting there for other tasks could wait for itself.
+    None within a task of a cluster, too: a task that waits for other tasks could block them.
     """
     distributed = sys.modules.get("distributed")
     if distributed is None:
@@ -98,28 +103,14 @@ def _merged(merge: Merge[Result], results: Sequence[Result]) -> Result:
     return merge(results) if len(results) > 1 else results[0]
 
 
-class _PartCount:
-    """Counts parts, and stops the pass when it is told to."""
-
-    def __init__(self, tick: Tick | None, total: int, done: int) -> None:
-        self._tick = tick
-        self._total = total
-        self._done = done
-
-    def count(self, more: int = 1) -> None:
-        self._done += more
-        if self._tick is not None and self._tick(self._done, self._total):
-            raise PassStopped
-
-
 def work_on(task: Work[Result], part: Part, payload: Any, *chunks: Any) -> Result:
-    """A task for one part, wherever it runs."""
+    """Run a task on one part."""
     with one_thread():
         return task(part.blocks(chunks, reuse=True), payload)
 
 
 def _on_threads(samples: Samples, task: Work[Result], payload: Any, parts: Sequence[Part]) -> list[Result]:
-    """The results of some parts, on threads of this process, or on Dask's where they are its chunks."""
+    """The results of some parts, on threads of this process; for Dask arrays on those of Dask."""
     if isinstance(samples, DaskSamples):
         import dask
 
@@ -143,18 +134,18 @@ def _on_client(
     payload: Any,
     merge: Merge[Result],
     groups: Mapping[int, Sequence[Part]],
-    counted: _PartCount,
+    count: Callable[[int], None],
     kept: MutableMapping[int, Result],
 ) -> None:
-    """The merged results of groups, on the workers of a cluster; only these come back.
+    """Merge the results of each group on the workers of a cluster, and store them in ``kept``.
 
     Neighbouring parts are offered to the same worker, so that most results are merged where they are. The payload
-    is the result of a task: should all workers that hold it die, Dask makes it again.
+    is the result of a task, so that Dask restores it if all workers that hold it die.
     """
     from distributed import as_completed
 
     parts = [part for group in groups.values() for part in group]
-    # With few parts, it is there sooner if each brings its own.
+    # With few parts, it is faster to send it with each of them.
     shared = payload if len(parts) <= _GROUPS else client.submit(_same, payload, pure=False)
     leaves = _submitted(client, samples, task, parts, shared)
     sums: dict[Any, int] = {}
@@ -164,16 +155,16 @@ def _on_client(
         sums[client.submit(merge, own, pure=False) if len(own) > 1 else own[0]] = i
         first += len(group)
     watched, keys = as_completed({*leaves, *sums}), {leaf.key for leaf in leaves}
-    leaves = own = []  # what is merged may be forgotten
+    leaves = own = []  # release the results that are merged
     for future in watched:
         result: Any = future.result() if future in sums or future.status == "error" else None
         if future in sums:
             kept[sums.pop(future)] = result
-        counted.count(future.key in keys)
+        count(future.key in keys)
 
 
 def _submitted(client: Any, samples: Samples, task: Any, parts: Sequence[Part], shared: Any) -> list[Any]:
-    """The futures of parts. Those of files are offered to workers; chunks of Dask may be on some already."""
+    """The futures of parts. Those of files are spread over the workers; Dask knows where its chunks are."""
     if isinstance(samples, DaskSamples):
         import dask
 

@@ -1,11 +1,11 @@
-"""Where rows are read from: an array, a file, or several of them."""
+"""Readers of rows: from an array, from a file, or from several of them."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,33 +15,10 @@ from ..typing import Array
 from ..validation import working_dtype
 
 
-class Reader(Protocol):
-    """Where rows are read from."""
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other processes can read it, too."""
-        ...
-
-    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
-        """Some rows; with ``reuse`` maybe in memory that the next such read of this thread takes, too."""
-        ...
-
-    def place(self, row: int) -> str:
-        """Where a row is, for error messages."""
-        ...
-
-
 class ArrayReader:
-    """An array in memory, known to be sound or not; or a view into a file that only this process has."""
+    """An array in memory, or a view of a file that only this process has; ``is_sound`` if known to be finite."""
 
-    is_shared = False
+    is_shared = False  # with other processes
 
     def __init__(self, array: Array, is_sound: bool) -> None:
         self._array = array
@@ -50,18 +27,17 @@ class ArrayReader:
         self.dtype = array.dtype
 
     def read(self, start: int, stop: int, reuse: bool = False) -> Array:
+        """Some rows. With ``reuse``, they may lie in memory that the next such read of this thread overwrites."""
         return self._array[start:stop]
 
     def place(self, row: int) -> str:
+        """The place of a row, for error messages."""
         return f"row {row}"
 
 
 @dataclass(frozen=True)
 class FileReader:
-    """A matrix in a file, which is read anew each time.
-
-    A mapping that stays would make all pages that were ever read count as memory of this process.
-    """
+    """A matrix in a file, opened for each read: pages of a lasting map would count as memory of the process."""
 
     path: str
     offset: int
@@ -91,14 +67,15 @@ class FileReader:
 
 
 class ShardReader:
-    """Several readers, one after the other; ``borders`` are the numbers of their first rows, and the end."""
+    """Several files, one after the other; ``borders`` are the indices of their first rows, and the end."""
 
-    def __init__(self, shards: Sequence[Reader], borders: Array | None = None) -> None:
+    is_shared = True
+
+    def __init__(self, shards: Sequence[FileReader], borders: Array | None = None) -> None:
         self._shards = shards
         self._borders = np.cumsum([0, *(shard.shape[0] for shard in shards)]) if borders is None else borders
         self.shape = (int(self._borders[-1]), shards[0].shape[1])
         self.dtype = np.result_type(*(shard.dtype for shard in shards))
-        self.is_shared = all(shard.is_shared for shard in shards)
 
     def read(self, start: int, stop: int, reuse: bool = False) -> Array:
         ranges = [
@@ -112,7 +89,7 @@ class ShardReader:
         return np.concatenate([shard.read(first, last) for shard, first, last in ranges])
 
     def within(self, start: int, stop: int) -> "ShardReader":
-        """Only the shards with these rows: a task should not carry thousands of others."""
+        """Only the shards with these rows, so that a task does not carry thousands of others."""
         first = int(np.searchsorted(self._borders, start, side="right")) - 1
         last = int(np.searchsorted(self._borders, stop, side="left"))
         return ShardReader(self._shards[first:last], self._borders[first : last + 1])
@@ -122,8 +99,11 @@ class ShardReader:
         return self._shards[shard].place(row - int(self._borders[shard]))
 
 
+Reader: TypeAlias = ArrayReader | FileReader | ShardReader
+
+
 def memmap_reader(array: Any) -> Reader:
-    """What reads a memory-mapped array from its file, if it is there as it is in memory."""
+    """A reader of a memory-mapped array: from its file, if the file has the same content."""
     root = array
     while isinstance(root.base, np.memmap):
         root = root.base
@@ -138,7 +118,7 @@ def memmap_reader(array: Any) -> Reader:
 
 
 def npy_reader(path: Path) -> FileReader:
-    """The matrix in a .npy file, after a look at its header and its length."""
+    """A reader of the matrix in a .npy file, after a check of its header and its length."""
     try:
         with open(path, "rb") as file:
             header = npy_header(file)

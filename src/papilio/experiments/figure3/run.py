@@ -22,6 +22,7 @@ from ...solvers.schedule import Schedule
 from ...transforms import dct, haar, hadamard
 from ...typing import Array
 from ...validation import as_integer
+from ..tables import rounded
 from ..trials import Ledger, OnProgress, Rows, run_trials
 
 PROPOSED, KSVD, ONLINE, SPARSE_KSVD = "PROPOSED", "K-SVD", "online", "Sparse K-SVD"
@@ -117,17 +118,12 @@ def learn(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
                 **key,
                 "relative_complexity": complexity_of(method.name, op, settings),
                 "entries": op.nnz,
-                "rmse": _rounded(rmse(X, op, omp(op, X, settings["n_nonzero_coefs"]))),
-                "signal_rms": _rounded(signal_rms),
+                "rmse": rounded(rmse(X, op, omp(op, X, settings["n_nonzero_coefs"])), 12),
+                "signal_rms": rounded(signal_rms, 12),
             }
         )
         times.append({**key, "seconds": seconds})
     return results, times
-
-
-def _rounded(number: float) -> float:
-    """Twelve digits: the others are rounding errors, which differ from machine to machine."""
-    return float(f"{number:.12g}")
 
 
 def _learners(settings: dict[str, Any], X: Array, seed: int, start: Any) -> dict[str, Callable[[Method], Any]]:
@@ -135,7 +131,7 @@ def _learners(settings: dict[str, Any], X: Array, seed: int, start: Any) -> dict
     d, k = settings["n_features"], settings["n_nonzero_coefs"]
     dense = {"n_nonzero_coefs": k, "random_state": seed}
 
-    def proposed(method: Method) -> SparseProduct:
+    def proposed(method: Method) -> Any:
         return fast_dictionary(
             X,
             Schedule.paper(d, int(method.Q), int(method.p), float(method.P)),
