@@ -44,34 +44,28 @@ if TYPE_CHECKING:
     from .solvers.schedule import Schedule as Schedule
 
 _MODULES = ("constraints", "datasets", "images", "metrics", "plot", "results", "transforms")
-_HOME = {
-    "Factorization": "results",
-    "FastDictionaryLearning": "estimators",
-    "History": "results",
-    "KSVD": "estimators",
-    "LearnedDictionary": "dictionary.learner",
-    "Moments": "solvers.moments",
-    "OnlineDictionaryLearning": "estimators",
-    "Schedule": "solvers.schedule",
-    "SparseKSVD": "estimators",
-    "SparseProduct": "operators",
-    "Status": "results",
-    "Tradeoff": "results",
-    "butterfly": "search.butterfly",
-    "dictionary_tradeoff": "dictionary.tradeoff",
-    "factorize": "search.factorize",
-    "fast_dictionary": "dictionary.fast",
-    "get_num_threads": "runtime.threads",
-    "hierarchical": "solvers.hierarchical",
-    "ksvd": "dictionary.ksvd",
-    "load": "operators.storage",
-    "omp": "coding",
-    "online_dictionary": "dictionary.online",
-    "palm": "solvers.palm",
-    "set_num_threads": "runtime.threads",
-    "sparse_ksvd": "dictionary.sparse_ksvd",
-    "tradeoff": "search.tradeoff",
+_NAMES = {
+    "coding": ("omp",),
+    "dictionary.fast": ("fast_dictionary",),
+    "dictionary.ksvd": ("ksvd",),
+    "dictionary.learner": ("LearnedDictionary",),
+    "dictionary.online": ("online_dictionary",),
+    "dictionary.sparse_ksvd": ("sparse_ksvd",),
+    "dictionary.tradeoff": ("dictionary_tradeoff",),
+    "estimators": ("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "SparseKSVD"),
+    "operators": ("SparseProduct",),
+    "operators.storage": ("load",),
+    "results": ("Factorization", "History", "Status", "Tradeoff"),
+    "runtime.threads": ("get_num_threads", "set_num_threads"),
+    "search.butterfly": ("butterfly",),
+    "search.factorize": ("factorize",),
+    "search.tradeoff": ("tradeoff",),
+    "solvers.hierarchical": ("hierarchical",),
+    "solvers.moments": ("Moments",),
+    "solvers.palm": ("palm",),
+    "solvers.schedule": ("Schedule",),
 }
+_HOME = {name: home for home, names in _NAMES.items() for name in names}
 __all__ = ["__version__", *_MODULES, *_HOME]
 
 

@@ -59,9 +59,7 @@ class Synthetic(NamedTuple):
 def random_dictionary(
     n_features: int = 32, n_components: int | None = None, *, random_state: RandomState = None
 ) -> Array:
-    """A dictionary of i.i.d. standard Gaussian entries: the D₀ of the paper's RAND (section 4.2).
-
-    The atoms are not normalised.
+    """A dictionary of i.i.d. standard Gaussian entries, not normalised: the D₀ of the paper's RAND (section 4.2).
 
     Parameters
     ----------
@@ -96,9 +94,8 @@ def factorizable_dictionary(
     paper's d = 32), both at most d². The entries are i.i.d. standard Gaussian; the columns of the last factor are
     then divided by the norms of the product's columns.
 
-    Each factor has full rank: its support holds a random permutation, and the other p_i − d places are drawn
-    uniformly from the rest. The permutation's term stands alone in the determinant, which is therefore a non-zero
-    polynomial of the entries, and vanishes only on a set of measure zero.
+    Each factor has full rank with probability one: its support contains a random permutation, and the other
+    p_i − d places are drawn uniformly from the rest, so that the determinant is a non-zero polynomial.
 
     Parameters
     ----------
@@ -184,9 +181,7 @@ def synthetic_signals(
 def rand(
     n_signals: int = 500, *, n_features: int = 32, n_nonzero_coefs: int = 5, random_state: RandomState = None
 ) -> Synthetic:
-    """The paper's RAND (section 4.2): signals that are sparse in a dictionary without structure.
-
-    `synthetic_signals` of a square `random_dictionary`.
+    """The paper's RAND (section 4.2): `synthetic_signals` of a square `random_dictionary`.
 
     Parameters
     ----------
@@ -220,9 +215,7 @@ def rand(
 def fact(
     n_signals: int = 500, *, n_features: int = 32, n_nonzero_coefs: int = 5, random_state: RandomState = None
 ) -> Synthetic:
-    """The paper's FACT (section 4.2): signals that are sparse in a dictionary with sparse factors.
-
-    `synthetic_signals` of a `factorizable_dictionary` of five factors.
+    """The paper's FACT (section 4.2): `synthetic_signals` of a `factorizable_dictionary` of five factors.
 
     Parameters
     ----------
@@ -313,9 +306,8 @@ def image_patches(
     for name in names:
         image = _luminances(name).astype(dtype)
         if rows > image.shape[0] or columns > image.shape[1]:
-            raise ValueError(
-                f"patch_size must be at most {image.shape}, the size of {name!r}, got {(rows, columns)}"
-            )
+            limit = f"at most {image.shape}, the size of {name!r}"
+            raise ValueError(f"patch_size must be {limit}, got {(rows, columns)}")
         windows.append(np.lib.stride_tricks.sliding_window_view(image, (rows, columns)))
     ends = np.cumsum([window.shape[0] * window.shape[1] for window in windows])
 
@@ -342,7 +334,7 @@ def _full_rank_factor(side: int, random: np.random.RandomState) -> sp.csr_array:
     while True:
         values = random.standard_normal(count)
         factor = sp.csr_array((values, np.divmod(places, side)), shape=(side, side))
-        # Almost surely at the first attempt: without rounding, zeros and singular matrices have probability zero.
+        # Without rounding, zeros and singular matrices have probability zero.
         if values.all() and np.linalg.matrix_rank(factor.toarray()) == side:
             return factor
 
@@ -350,7 +342,7 @@ def _full_rank_factor(side: int, random: np.random.RandomState) -> sp.csr_array:
 def _different_atoms(
     n_signals: int, n_nonzero_coefs: int, n_components: int, random: np.random.RandomState
 ) -> Array:
-    """The sorted numbers of each signal's atoms, one signal per row: those of the smallest of i.i.d. numbers."""
+    """The sorted indices of each signal's atoms, one signal per row: where i.i.d. numbers are smallest."""
     chosen = np.empty((n_signals, n_nonzero_coefs), dtype=np.int64)
     height = max(_BLOCK_ENTRIES // n_components, 1)
     for start in range(0, n_signals, height):

@@ -33,7 +33,7 @@ def rmse(signals: MatrixLike, dictionary: MatrixLike | SparseProduct, codes: Mat
     Returns
     -------
     float
-        Computed in double precision, whatever the dtypes; infinity where DΓ is beyond its range.
+        Computed in double precision for all dtypes; infinity if DΓ overflows.
 
     Examples
     --------
@@ -65,11 +65,9 @@ def recovery_rate(
 ) -> float:
     """The share of the reference's atoms that a dictionary holds, up to order and sign, or phase.
 
-    A learned atom d_j matches the atom r_i of the reference if |⟨r_i, d_j⟩|/(‖r_i‖‖d_j‖) > ``threshold``. The
-    result is the size of the largest matching of learned atoms to reference atoms (each atom in at most one pair)
-    over the number of reference atoms. The criterion is that of Aharon, Elad and Bruckstein (K-SVD, 2006). The
-    matching gives the same count as theirs unless atoms of the reference are alike; then it keeps one learned atom
-    from counting several times.
+    A learned atom d_j matches the atom r_i of the reference if |⟨r_i, d_j⟩|/(‖r_i‖‖d_j‖) > ``threshold``, the
+    criterion of Aharon, Elad and Bruckstein (K-SVD, 2006). The result is the size of the largest matching (each
+    atom in at most one pair) over the number of reference atoms, so that no learned atom counts twice.
 
     Parameters
     ----------
@@ -154,7 +152,7 @@ def psnr(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
     Returns
     -------
     float
-        Infinity if both are equal.
+        Infinity for equal images.
 
     Examples
     --------
@@ -200,13 +198,11 @@ def ssim(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
     >>> ssim(image, image)
     1.0
     """
-    # Here, so that the core does not depend on scikit-image; the tests compare it with scikit-image's.
+    # Written out so that the core does not depend on scikit-image; the tests compare the two.
     one, other, span = _two_images(image, reference, data_range)
     if one.ndim not in (2, 3) or min(one.shape[:2]) < _WINDOW:
-        raise ValueError(
-            "image must have shape (height, width) or (height, width, channels), with at least "
-            f"{_WINDOW}×{_WINDOW} pixels, got {one.shape}"
-        )
+        accepted = f"(height, width) or (height, width, channels), with at least {_WINDOW}×{_WINDOW} pixels"
+        raise ValueError(f"image must have shape {accepted}, got {one.shape}")
     one, other = one / span, other / span
     mean, other_mean = _windowed(one), _windowed(other)
     variance, other_variance = _windowed(one * one) - mean**2, _windowed(other * other) - other_mean**2
@@ -253,13 +249,13 @@ def _windowed(image: Array) -> Array:
 
 
 def _blocks(count: int, length: int) -> Iterator[slice]:
-    """Parts of ``count`` lines of ``length`` entries each that are small enough to work on at once."""
+    """Parts of ``count`` lines of ``length`` entries each, of bounded size."""
     width = max(_BLOCK_ENTRIES // length, 1)
     return (slice(start, min(start + width, count)) for start in range(0, count, width))
 
 
 def _in_double_precision(name: str, value: Any) -> Any:
-    """A SparseProduct as one, everything else as a dense matrix."""
+    """``value`` in double precision: a SparseProduct as it is, everything else as a dense matrix."""
     matrix = value if isinstance(value, SparseProduct) else as_matrix(name, value)
     return matrix if matrix.dtype == wide(matrix.dtype) else matrix.astype(wide(matrix.dtype))
 
@@ -272,5 +268,5 @@ def _unit_atoms(name: str, dictionary: Any) -> Array:
 
 
 def _similarities(left: Array, right: Array) -> Array:
-    """|⟨l_i, r_j⟩| of unit atoms; rounding must not lift it above one."""
+    """|⟨l_i, r_j⟩| of unit atoms, at most one in spite of rounding."""
     return np.minimum(np.abs(left.conj().T @ right), 1.0)

@@ -1,7 +1,7 @@
 """Known fast transforms as exact SparseProducts: Hadamard, Fourier, cosine, Haar and orthogonal wavelets.
 
-Sizes are powers of two. ``T @ x`` is the analysis (the transform), ``T.H`` the synthesis. Factors equal to the
-identity are left out, unless all are.
+Sizes are powers of two. ``T @ x`` is the analysis (the transform), ``T.H`` the synthesis. Factors that equal the
+identity are left out, unless no other is left.
 """
 
 from collections.abc import Iterable
@@ -57,8 +57,8 @@ def dft(n: int) -> SparseProduct:
     Returns
     -------
     SparseProduct
-        log₂ n stages of 2n entries each and the permutation of n entries (none for n = 2, where it is the
-        identity), complex128. ``T.H @ T`` is n times the identity.
+        log₂ n stages of 2n entries each and, for n > 2, the permutation, complex128. ``T.H @ T`` is n times the
+        identity.
 
     Examples
     --------
@@ -67,7 +67,8 @@ def dft(n: int) -> SparseProduct:
     (4, 56)
     """
     n, depth = as_power_of_two("n", n)
-    stages = [_repeated(_butterfly(_twiddles(2**k)), n) for k in reversed(range(depth))]
+    twiddles = [np.exp(-1j * np.pi * np.arange(2**k) / 2**k) for k in reversed(range(depth))]
+    stages = [_repeated(_butterfly(sp.diags_array(values)), n) for values in twiddles]
     bit_reversal = np.arange(n).reshape([2] * depth).T.reshape(n, 1)
     return _product(n, [*stages, _from_rows(bit_reversal, np.ones((n, 1)))], np.complex128)
 
@@ -212,10 +213,6 @@ def _butterfly(block: sp.csr_array) -> sp.csr_array:
     """[[I, B], [I, −B]]."""
     identity = sp.eye_array(block.shape[0])
     return sp.block_array([[identity, block], [identity, -block]], format="csr")
-
-
-def _twiddles(half: int) -> sp.csr_array:
-    return sp.diags_array(np.exp(-1j * np.pi * np.arange(half) / half))
 
 
 def _side_by_side(is_type4: Array, type2: sp.csr_array, type4: sp.csr_array) -> sp.csr_array:

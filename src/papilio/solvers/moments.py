@@ -14,7 +14,7 @@ from ..validation import as_matrix, as_real
 
 
 class Compressed(NamedTuple):
-    """A small least-squares problem with the same objective: ‖X − DΓ‖² = ‖target − D·tail‖² + offset."""
+    """A small least-squares problem with the same minimisers: ‖X − DΓ‖² = ‖target − D·tail‖² + offset."""
 
     target: Array
     tail: Array | None
@@ -25,7 +25,7 @@ class Moments:
     """B = XΓᴴ, A = ΓΓᴴ and ‖X‖² of data X with codes Γ; a plain matrix X is A = I.
 
     With the codes fixed, ‖X − DΓ‖² = ‖X‖² − 2 Re tr(BᴴD) + tr(D A Dᴴ) for every dictionary D. A learning step
-    therefore costs the same for a thousand signals as for a billion, and the moments of parts of the data add up:
+    therefore costs the same for a thousand signals as for a billion. Moments of parts of the data add up:
     ``moments + other`` are those of both parts together.
 
     Parameters
@@ -39,10 +39,8 @@ class Moments:
 
     Attributes
     ----------
-    cross : ndarray
-        B.
-    gram : ndarray or None
-        A; None stands for the identity.
+    cross, gram : ndarray
+        B and A; ``gram`` is None for the identity.
     norm : float
         ‖X‖_F.
 
@@ -79,17 +77,6 @@ class Moments:
             X, one signal per column.
         codes : (a, n) matrix, dense or sparse
             Γ, the code of one signal per column.
-
-        Returns
-        -------
-        Moments
-            With the (d, a) matrix ``cross`` and the (a, a) matrix ``gram``.
-
-        Examples
-        --------
-        >>> import papilio as pp
-        >>> pp.Moments.of([[3.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]])
-        <Moments of 1 features, 2 atoms, energy 9>
         """
         X = as_matrix("signals", signals)
         G = as_csr("codes", codes) if sp.issparse(codes) else as_matrix("codes", codes)

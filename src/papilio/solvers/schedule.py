@@ -32,11 +32,8 @@ class Schedule:
 
     >>> import papilio as pp
     >>> from papilio.constraints import Sparse
-    >>> schedule = pp.Schedule([Sparse(6, 12), Sparse(6, 12)], [Sparse(6, 24), Sparse(6, 18)])
-    >>> schedule.constraints
+    >>> pp.Schedule([Sparse(6, 12), Sparse(6, 12)], [Sparse(6, 24), Sparse(6, 18)]).constraints
     [Sparse((6, 6), 12), Sparse((6, 6), 12), Sparse((6, 6), 18)]
-    >>> schedule.shape, schedule.n_nonzero
-    ((6, 6), 42)
     """
 
     factors: Sequence[Constraint]
@@ -55,7 +52,7 @@ class Schedule:
             object.__setattr__(self, name, tuple(sets))
         if not self.factors or len(self.factors) != len(self.residuals):
             raise ValueError(
-                "factors and residuals must hold one constraint each per split, at least one; "
+                "factors and residuals must each hold one constraint per split, at least one; "
                 f"got {len(self.factors)} and {len(self.residuals)}"
             )
         for k in range(len(self.factors)):
@@ -68,33 +65,23 @@ class Schedule:
                 )
 
     def split(self, k: int) -> tuple[Constraint, Constraint]:
-        """The two sets of split k (counted from 0), left to right.
+        """The two sets of split k, left to right: (E, Ẽ) for ``side="left"``, (Ẽ, E) for ``side="right"``.
 
         Parameters
         ----------
         k : int
             From 0 to ``len(factors) - 1``.
-
-        Returns
-        -------
-        tuple of two Constraint
-            (E, Ẽ) for ``side="left"``, (Ẽ, E) for ``side="right"``.
         """
         pair = self.factors[k], self.residuals[k]
         return pair if self.side == "left" else (pair[1], pair[0])
 
     def together(self, k: int) -> list[Constraint]:
-        """All sets after split k (counted from 0), left to right: the constraints of the global step.
+        """The sets of the factors after split k and of the residual, left to right, for the global step.
 
         Parameters
         ----------
         k : int
             From 0 to ``len(factors) - 1``.
-
-        Returns
-        -------
-        list of Constraint
-            The sets of the k + 1 factors peeled off so far, and that of the residual.
         """
         sets = [*self.factors[: k + 1], self.residuals[k]]
         return sets if self.side == "left" else sets[::-1]
@@ -106,7 +93,7 @@ class Schedule:
 
     @property
     def order(self) -> str:
-        """The order of PALM's updates in which the residual comes first, as `palm` takes it."""
+        """The order of PALM's updates, for `palm`, in which the residual comes first."""
         return "right_to_left" if self.side == "left" else "left_to_right"
 
     @property
@@ -131,10 +118,6 @@ class Schedule:
         n : int
             Rows and columns of the matrix: a power of two, at least 4.
 
-        Returns
-        -------
-        Schedule
-
         Examples
         --------
         >>> import papilio as pp
@@ -154,7 +137,7 @@ class Schedule:
         """The sets of section 4.2, peeled off from the right: Q − 1 square dictionary factors of size d.
 
         ‖E_k‖₀ ≤ p·d and ‖Ẽ_k‖₀ ≤ P/2^(k−2) for k = 2, …, Q − 1; k = 1, which splits off the codes Γ, is done by
-        dictionary learning and is not in the schedule.
+        dictionary learning.
 
         Parameters
         ----------
@@ -165,11 +148,7 @@ class Schedule:
         p : float
             Mean number of entries per row of a sparse factor, which has p·d entries in all.
         P : float
-            Entries of the first residual. In the paper it is not an integer (512·1.2); numbers are rounded down.
-
-        Returns
-        -------
-        Schedule
+            Entries of the first residual. Counts are rounded down: the paper's P = 512·1.2 is not an integer.
 
         Examples
         --------
@@ -212,10 +191,6 @@ class Schedule:
         n_factors : int, optional
             The number of factors, at least 2; by default 2.
 
-        Returns
-        -------
-        Schedule
-
         Examples
         --------
         >>> import papilio as pp
@@ -225,7 +200,7 @@ class Schedule:
         rows, columns = as_shape("shape", shape)
         short, long = sorted((rows, columns))
         count = 2 if n_factors is None else as_integer("n_factors", n_factors, 2)
-        floors = [long, *[short] * (count - 1)]  # outer, middle, inner: one entry per line, or atoms would be zero
+        floors = [long, *[short] * (count - 1)]  # outer, middle, inner: with an empty line, atoms would be zero
         caps = [rows * columns, *[short * short] * (count - 1)]
         if complexity is None:
             budget = max(rows * columns // 2, sum(floors))
@@ -263,11 +238,7 @@ class Schedule:
         k : int
             Entries per row (per column of a wide matrix) of the rectangular factor, and on average of the others.
         decay : float
-            The share of the residual's entries that each split keeps: above 0, at most 1.
-
-        Returns
-        -------
-        Schedule
+            The share of the residual's entries that each split keeps, above 0 and at most 1.
 
         Examples
         --------
