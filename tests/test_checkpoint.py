@@ -284,7 +284,9 @@ def test_a_flipped_bit_is_seen_wherever_it_would_matter(tmp_path):
 def test_a_checkpoint_of_the_first_format_is_refused_with_what_to_do(path):
     shutil.copy(ROOT / "tests" / "data" / "checkpoint_v1.npz", path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="another version of papilio; finish the run with that version, or remove"):
+    with pytest.raises(
+        ValueError, match="another version of papilio; finish the run with that version, or remove"
+    ):
         pp.KSVD(4, 2, max_iter=5, random_state=0, checkpoint=path).fit(np.zeros((60, 6)))
     assert path.read_bytes() == before
 

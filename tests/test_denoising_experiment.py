@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.experiments.reproduce import settings_of
 from papilio.experiments.denoising import claims, photographs, plot, run
 from papilio.experiments.denoising.averages import Results
 from papilio.experiments.denoising.run import DCT, FIXED, KSVD, ONLINE, PAPILIO, TARGET, Case, Draw
+from papilio.experiments.reproduce import settings_of
 
 TINY = settings_of("denoising", "tiny")
 META = {"preset": "paper", "versions": {"papilio": "0"}}

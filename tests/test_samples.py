@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import papilio as pp
-from papilio.dictionary.sums import moments_of_rows
 from papilio.dictionary.signals import enough
+from papilio.dictionary.sums import moments_of_rows
 from papilio.samples import PassStopped, as_samples, held, passed_over
 from papilio.samples.passes import current_client
 
