@@ -1,5 +1,6 @@
 """Learned dictionaries: what holds for every learner, then K-SVD and Sparse K-SVD."""
 
+import inspect
 from functools import partial
 
 import numpy as np
@@ -22,6 +23,12 @@ from .learners import (
     relative_error,
     signals,
 )
+
+
+def test_every_public_learner_is_tested_here():
+    functions = {name: getattr(pp, name) for name in pp.__all__ if inspect.isfunction(getattr(pp, name))}
+    learners = {name for name, f in functions.items() if f.__annotations__.get("return") is pp.LearnedDictionary}
+    assert set(LEARNERS) == learners
 
 
 @pytest.fixture(params=LEARNERS)

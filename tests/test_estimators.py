@@ -29,6 +29,11 @@ def make(request):
     return lambda *sizes, **options: request.param(*sizes, **{"max_iter": 5, "random_state": 0} | options)
 
 
+def test_every_public_estimator_is_tested_here():
+    public = {name for name in pp.__all__ if hasattr(getattr(pp, name), "inverse_transform")}
+    assert set(ESTIMATORS) == public
+
+
 @parametrize_with_checks([make(max_iter=5) for make in ESTIMATORS.values()])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)

@@ -1,4 +1,4 @@
-"""What all estimators share: everything but learning. Samples are rows here, and columns everywhere else."""
+"""What all estimators share: everything but learning. Samples are rows here, columns in the learners."""
 
 import sys
 import warnings
@@ -29,7 +29,7 @@ from .lazily import lazily_coded, lazily_decoded
 
 
 class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A dictionary that codes samples; how it is learned is for subclasses to say."""
+    """A dictionary that codes samples; subclasses say how it is learned."""
 
     # Of the subclasses' constructors.
     n_components: int | None
@@ -50,7 +50,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @abstractmethod
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
-        """Learn from samples in a `_session`."""
+        """Learn from samples in a `_session`, and `_store` the result."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn a dictionary.
@@ -58,14 +58,14 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Parameters
         ----------
         X : (n_samples, n_features) array
-            Or what need not fit into memory: a Dask array, a memory-mapped array, or `papilio.datasets.on_disk`.
-            Above 50,000 samples (or 200 per atom, where that is more), a random sample of them serves to start
-            from, and the others are passed over part by part, on the workers of the current Dask client where
-            there is one, else on threads. Sums are taken in a fixed order: the result has the same bits on any
-            number of threads and workers. Other chunks of a Dask array mean another order. That is rounding alone,
-            but early on it decides between atoms that are equally good: the atoms may be others, of about the same
-            score (within 6 % on 600 samples).
-        y : ignored
+            Or data that need not fit into memory: a Dask array, a memory-mapped array, `datasets.on_disk`.
+            Above 50,000 samples, or 200 per atom if that is more, learning starts from a random sample of this
+            size, and reads all samples part by part, on the workers of the current Dask client if there is one,
+            else on threads. Sums are taken in a fixed order: the result has the same bits on any number of threads
+            and workers. Other chunks of a Dask array mean another order, and so another rounding, which may decide
+            between equally good atoms: the score is about the same (within 6 % on 600 samples).
+        y : object, optional
+            Ignored.
 
         Returns
         -------
@@ -73,10 +73,11 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         samples = self._samples(X, reset=True)
         outcome = self._learn(samples, *self._sizes(samples.shape[1]))
-        # Refinement has a limit of its own, which max_iter does not raise.
+        # Refinement has its own limit, which max_iter does not raise.
         if outcome.status is Status.MAX_ITER and self.tol > 0 and not getattr(self, "refine", False):
             warnings.warn(
-                "the limit on the number of iterations was reached before the error settled: increase max_iter or tol",
+                "the limit on the number of iterations was reached before the error settled: "
+                "increase max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -87,12 +88,13 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : (n_samples, n_features) array, or any that `fit` takes
+        X : (n_samples, n_features) array
+            The samples, of any type that `fit` takes.
 
         Returns
         -------
-        codes : (n_samples, n_components) array, or csr_array with ``transform_sparse``
-            For a Dask array a Dask array, with blocks of that kind.
+        (n_samples, n_components) array, or csr_array with ``transform_sparse``
+            The codes; for a Dask array a Dask array with such blocks.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -110,10 +112,12 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Parameters
         ----------
         X : (n_samples, n_components) array, sparse array or Dask array
+            The codes.
 
         Returns
         -------
-        signals : (n_samples, n_features) array; for a Dask array a Dask array
+        (n_samples, n_features) array
+            The signals; for a Dask array a Dask array.
         """
         check_is_fitted(self)
         n_components = self.operator_.shape[1]
@@ -130,12 +134,14 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : (n_samples, n_features) array, or any that `fit` takes
-        y : ignored
+        X : (n_samples, n_features) array
+            The samples, of any type that `fit` takes.
+        y : object, optional
+            Ignored.
 
         Returns
         -------
-        score : float
+        float
             At most 0, which means exact.
         """
         check_is_fitted(self)
@@ -173,13 +179,13 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return samples
 
     def _coding(self, X: Any) -> Coding:
-        """How X is coded: in the dictionary, in the dtype for it."""
+        """How to code X: in which dictionary and dtype, and with how many atoms per sample."""
         operator = self.operator_.astype(np.result_type(working_dtype("X", X.dtype), self.operator_.dtype))
         dictionary = operator.toarray() if len(operator.factors) == 1 else operator
         return Coding(dictionary, self._sizes(self.operator_.shape[0])[1])
 
     def _session(self, **facts: Any) -> Session:
-        """A run of this estimator with its parameters; ``facts`` also identify it."""
+        """A session for a run of this estimator, identified by its parameters and ``facts``."""
         others = ("callback", "checkpoint", "transform_sparse", "verbose")
         parameters = {name: value for name, value in self.get_params().items() if name not in others}
         identity = {name: _described(value) for name, value in (parameters | facts).items()}
@@ -191,7 +197,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     def _store(self, session: Session, outcome: Outcome) -> Outcome:
-        """Store what was learned; the checkpoint is not needed any more."""
+        """Store what was learned, and remove the checkpoint."""
         self._store_dictionary(outcome.dictionary, session.history)
         self.status_ = outcome.status
         session.close()
@@ -228,7 +234,7 @@ def _write_line(last: list[str], verbose: int, callback: Callback | None, step: 
 
 
 def _described(value: Any) -> str:
-    """A parameter as text that changes whenever it does: arrays by a checksum, objects by their attributes."""
+    """A parameter as text that changes whenever it does: arrays as checksums, objects as their attributes."""
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return f"<{type(value).__name__}>"
     if isinstance(value, np.ndarray):

@@ -30,30 +30,31 @@ class FastDictionaryLearning(StreamEstimator):
         The number of sparse factors, at least 2; 2 by default.
     complexity : float, optional
         The largest relative complexity: entries of all factors over those of the dense dictionary. By default 0.5,
-        or as little as possible where that is more. `Schedule.with_complexity` says how entries are shared out.
+        or the least possible if that is more. `Schedule.with_complexity` divides the entries among the factors.
     schedule : Schedule, optional
         The constraint sets of the factors, instead of ``n_factors`` and ``complexity``.
     init : {"ksvd", "online"}, KSVD, OnlineDictionaryLearning or (n_components, n_features) array
-        The dense dictionary that is factorized first, or who learns it. An estimator, such as
-        ``KSVD(max_iter=20)``, is not fitted itself: it only tells how long the start may take.
+        The dense dictionary to factorize, or the learner of it. An estimator such as ``KSVD(max_iter=20)`` is not
+        fitted itself: only its limits are used.
     refine : bool
         Improve all factors and codes together at the end; False is the paper to the letter.
     max_iter : int
         The largest number of iterations of PALM in each split and each global step.
     tol : float
-        Stop these when the relative error changes by less.
+        End these when the relative error changes by less; 0 never ends them early.
     memory : int, optional
-        Mini-batches that count in `partial_fit` and `fit_stream`, for data that drift; no limit by default.
+        The largest number of mini-batches that count in `partial_fit` and `fit_stream`, for data that drift; no
+        limit by default.
     transform_sparse : bool
-        Let `transform` return a csr_array.
+        Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
         The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
         Called with a `papilio.results.Step` after each iteration; a true result stops learning.
     checkpoint : path, optional
-        A file in which `fit` keeps its state after each phase and every half minute. If it is there, of the same
-        data and parameters, `fit` resumes from it, with the same result. It is removed at the end, unless a
-        callback stopped learning.
+        A file in which `fit` saves its state after each phase and every half minute. If the file exists, `fit`
+        resumes from it, with the same result; data and parameters must be the same. It is removed at the end,
+        unless a callback stopped learning.
     verbose : int
         1 writes a line to the standard error for each phase, 2 for each iteration.
 

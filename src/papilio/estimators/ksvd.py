@@ -31,17 +31,17 @@ class KSVD(DictionaryEstimator):
     max_iter : int
         The largest number of iterations.
     tol : float
-        Stop when the error of all samples has not fallen by this share within ten iterations; 0 never does.
+        Stop when the error of all samples has not fallen by this share within ten iterations; 0 never stops early.
     transform_sparse : bool
-        Let `transform` return a csr_array.
+        Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
         The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
         Called with a `papilio.results.Step` after each iteration; a true result stops learning.
     checkpoint : path, optional
-        A file in which `fit` keeps its state after each phase and every half minute. If it is there, of the same
-        data and parameters, `fit` resumes from it, with the same result. It is removed at the end, unless a
-        callback stopped learning.
+        A file in which `fit` saves its state after each phase and every half minute. If the file exists, `fit`
+        resumes from it, with the same result; data and parameters must be the same. It is removed at the end,
+        unless a callback stopped learning.
     verbose : int
         1 writes a line to the standard error for each phase, 2 for each iteration.
 
@@ -93,7 +93,7 @@ class KSVD(DictionaryEstimator):
         self.verbose = verbose
 
     def _limits(self) -> AlternationLimits:
-        """The limits after checks, which the start of a fast dictionary takes over, too."""
+        """The limits after checks; a fast dictionary that starts from this estimator uses them too."""
         as_integer("max_iter", self.max_iter, 1)
         return AlternationLimits(self.max_iter, self.tol).checked()
 
@@ -106,7 +106,7 @@ class KSVD(DictionaryEstimator):
 class SparseKSVD(DictionaryEstimator):
     """A dictionary whose atoms are sparse in a fast base: `papilio.sparse_ksvd`.
 
-    From very many samples, it learns from a random sample of them.
+    Above 50,000 samples, or 200 per atom if that is more, it learns from a random sample of this size.
 
     Parameters
     ----------
@@ -115,24 +115,25 @@ class SparseKSVD(DictionaryEstimator):
     n_nonzero_coefs : int, optional
         Atoms per sample, in learning and in `transform`; a tenth of the features by default, at least one.
     base : SparseProduct or (n_features, n_base) matrix, optional
-        The base dictionary, for synthesis: one base atom per column. The DCT by default: as a fast transform if the
-        number of features is a power of two, else as one dense factor.
+        The base dictionary, for synthesis: one base atom per column. The DCT by default, as a fast transform if
+        the number of features is a power of two, else as one dense factor.
     k : int, optional
-        Base atoms per atom: entries in each column of the sparse factor; 4 by default, or as many as there are.
+        Base atoms per atom: entries in each column of the sparse factor; 4 by default, fewer if the base is
+        smaller.
     max_iter : int
         The largest number of iterations.
     tol : float
-        Stop when the error of all samples has not fallen by this share within ten iterations; 0 never does.
+        Stop when the error of all samples has not fallen by this share within ten iterations; 0 never stops early.
     transform_sparse : bool
-        Let `transform` return a csr_array.
+        Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
         The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
         Called with a `papilio.results.Step` after each iteration; a true result stops learning.
     checkpoint : path, optional
-        A file in which `fit` keeps its state after each phase and every half minute. If it is there, of the same
-        data and parameters, `fit` resumes from it, with the same result. It is removed at the end, unless a
-        callback stopped learning.
+        A file in which `fit` saves its state after each phase and every half minute. If the file exists, `fit`
+        resumes from it, with the same result; data and parameters must be the same. It is removed at the end,
+        unless a callback stopped learning.
     verbose : int
         1 writes a line to the standard error for each phase, 2 for each iteration.
 

@@ -1,4 +1,4 @@
-"""Codes and signals of Dask arrays: block by block, when they are asked for."""
+"""Codes and signals of Dask arrays, computed lazily, block by block."""
 
 from typing import Any
 
@@ -15,22 +15,26 @@ from ..validation import require_finite, working_dtype
 
 def lazily_coded(X: Any, coding: Coding, as_sparse: bool) -> Any:
     """The codes of a Dask array as a Dask array, with one block per chunk along samples."""
+    dtype, n_components = coding.dictionary.dtype, coding.dictionary.shape[1]
+    meta = sp.csr_array((0, n_components), dtype=dtype) if as_sparse else np.empty((0, n_components), dtype)
+    return _by_blocks(X, _coded, coding.dictionary, meta, coding.n_nonzero_coefs, as_sparse)
+
+
+def lazily_decoded(codes: Any, operator: SparseProduct) -> Any:
+    """The signals of a Dask array of codes as a Dask array."""
+    dtype = np.result_type(working_dtype("X", codes.dtype), operator.dtype)
+    return _by_blocks(codes, _decoded, operator, np.empty((0, operator.shape[0]), dtype))
+
+
+def _by_blocks(X: Any, function: Any, shared: Any, meta: Any, *options: Any) -> Any:
+    """``function(rows, shared, *options)`` for each chunk along samples; ``meta`` is an empty result."""
     import dask
 
-    dictionary, n_nonzero_coefs = coding[:2]
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
-    dtype, n_components = dictionary.dtype, dictionary.shape[1]
-    meta = sp.csr_array((0, n_components), dtype=dtype) if as_sparse else np.empty((0, n_components), dtype)
-    return X.map_blocks(
-        _coded,
-        dask.delayed(dictionary, traverse=False),
-        n_nonzero_coefs,
-        as_sparse,
-        dtype=dtype,
-        chunks=(X.chunks[0], (n_components,)),
-        meta=meta,
-    )
+    chunks = X.chunks[0], (meta.shape[1],)
+    shared = dask.delayed(shared, traverse=False)
+    return X.map_blocks(function, shared, *options, dtype=meta.dtype, chunks=chunks, meta=meta)
 
 
 def _coded(rows: Any, dictionary: Any, n_nonzero_coefs: int, as_sparse: bool, block_id: Any = None) -> Any:
@@ -39,22 +43,6 @@ def _coded(rows: Any, dictionary: Any, n_nonzero_coefs: int, as_sparse: bool, bl
     with one_thread():
         codes = Coder(dictionary).code(rows.T, n_nonzero_coefs).T
     return sp.csr_array(codes) if as_sparse else codes.toarray()
-
-
-def lazily_decoded(codes: Any, operator: SparseProduct) -> Any:
-    """The signals of a Dask array of codes as a Dask array."""
-    import dask
-
-    if len(codes.chunks[1]) > 1:
-        codes = codes.rechunk({1: -1})
-    dtype = np.result_type(working_dtype("X", codes.dtype), operator.dtype)
-    return codes.map_blocks(
-        _decoded,
-        dask.delayed(operator, traverse=False),
-        dtype=dtype,
-        chunks=(codes.chunks[0], (operator.shape[0],)),
-        meta=np.empty((0, operator.shape[0]), dtype),
-    )
 
 
 def _decoded(codes: Any, operator: Any, block_id: Any = None) -> Array:

@@ -22,23 +22,24 @@ class OnlineDictionaryLearning(StreamEstimator):
     n_nonzero_coefs : int, optional
         Atoms per sample, in learning and in `transform`; a tenth of the features by default, at least one.
     batch_size : int, optional
-        Samples per mini-batch; by default 512, or a quarter of all where these are fewer.
+        Samples per mini-batch; by default 512, or a quarter of all samples if that is less.
     memory : int, optional
-        How many mini-batches count, the older ones less; for data that drift. By default a share of those so far.
+        The largest number of mini-batches that count, older ones less; for data that drift. By default a share of
+        the batches so far.
     max_iter : int
         The largest number of passes over the data.
     tol : float
-        Stop when the mean error of a pass has not fallen by this share within ten passes; 0 never does.
+        Stop when the mean error of a pass has not fallen by this share within ten passes; 0 never stops early.
     transform_sparse : bool
-        Let `transform` return a csr_array.
+        Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
         The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
         Called with a `papilio.results.Step` after each iteration; a true result stops learning.
     checkpoint : path, optional
-        A file in which `fit` keeps its state after each phase and every half minute. If it is there, of the same
-        data and parameters, `fit` resumes from it, with the same result. It is removed at the end, unless a
-        callback stopped learning.
+        A file in which `fit` saves its state after each phase and every half minute. If the file exists, `fit`
+        resumes from it, with the same result; data and parameters must be the same. It is removed at the end,
+        unless a callback stopped learning.
     verbose : int
         1 writes a line to the standard error for each phase, 2 for each iteration.
 
@@ -96,7 +97,7 @@ class OnlineDictionaryLearning(StreamEstimator):
         self.verbose = verbose
 
     def _limits(self) -> OnlineLimits:
-        """The limits after checks, which the start of a fast dictionary takes over, too."""
+        """The limits after checks; a fast dictionary that starts from this estimator uses them too."""
         return OnlineLimits(self.batch_size, self.memory, self.max_iter, self.tol).checked()
 
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:

@@ -1,4 +1,4 @@
-"""Estimators that learn from one mini-batch after the other, each seen once."""
+"""Estimators that also learn from a stream of mini-batches, each seen once."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from ..samples import is_large
 from ..typing import Array
 from .base import DictionaryEstimator
 
-_BATCH = 4096  # samples that are learned from at a time, where a stream comes in smaller pieces
+_BATCH = 4096  # samples to learn from at a time, if a stream comes in smaller pieces
 
 
 class StreamEstimator(DictionaryEstimator):
@@ -27,10 +27,10 @@ class StreamEstimator(DictionaryEstimator):
 
     @abstractmethod
     def _add(self, rows: Array) -> None:
-        """Learn from one more."""
+        """Learn from another mini-batch."""
 
     def _store_batch(self, dictionary: Array | SparseProduct, error: float) -> None:
-        """Store what was learned from a mini-batch, which had this error before."""
+        """Store what was learned from a mini-batch; ``error`` is that of the batch before learning."""
         history: History = getattr(self, "history_", None) or History()
         scale = getattr(dictionary, "scale", 1.0)
         history.append(Step("partial fit", len(history) + 1, error, scale, 0.0, (), 1.0))
@@ -38,12 +38,14 @@ class StreamEstimator(DictionaryEstimator):
         self.status_ = Status.CONVERGED
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one more mini-batch, from where `fit` ended; without it, the first one begins.
+        """Learn from one more mini-batch; the first one starts learning, unless `fit` was called before.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array, or Dask array or memory-mapped array, whose parts are mini-batches
-        y : ignored
+        X : (n_samples, n_features) array
+            The mini-batch; a Dask array or memory-mapped array is read as a stream of several.
+        y : object, optional
+            Ignored.
 
         Returns
         -------
@@ -57,16 +59,17 @@ class StreamEstimator(DictionaryEstimator):
         return self
 
     def fit_stream(self, batches: Iterable[Any]) -> Self:
-        """Learn from a stream, each sample of which is seen once; memory does not grow with its length.
+        """Learn from a stream in which each sample is seen once; memory does not grow with its length.
 
-        What comes first is held until it is enough to begin with, about 200 samples an atom. From then on
-        mini-batches add to the moments of the data, whose past counts less and less: of all batches so far the
-        latest tenth counts, and at most ``memory`` of them. After a fit, learning goes on from there.
+        The first samples are collected until there are enough to start from: 50,000, or 200 per atom if that is
+        more. Then each mini-batch is added to the moments of the data, in which the past counts less and less:
+        about the latest tenth of all batches counts, and at most ``memory`` of them. After `fit`, learning
+        continues from its result.
 
         Parameters
         ----------
         batches : iterable of (n_samples, n_features) arrays
-            Of any sizes; small ones are put together.
+            Mini-batches of any size; small ones are combined.
 
         Returns
         -------

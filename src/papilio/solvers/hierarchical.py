@@ -30,35 +30,41 @@ def hierarchical(
 ) -> Factorization:
     """Factorize a matrix by splitting off one sparse factor after the other (Algorithm 3).
 
-    Each split is a two-factor `palm` of the residual, from scale 1; it is followed by a global `palm` of all
-    factors so far, from where they are.
+    Each split is a two-factor `palm` of the residual, from scale 1. A global `palm` of all factors so far, from
+    their current values, follows it.
 
     Parameters
     ----------
     target : (m, n) matrix
+        The matrix to factorize.
     schedule : Schedule
-        The sets of the splits; its shapes must chain to the target's.
+        The constraint sets of the splits; its shapes must chain to the target's.
     retarget : callable, optional
-        Gives each global step the `Moments` that it fits, from the operator that the last global step left (for
-        the first: the target itself, as one factor). This is how dictionaries are learned: the callable codes
-        the signals anew. By default global steps fit the target.
+        Returns the `Moments` that a global step fits, given the operator after the previous global step (for the
+        first one, the target itself as one factor). This is how dictionaries are learned: the callable codes the
+        signals again. By default global steps fit the target.
     order : {"right_to_left", "left_to_right"}
-        The order of updates, stated for ``side="left"``, mirrored for ``side="right"``: by default the residual
-        is updated first.
+        The order of updates for ``side="left"``; it is mirrored for ``side="right"``. By default the residual is
+        updated first.
     polish : bool
-        In the end, fit the values on the supports that were found by least squares (for sets that are
-        "scale × support"), so that what is exactly factorizable comes out exact to rounding. The error only
-        falls by it. False is the paper's algorithm to the letter.
-    max_iter, tol, inertia
-        Of each `palm`, split or global. With ``tol=0`` none stops early.
+        At the end, fit the values on the supports found by least squares, for sets whose members are all
+        unit-norm matrices on a support. A matrix that can be factorized exactly then comes out exact to rounding,
+        and the error never rises. False is the paper's algorithm to the letter.
+    max_iter : int
+        The largest number of iterations of each `palm`, split or global.
+    tol : float
+        End each `palm` when its relative error changes by less; 0 never ends it early.
+    inertia : bool
+        Run each `palm` with inertia; not in the paper.
     callback : callable, optional
-        Called with a `Step` after each iteration, whose phase is "split 1", "global 1", "split 2", …; a true
-        result stops the solver, which returns what it has, with fewer factors if splits are missing.
+        Called with a `papilio.results.Step` after each iteration, whose phase is "split 1", "global 1",
+        "split 2", …; a true result stops the solver, which returns fewer factors if splits are missing.
 
     Returns
     -------
     Factorization
-        With ``retarget``, ``error`` is that of the last global step on its `Moments`.
+        The product, its error, the number of iterations, why they ended, and their history. With
+        ``retarget``, the error is that of the last global step on its `Moments`.
 
     Examples
     --------
@@ -87,7 +93,7 @@ def factorize_by_splits(
     retarget: Retarget | None = None,
     polish: bool = True,
 ) -> Factorization:
-    """`hierarchical` without checks, as part of a session. ``limits.order`` is stated for ``side="left"``."""
+    """`hierarchical` without checks, as part of a session. ``limits.order`` is that for ``side="left"``."""
     begin = len(session.history)
     if schedule.side == "right":
         limits = limits.mirrored()
@@ -101,7 +107,7 @@ def factorize_by_splits(
 
 
 class Split(NamedTuple):
-    """How far the hierarchy is: the number of splits, all factors with the residual, and what they fit."""
+    """A point in the hierarchy: the number of splits done, all factors with the residual, and what they fit."""
 
     levels: int
     fit: Fit
@@ -116,7 +122,7 @@ def split_all(
     retarget: Retarget | None = None,
     after_level: Callable[[Split], Any] = lambda split: None,
 ) -> Split:
-    """The splits and global steps of `hierarchical` that are left, in the order that is right for this side.
+    """The remaining splits and global steps of `hierarchical`; ``limits.order`` is that for this side.
 
     ``start`` is the target alone, or where an earlier call ended.
     """

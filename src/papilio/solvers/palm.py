@@ -20,7 +20,7 @@ ORDERS = ("right_to_left", "left_to_right")
 
 
 class Limits(NamedTuple):
-    """How PALM runs: in which order it visits the factors, and when it ends (see `palm`)."""
+    """How PALM runs: the order of updates, and when it ends (see `palm`)."""
 
     order: str = ORDERS[0]
     max_iter: int = 500
@@ -28,7 +28,7 @@ class Limits(NamedTuple):
     inertia: bool = False
 
     def checked(self) -> "Limits":
-        """The same after checks of each."""
+        """The same after checks."""
         order = as_choice("order", self.order, ORDERS)
         return Limits(
             order, as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0), bool(self.inertia)
@@ -40,7 +40,7 @@ class Limits(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Where PALM is: the factors, the scale, the relative error, and why it ended."""
+    """What PALM ends with: the factors, the scale, the relative error, and why it ended."""
 
     factors: Sequence[Array]
     scale: float
@@ -66,36 +66,37 @@ def palm(
 
         S ← P(S − (1/c) scale·Lᴴ(scale·L S R − X)Rᴴ),  c = 1.001·scale²‖L‖₂²‖R‖₂²,
 
-    where L and R are the products left and right of S, followed by scale ← Re⟨X, X̂⟩/‖X̂‖², X̂ = S₁…S_M. From the
-    end of the first iteration on, the error never rises: where a projection is not exact, the old factor stays
-    if it is nearer to the gradient point.
+    where L and R are the products left and right of S, followed by scale ← Re⟨X, X̂⟩/‖X̂‖², X̂ = S₁…S_M. After the
+    first iteration the error never rises: if a projection is not exact, the old factor is kept where it is nearer
+    to the gradient point.
 
     Parameters
     ----------
     target : (m, n) matrix or Moments
-        X; of data with codes, its `Moments` (the product is then the dictionary).
+        X; for data with codes, their `Moments` (the product is then the dictionary).
     constraints : sequence of Constraint
-        One per factor, left to right; their shapes chain.
+        One per factor, left to right; their shapes must chain.
     init : sequence of matrices, optional
-        Where to start, left to right. By default the first factor that is updated is zero, the others are
-        (rectangular) identity matrices, and `Fixed` ones their matrix.
+        The first factors, left to right. By default the first one to be updated is zero, the others are
+        (rectangular) identity matrices, and `Fixed` ones are their matrix.
     scale : float
-        Where the scale starts.
+        The first scale; not zero.
     order : {"right_to_left", "left_to_right"}
-        In which order an iteration visits the factors.
+        The order in which an iteration updates the factors.
     max_iter : int
         The largest number of iterations.
     tol : float
-        Stop when the relative error changes by less from one iteration to the next; 0 never does.
+        Stop when the relative error changes by less from one iteration to the next; 0 never stops early.
     inertia : bool
-        Take each gradient a little ahead, in the direction of the last change, and start anew when the error would
-        rise (iPALM with restarts). Not in the paper; usually a lower error in fewer iterations.
+        Extrapolate each factor in the direction of its last change before the gradient step, and restart when the
+        error would rise (iPALM with restarts). Not in the paper; usually a lower error in fewer iterations.
     callback : callable, optional
-        Called with a `Step` after each iteration; a true result stops the solver.
+        Called with a `papilio.results.Step` after each iteration; a true result stops the solver.
 
     Returns
     -------
     Factorization
+        The product, its error, the number of iterations, why they ended, and their history.
 
     Examples
     --------
@@ -118,6 +119,7 @@ def palm(
 
 
 def as_moments(target: Any) -> Moments:
+    """``target`` as moments; a matrix is checked."""
     return target if isinstance(target, Moments) else Moments(as_matrix("target", target))
 
 
@@ -154,7 +156,7 @@ def _given_start(sets: Sequence[Constraint], init: Any) -> list[Array]:
 
 
 def default_start(sets: Sequence[Constraint], order: str, dtype: np.dtype[Any]) -> list[Array]:
-    """Zero for the first free block that is updated, identity for the others, `Fixed` ones their matrix."""
+    """Zero for the first free factor to be updated, identity for the others, their matrix for `Fixed` ones."""
     factors = [c.matrix if isinstance(c, Fixed) else np.eye(*c.shape, dtype=dtype) for c in sets]
     free = [j for j, constraint in enumerate(sets) if not isinstance(constraint, Fixed)]
     if free:
@@ -177,7 +179,7 @@ def descend(
     if scale == 0.0:
         return Fit(descent.factors, 0.0, descent.error(0.0), Status.CONVERGED)  # no step could leave it
     error, status, tol = np.inf, Status.MAX_ITER, limits.tol
-    # From a start that was given, the first change counts too; from zero there is nothing to compare with.
+    # From a given start, the first change counts too; from zero there is nothing to compare with.
     from_zero = any(not factor.any() for factor in factors)
     start_error = np.inf if tol == 0 or from_zero else descent.error(scale)
     with descent.threads:
@@ -196,7 +198,7 @@ def descend(
 
 
 def as_factorization(moments: Moments, fit: Fit, history: History) -> Factorization:
-    """The result of a solver, with the error computed anew."""
+    """The result of a solver, with the error computed again from its factors."""
     chain = Chain(moments, fit.factors, ORDERS[0])
     error = chain.error(chain.whole(), fit.scale)
     return Factorization(SparseProduct(fit.factors, fit.scale), error, len(history), fit.status, history)
