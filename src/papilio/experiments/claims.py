@@ -1,7 +1,12 @@
-"""Claims with verdicts, which compare a run with the paper, and tables in Markdown."""
+"""Claims with verdicts, which compare a run with the paper, and pages and tables in Markdown."""
 
+import json
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .tables import META
 
 HOLDS, BETTER, DIFFERS = "holds", "better", "differs"
 
@@ -12,6 +17,11 @@ class Claim(NamedTuple):
     text: str
     verdict: str
     figures: str
+
+
+def verdict(holds: bool, better: bool = False) -> str:
+    """The verdict on a claim that holds or not, and may be surpassed if it does."""
+    return DIFFERS if not holds else BETTER if better else HOLDS
 
 
 def claims_table(claims: Sequence[Claim], heading: str = "The paper") -> str:
@@ -25,3 +35,18 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], align
     sides = align.ljust(len(headings), "r")
     lines = [headings, ["---" if side == "l" else "---:" for side in sides], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def filled_page(experiment: str, **parts: str) -> str:
+    """The page.md of an experiment, with these parts in the places that it names."""
+    return files(__package__).joinpath(experiment, "page.md").read_text(encoding="utf-8").format(**parts)
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """The record of a run."""
+    return json.loads((folder / META).read_text(encoding="utf-8"))
+
+
+def made_by(meta: dict[str, Any]) -> str:
+    """The packages that made a run, with their versions."""
+    return ", ".join(f"{name} {number}" for name, number in meta["versions"].items())

@@ -30,20 +30,9 @@ def reproduce(
 ) -> list[Path]:
     """Run an experiment, draw its figures and write its pages into ``folder``; returns their paths.
 
-    Parameters
-    ----------
-    name : str
-        One of `PAGES`.
-    folder : Path
-        Created if need be. If it holds an unfinished run with the same settings, that is resumed.
-    preset : str
-        One of the presets in the config.toml.
-    trials : int, optional
-        The number of trials, for experiments that have any; by default that of the preset.
-    jobs : int, optional
-        The number of processes that share the trials; by default one per core.
-    progress : callable
-        Called with the number of parts that are done and the number of all parts.
+    An unfinished run with the same settings in ``folder`` is resumed. ``preset`` is one of those in config.toml,
+    which also gives the number of ``trials`` if there are any; they share ``jobs`` processes, by default one per
+    core. ``progress`` is called with the number of parts that are done and of all parts.
     """
     settings = settings_of(name, preset)
     for option, value in (("trials", trials), ("jobs", jobs)):

@@ -35,10 +35,16 @@ def read_table(path: Path) -> list[Row]:
         return list(csv.DictReader(file))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write ``text`` to ``path``; a crash leaves either the old file or the new one."""
+def write_text(path: Path, text: str) -> Path:
+    """Write ``text`` to ``path``, which is returned; a crash leaves either the old file or the new one."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def rounded(number: float, digits: int) -> float:
+    """The first digits: the others are rounding errors, which differ from machine to machine."""
+    return float(f"{number:.{digits}g}")
 
 
 def entries_of(name: str, matrix: Any) -> list[dict[str, Any]]:

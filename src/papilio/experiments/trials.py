@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -28,32 +29,14 @@ class Stopped(Exception):
     """The user stopped a run; its message says what is kept."""
 
 
+@dataclass(frozen=True)
 class Ledger(Generic[Trial]):
-    """A table with a block of rows for each trial.
+    """A table with a block of rows for each trial."""
 
-    Parameters
-    ----------
-    path : Path
-        The csv file.
-    columns : sequence of str
-        The columns of the table.
-    keys : sequence of str
-        The first of the columns, which identify a row.
-    expected : callable
-        Returns the keys of the rows of a trial, in order.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        keys: Sequence[str],
-        expected: Callable[[Trial], list[tuple[str, ...]]],
-    ) -> None:
-        self.path = path
-        self._columns = columns
-        self._keys = keys
-        self._expected = expected
+    path: Path
+    columns: Sequence[str]
+    keys: Sequence[str]  # the first of the columns, which identify a row
+    expected: Callable[[Trial], list[tuple[str, ...]]]  # the keys of the rows of a trial, in order
 
     def blocks(self, trials: Sequence[Trial]) -> dict[Trial, list[Row]]:
         """The rows of each trial that is complete in the table, in order.
@@ -62,29 +45,29 @@ class Ledger(Generic[Trial]):
         """
         if not self.path.exists():
             return {}
-        found = {tuple(row[key] for key in self._keys): row for row in self._whole_rows()}
+        found = {tuple(row[key] for key in self.keys): row for row in self._whole_rows()}
         blocks = {}
         for trial in trials:
-            names = self._expected(trial)
+            names = self.expected(trial)
             if all(name in found for name in names):
                 blocks[trial] = [found[name] for name in names]
         return blocks
 
     def rewrite(self, blocks: Mapping[Trial, list[Row]]) -> None:
         """Replace the table by these blocks."""
-        write_table(self.path, self._columns, [row for rows in blocks.values() for row in rows])
+        write_table(self.path, self.columns, [row for rows in blocks.values() for row in rows])
 
     def append(self, rows: Rows) -> None:
         """Add a block and wait until it is on the disk."""
         with open(self.path, "a", encoding="utf-8", newline="") as file:
-            file.write(lines_of(self._columns, rows))
+            file.write(lines_of(self.columns, rows))
             file.flush()
             os.fsync(file.fileno())
 
     def _whole_rows(self) -> Iterator[Row]:
         whole = self.path.read_bytes().endswith(b"\n")
         rows = read_table(self.path)
-        if rows and tuple(rows[0]) != tuple(self._columns):
+        if rows and tuple(rows[0]) != tuple(self.columns):
             raise ValueError(f"{self.path} is no table of this experiment; choose another --output")
         for row in rows if whole else rows[:-1]:
             if None not in row and None not in row.values():
@@ -102,24 +85,9 @@ def run_trials(
 ) -> None:
     """Do the trials that are not in ``table`` yet, and sort the table.
 
-    Parameters
-    ----------
-    trials : sequence
-        All trials, in the order of the table.
-    work : callable
-        Returns the rows of a trial and the rows with its times. These are kept apart because they differ from run
-        to run. For several processes it must be a function of a module, or a partial of one.
-    table, times : Ledger
-        The two tables.
-    jobs : int
-        The number of processes; 1 means this one.
-    progress : callable
-        Called as trials are finished.
-
-    Raises
-    ------
-    Stopped
-        On Ctrl-C.
+    ``work`` returns the rows of a trial and the rows with its times, which are kept apart because they differ from
+    run to run; with several ``jobs`` (processes) it must be a function of a module, or a partial of one. Ctrl-C
+    raises `Stopped`.
     """
     kept = table.blocks(trials)
     table.rewrite(kept)

@@ -1,24 +1,11 @@
 """The table averaged over images and trials, and dictionaries compared image by image."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 
 from ..tables import Row
 from .run import PAPILIO, TARGET, Case
-
-
-class Mean(NamedTuple):
-    """Means of a dictionary at one noise level, over images and trials."""
-
-    case: Case
-    sigma: int
-    relative_complexity: float
-    psnr: float
-    ssim: float
-    noisy_psnr: float
-    images: int
 
 
 class Results:
@@ -42,23 +29,11 @@ class Results:
         wanted = (TARGET, atoms, PAPILIO)
         return sorted((case.complexity for case in self.cases if case[:3] == wanted), key=float)
 
-    def mean(self, sigma: int, case: Case) -> Mean:
-        group = self._rows[sigma, case]
-        return Mean(
-            case,
-            sigma,
-            _mean(group, "relative_complexity"),
-            _mean(group, "psnr"),
-            _mean(group, "ssim"),
-            _mean(group, "noisy_psnr"),
-            len(group),
-        )
+    def mean(self, sigma: int, case: Case, column: str) -> float:
+        """The mean of a column over images and trials."""
+        return float(np.mean([float(row[column]) for row in self._rows[sigma, case]]))
 
     def gains(self, sigma: int, case: Case, other: Case) -> list[float]:
         """The PSNR of ``case`` minus that of ``other`` in decibels, for each image and trial."""
         pairs = zip(self._rows[sigma, case], self._rows[sigma, other], strict=True)
         return [float(row["psnr"]) - float(beside["psnr"]) for row, beside in pairs]
-
-
-def _mean(rows: list[Row], column: str) -> float:
-    return float(np.mean([float(row[column]) for row in rows]))

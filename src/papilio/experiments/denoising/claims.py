@@ -1,12 +1,12 @@
 """Claims about denoising with fast dictionaries, and what the table says."""
 
-import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..claims import DIFFERS, HOLDS, Claim, claims_table, markdown_table
-from ..tables import META, Row, read_table, write_text
+from ..claims import Claim, claims_table, filled_page, made_by, markdown_table, read_meta, verdict
+from ..tables import Row, read_table, write_text
 from .averages import Results
 from .run import DCT, FIXED, KSVD, PAPILIO, TARGET, Case
 
@@ -17,84 +17,46 @@ _NEAR, _ABOVE_DCT = 0.1, 0.3  # dB
 
 def write(folder: Path) -> list[Path]:
     """Write claims.md from the tables in ``folder``."""
-    meta = json.loads((folder / META).read_text(encoding="utf-8"))
-    path = folder / "claims.md"
-    write_text(path, page(Results(read_table(folder / "table.csv")), read_table(folder / "times.csv"), meta))
-    return [path]
+    results = Results(read_table(folder / "table.csv"))
+    text = page(results, read_table(folder / "times.csv"), read_meta(folder))
+    return [write_text(folder / "claims.md", text)]
 
 
-def page(results: Results, times: list[Row], meta: dict[str, object]) -> str:
+def page(results: Results, times: list[Row], meta: dict[str, Any]) -> str:
     """The page, as markdown."""
-    versions = meta["versions"]
-    assert isinstance(versions, dict)
-    made_by = ", ".join(f"{name} {number}" for name, number in versions.items())
-    images = f"{len(results.images)} image{'s' * (len(results.images) > 1)} ({', '.join(results.images)})"
-    sizes = results.atoms()
-    return "\n".join(
-        [
-            "# Denoising, claim by claim",
-            "",
-            f"Preset `{meta['preset']}`, {images}; {made_by}.",
-            "",
-            claims_table([*_followup(results), *_own(results)], "Claim"),
-            "",
-            "1 and 2 are from Le Magoarou and Gribonval, *Flexible multilayer sparse approximations of matrices"
-            " and applications* (2016), section VI, with its coding: the same number of atoms per patch, when"
-            " learning and when denoising, whatever the noise. The others are our own, for coding to an error that"
-            " depends on the noise. The redundant DCT has the next square number of atoms: 144 instead of 128, 529"
-            " instead of 512.",
-            "",
-            *(line for atoms in sizes for line in _means(results, atoms)),
-            "## Coding with a fixed number of atoms",
-            "",
-            _fixed_table(results),
-            "",
-            "## Seconds",
-            "",
-            "Means, on one thread. The time that papilio takes to learn includes K-SVD, from which it starts.",
-            "",
-            _times_table(times),
-            "",
-        ]
+    return filled_page(
+        "denoising",
+        preset=meta["preset"],
+        images=f"{len(results.images)} image{'s' * (len(results.images) > 1)} ({', '.join(results.images)})",
+        made_by=made_by(meta),
+        claims=claims_table([*_followup(results), *_own(results)], "Claim"),
+        means="\n\n".join(_means(results, atoms) for atoms in results.atoms()),
+        fixed=_fixed_table(results),
+        times=_times_table(times),
     )
 
 
 def _followup(results: Results) -> list[Claim]:
     """Factorized dictionaries win if the noise is strong, having less freedom to learn it, and lose otherwise."""
-    gains = {
-        (sigma, atoms): float(np.mean(results.gains(sigma, Case(FIXED, atoms, PAPILIO), Case(FIXED, atoms, KSVD))))
-        for sigma in results.sigmas
-        for atoms in results.atoms(FIXED)
-    }
-    strong = [sigma for sigma in results.sigmas if sigma in _STRONG]
-    levels = " and ".join(map(str, strong))
-    weak = results.sigmas[0]
 
-    def figures(sigmas: list[int]) -> str:
-        return "; ".join(
-            f"σ = {sigma}: "
-            + ", ".join(f"{gains[sigma, atoms]:+.2f} dB ({atoms})" for atoms in results.atoms(FIXED))
+    def claim(text: str, sigmas: list[int], sign: int) -> Claim:
+        gains = {(sigma, atoms): _mean_gain(results, sigma, atoms) for sigma in sigmas for atoms in sizes}
+        listed = (
+            f"σ = {sigma}: " + ", ".join(f"{gains[sigma, atoms]:+.2f} dB ({atoms})" for atoms in sizes)
             for sigma in sigmas
         )
+        return Claim(text, verdict(all(sign * gain > 0 for gain in gains.values())), "; ".join(listed))
 
-    def verdict(truths: list[bool]) -> str:
-        return HOLDS if all(truths) else DIFFERS
+    sizes = results.atoms(FIXED)
+    strong = [sigma for sigma in results.sigmas if sigma in _STRONG]
+    levels = " and ".join(map(str, strong))
+    better = f"At σ = {levels}, factorized dictionaries denoise better than K-SVD's."
+    low = claim("At low noise they do worse.", results.sigmas[:1], -1)
+    return [claim(better, strong, 1), low] if strong else [low]
 
-    at_strong = [
-        Claim(
-            f"At σ = {levels}, factorized dictionaries denoise better than K-SVD's.",
-            verdict([gain > 0 for (sigma, _), gain in gains.items() if sigma in strong]),
-            figures(strong),
-        )
-    ]
-    return [
-        *(at_strong if strong else []),
-        Claim(
-            "At low noise they do worse.",
-            verdict([gain < 0 for (sigma, _), gain in gains.items() if sigma == weak]),
-            figures([weak]),
-        ),
-    ]
+
+def _mean_gain(results: Results, sigma: int, atoms: int) -> float:
+    return float(np.mean(results.gains(sigma, Case(FIXED, atoms, PAPILIO), Case(FIXED, atoms, KSVD))))
 
 
 def _own(results: Results) -> list[Claim]:
@@ -111,12 +73,12 @@ def _own(results: Results) -> list[Claim]:
             Claim(
                 f"At σ = {sigma}, papilio with {atoms} atoms and complexity {complexity} is "
                 + ("above K-SVD." if above else f"within {_NEAR} dB of K-SVD."),
-                HOLDS if np.mean(dense) > (0.0 if above else -_NEAR) else DIFFERS,
+                verdict(float(np.mean(dense)) > (0.0 if above else -_NEAR)),
                 _gain(dense),
             ),
             Claim(
                 f"At σ = {sigma}, it is at least {_ABOVE_DCT} dB above the redundant DCT.",
-                HOLDS if np.mean(dct) >= _ABOVE_DCT else DIFFERS,
+                verdict(float(np.mean(dct)) >= _ABOVE_DCT),
                 _gain(dct),
             ),
         ]
@@ -129,28 +91,35 @@ def _gain(gains: list[float]) -> str:
     return f"{np.mean(gains):+.3f} dB on average, {span}; above in {won} of {len(gains)}"
 
 
-def _means(results: Results, atoms: int) -> list[str]:
+def _means(results: Results, atoms: int) -> str:
     """PSNR and SSIM of all dictionaries of one size, against the noise."""
-    rows = []
-    for case in (case for case in results.cases if (case.coding, case.atoms) == (TARGET, atoms)):
-        means = [results.mean(sigma, case) for sigma in results.sigmas]
-        name = f"{PAPILIO}, {case.complexity}" if case.method == PAPILIO else case.method
-        complexity = f"{means[0].relative_complexity:.3f}"
-        rows.append((name, complexity, *(f"{mean.psnr:.2f} / {mean.ssim:.3f}" for mean in means)))
-    headings = ("dictionary", "complexity", *(f"σ = {sigma}" for sigma in results.sigmas))
-    return [f"## {atoms} atoms: PSNR in dB / SSIM", "", markdown_table(headings, rows, "lr"), ""]
+    cases = [case for case in results.cases if (case.coding, case.atoms) == (TARGET, atoms)]
+    rows = [
+        (f"{PAPILIO}, {case.complexity}" if case.method == PAPILIO else case.method, *_scores(results, case))
+        for case in cases
+    ]
+    table = markdown_table(("dictionary", "complexity", *_levels(results)), rows, "lr")
+    return f"## {atoms} atoms: PSNR in dB / SSIM\n\n{table}"
 
 
 def _fixed_table(results: Results) -> str:
-    cases = [case for case in results.cases if case.coding == FIXED]
-    headings = ("atoms", "dictionary", "complexity", *(f"σ = {sigma}" for sigma in results.sigmas))
-    rows = []
-    for case in cases:
-        means = [results.mean(sigma, case) for sigma in results.sigmas]
-        name = "factorized" if case.method == PAPILIO else case.method
-        complexity = f"{means[0].relative_complexity:.3f}"
-        rows.append((str(case.atoms), name, complexity, *(f"{mean.psnr:.2f} / {mean.ssim:.3f}" for mean in means)))
-    return markdown_table(headings, rows, "rlr")
+    rows = [
+        (str(case.atoms), "factorized" if case.method == PAPILIO else case.method, *_scores(results, case))
+        for case in results.cases
+        if case.coding == FIXED
+    ]
+    return markdown_table(("atoms", "dictionary", "complexity", *_levels(results)), rows, "rlr")
+
+
+def _levels(results: Results) -> list[str]:
+    return [f"σ = {sigma}" for sigma in results.sigmas]
+
+
+def _scores(results: Results, case: Case) -> list[str]:
+    """The complexity of a dictionary, then PSNR and SSIM at each noise level."""
+    complexity = results.mean(results.sigmas[0], case, "relative_complexity")
+    pairs = ([results.mean(sigma, case, column) for column in ("psnr", "ssim")] for sigma in results.sigmas)
+    return [f"{complexity:.3f}", *(f"{psnr:.2f} / {ssim:.3f}" for psnr, ssim in pairs)]
 
 
 def _times_table(times: list[Row]) -> str:

@@ -36,7 +36,7 @@ def against_noise(results: Results) -> Any:
     figure = new_figure(10.5, 4.6)
     left, right = figure.subplots(1, 2)
     for case in (case for case in results.cases if (case.coding, case.atoms) == (TARGET, atoms)):
-        means = [results.mean(sigma, case).psnr for sigma in results.sigmas]
+        means = [results.mean(sigma, case, "psnr") for sigma in results.sigmas]
         gains = [sum(g) / len(g) for g in (results.gains(sigma, case, reference) for sigma in results.sigmas)]
         look = {"label": _label(case), "markersize": 6, **_look(case, results.complexities(atoms))}
         left.plot(results.sigmas, means, **look)
@@ -60,15 +60,18 @@ def against_complexity(results: Results) -> Any:
     figure = new_figure(4.0 * len(sigmas), 4.6)
     for ax, sigma in zip(figure.subplots(1, len(sigmas), squeeze=False)[0], sigmas, strict=True):
         for atoms, colour in colours.items():
-            of_papilio = [
-                results.mean(sigma, Case(TARGET, atoms, PAPILIO, c)) for c in results.complexities(atoms)
+            limits = results.complexities(atoms)
+            cases = [
+                *(Case(TARGET, atoms, PAPILIO, c) for c in limits),
+                *(Case(TARGET, atoms, m) for m in (KSVD, DCT)),
             ]
-            dense, dct = (results.mean(sigma, Case(TARGET, atoms, name)) for name in (KSVD, DCT))
-            line = [*of_papilio, dense]
-            ax.plot(*_points(line), color=colour, linewidth=1, zorder=1)
-            ax.plot(*_points(of_papilio), color=colour, marker="o", linestyle="none")
-            ax.plot(*_points([dense]), color=colour, marker="s", linestyle="none")
-            ax.plot(*_points([dct]), color=colour, marker="^", linestyle="none", fillstyle="none")
+            x, y = (
+                [results.mean(sigma, case, column) for case in cases] for column in ("relative_complexity", "psnr")
+            )
+            ax.plot(x[:-1], y[:-1], color=colour, linewidth=1, zorder=1)
+            ax.plot(x[:-2], y[:-2], color=colour, marker="o", linestyle="none")
+            ax.plot(x[-2], y[-2], color=colour, marker="s", linestyle="none")
+            ax.plot(x[-1], y[-1], color=colour, marker="^", linestyle="none", fillstyle="none")
         ax.set_title(f"σ = {sigma}", fontsize="medium")
         ax.set_xlim(0, 1.08)
         ax.set_xlabel("relative complexity")
@@ -79,10 +82,6 @@ def against_complexity(results: Results) -> Any:
         key.append(Line2D([], [], label=name, **look))
     figure.legend(handles=key, loc="outside lower center", ncols=len(key), frameon=False)
     return figure
-
-
-def _points(means: list[Any]) -> tuple[list[float], list[float]]:
-    return [mean.relative_complexity for mean in means], [mean.psnr for mean in means]
 
 
 def _label(case: Case) -> str:

@@ -21,6 +21,7 @@ from ...operators import SparseProduct
 from ...solvers.schedule import Schedule
 from ...typing import Array
 from ...validation import as_integer
+from ..tables import rounded
 from ..trials import Ledger, OnProgress, Rows, run_trials
 from .photographs import photograph
 
@@ -100,9 +101,9 @@ def measure(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
                 **key,
                 "relative_complexity": operator.relative_complexity,
                 "entries": operator.nnz,
-                "psnr": _rounded(psnr(image, clean, 255)),
-                "ssim": _rounded(ssim(image, clean, 255)),
-                "noisy_psnr": _rounded(before),
+                "psnr": rounded(psnr(image, clean, 255), 10),
+                "ssim": rounded(ssim(image, clean, 255), 10),
+                "noisy_psnr": rounded(before, 10),
             }
         )
         times.append({**key, "learning_seconds": learning, "denoising_seconds": denoising})
@@ -169,8 +170,3 @@ def _schedule(settings: dict[str, Any], case: Case, shape: tuple[int, int]) -> S
         settings["followup_entries_per_column"],
         settings["followup_decay"],
     )
-
-
-def _rounded(number: float) -> float:
-    """Ten digits: the others are rounding errors, which differ from machine to machine."""
-    return float(f"{number:.10g}")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..claims import BETTER, DIFFERS, HOLDS, Claim, claims_table, markdown_table
+from ..claims import Claim, claims_table, filled_page, markdown_table, verdict
 from ..tables import Row, read_table, write_text
 from .run import AT_ONCE, HIERARCHICAL, IN_ALL, KEYS, PER_LINE
 
@@ -11,9 +11,8 @@ _EXACT = 1e-12
 
 def write(folder: Path) -> list[Path]:
     """Write claims.md from the tables in ``folder``."""
-    path = folder / "claims.md"
-    write_text(path, page(read_table(folder / "table.csv"), read_table(folder / "times.csv")))
-    return [path]
+    text = page(read_table(folder / "table.csv"), read_table(folder / "times.csv"))
+    return [write_text(folder / "claims.md", text)]
 
 
 def page(results: list[Row], times: list[Row]) -> str:
@@ -33,24 +32,8 @@ def page(results: list[Row], times: list[Row]) -> str:
         )
         for row in results
     ]
-    return "\n".join(
-        [
-            "# The Hadamard matrix from its entries alone",
-            "",
-            markdown_table(headings, rows, "lll"),
-            "",
-            claims_table(list(_claims(results, seconds))),
-            "",
-            "## Why",
-            "",
-            "All entries of the matrix have the same magnitude, so that the choice among ties decides. With at"
-            " most two entries per row and column, and ties going to the lowest index, the butterfly is found."
-            " With constraints that only limit the entries of a factor, as in the paper, it is not, with or"
-            " without the hierarchy. At the size that was tried, two entries per row and column are enough even"
-            " without the hierarchy.",
-            "",
-        ]
-    )
+    table = markdown_table(headings, rows, "lll")
+    return filled_page("hadamard", results=table, claims=claims_table(_claims(results, seconds)))
 
 
 def _claims(results: list[Row], seconds: dict[tuple[str, ...], float]) -> list[Claim]:
@@ -64,31 +47,30 @@ def _claims(results: list[Row], seconds: dict[tuple[str, ...], float]) -> list[C
     )
     naive, naive_per_line = (float(by_key[sizes[0], AT_ONCE, sets]["error"]) for sets in (IN_ALL, PER_LINE))
     first, last = (seconds[n, HIERARCHICAL, PER_LINE] for n in (sizes[0], sizes[-1]))
-    poor = naive > 0.1
     return [
         Claim(
             "The naive approach, all factors at once with their true numbers of entries, performs quite poorly.",
-            (HOLDS if naive_per_line > 0.1 else BETTER) if poor else DIFFERS,
+            verdict(naive > 0.1, better=naive_per_line <= 0.1),
             f"error {naive:.2f} with 2n entries per factor; {naive_per_line:.1e} with two per row and column",
         ),
         Claim(
             "The hierarchical factorization is exact.",
-            HOLDS if worst <= _EXACT else DIFFERS,
+            verdict(worst <= _EXACT),
             f"largest error for sizes {sizes[0]} to {sizes[-1]}: {worst:.1e}",
         ),
         Claim(
             "It is as good as the reference in complexity: 2n·log₂n entries.",
-            HOLDS if as_known else DIFFERS,
+            verdict(as_known),
             f"{chosen[0]['entries']} entries at size {sizes[0]}, {chosen[-1]['entries']} at {sizes[-1]}",
         ),
         Claim(
             "The running time is less than a second at size 32.",
-            HOLDS if first < 1 else DIFFERS,
+            verdict(first < 1),
             f"{first:.2f} s at size {sizes[0]}",
         ),
         Claim(
             "Up to size 1024 it performs identically, in up to ten minutes.",
-            (BETTER if last < 60 else HOLDS if last <= 600 else DIFFERS) if worst <= _EXACT else DIFFERS,
+            verdict(worst <= _EXACT and last <= 600, better=last < 60),
             f"{last:.1f} s at size {sizes[-1]}",
         ),
     ]

@@ -32,10 +32,10 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress)
     _solve(8, HIERARCHICAL, PER_LINE, limits, None)  # compiles, which must not count
     _solve(8, AT_ONCE, IN_ALL, limits, None)
     results, times, curves, matrices = [], [], [], _known(sizes[0])
+    steps: dict[str, Step] = {}  # the last of each phase
     progress(0, len(cases))
     for done, (n, method, sets) in enumerate(cases, start=1):
         key = dict(zip(KEYS, (n, method, sets), strict=True))
-        steps: dict[str, Step] = {}
         begin = perf_counter()
         fit = _solve(n, method, sets, limits, None)
         times.append({**key, "seconds": perf_counter() - begin})
@@ -46,7 +46,8 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress)
             curves += [{**key, "phase": step.phase, "error": step.error} for step in fit.history]
             curves.append({**key, "phase": "result", "error": fit.error})
             if (method, sets) == (HIERARCHICAL, PER_LINE):
-                _solve(n, method, sets, limits, _remember(steps))  # once more, because the callback takes time
+                # Once more, because the callback takes time.
+                _solve(n, method, sets, limits, lambda step: steps.update({step.phase: step}))
                 matrices += _hierarchy(steps, fit)
         progress(done, len(cases))
     write_table(folder / "matrices.csv", ENTRIES, matrices)
@@ -73,15 +74,6 @@ def _in_all(schedule: Schedule) -> Schedule:
         [Sparse(factor.shape, factor.n_nonzero) for factor in schedule.factors],
         [Sparse(residual.shape, residual.n_nonzero) for residual in schedule.residuals],
     )
-
-
-def _remember(steps: dict[str, Step]) -> Callable[[Step], None]:
-    """A callback that keeps the last step of each phase."""
-
-    def keep(step: Step) -> None:
-        steps[step.phase] = step
-
-    return keep
 
 
 def _known(n: int) -> list[dict[str, Any]]:
