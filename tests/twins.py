@@ -4,7 +4,9 @@ from functools import reduce
 
 import numpy as np
 
+from papilio.constraints import Fixed
 from papilio.kernels.apply import ANY, PAIRS, QUADS
+from papilio.solvers.chain import Chain
 from papilio.solvers.descent import CompiledDescent, Descent
 
 
@@ -95,8 +97,9 @@ CHAINS = {
 
 def both_descents(moments, sets, start, order, n_iter):
     """Factors, scales and errors of the general and the compiled iterations."""
+    start = [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, start, strict=True)]
     for kind in (Descent, CompiledDescent):
-        descent, scale, error, course = kind(moments, sets, start, order), 0.7, np.inf, []
+        descent, scale, error, course = kind(Chain(moments, start, order), sets), 0.7, np.inf, []
         for _ in range(n_iter):
             scale, error = descent.advance(scale, error)
             course.append((scale, error))

@@ -85,16 +85,15 @@ def find_butterfly(
 ) -> Factorization:
     """The best fit on supports found in up to four ways, until one cannot be far from the best.
 
-    For white noise of energy e, the first split into r parts misses e·(1 − 1/r), and all levels together less than
-    e: a fit that misses more has gone wrong, and another way is tried. Neither transposing nor scaling rows and
-    columns changes the structure: with lines of equal norm, small entries count as much as large ones, as they
-    should when there is no noise.
+    For white noise of energy e, the first split into r parts misses e·(1 − 1/r), and all levels together miss less
+    than e. If a fit misses more, another way is tried: neither transposing the matrix nor scaling its rows and
+    columns changes the structure, and with lines of equal norm, small entries count as much as large ones.
     """
     best: Factorization | None = None
     noise = inf
     for balanced, transposed in ((False, False), (False, True), (True, False), (True, True)):
         if best is None and transposed:
-            continue  # a matrix whose rows show no structure has none in its columns
+            continue  # without structure in its rows, a matrix has none in its columns
         found = find_supports(matrix.T if transposed else matrix, random, balanced, should_stop)
         if found is not None:
             masks = [sp.csr_array(mask.T) for mask in reversed(found.masks)] if transposed else found.masks
@@ -177,9 +176,9 @@ class Found(NamedTuple):
 def find_supports(
     matrix: Array, random: np.random.RandomState, balanced: bool, should_stop: Callable[[], bool]
 ) -> Found | None:
-    """Supports with a prime number of entries per line, level by level; None if there is no such structure.
+    """Supports with a prime number of entries per line, level by level; None if there are none, or if stopped.
 
-    With ``balanced``, all lines are scaled to equal norm before each split. Also None once ``should_stop()``.
+    With ``balanced``, all lines are scaled to equal norm before each split.
     """
     n = len(matrix)
     if matrix.shape != (n, n) or not matrix.any() or not _radices(n):
@@ -209,14 +208,9 @@ def find_supports(
                 return None
         masks.append(_mask(best.rows, best.columns, n))
         nodes = best.nodes
-    masks.append(
-        _mask(
-            np.concatenate([np.repeat(node.rows, len(node.columns)) for node in nodes]),
-            np.concatenate([np.tile(node.columns, len(node.rows)) for node in nodes]),
-            n,
-        )
-    )
-    return Found(masks, first_noise)
+    rows = np.concatenate([np.repeat(node.rows, len(node.columns)) for node in nodes])
+    columns = np.concatenate([np.tile(node.columns, len(node.rows)) for node in nodes])
+    return Found([*masks, _mask(rows, columns, n)], first_noise)
 
 
 def _radices(n: int) -> list[int]:

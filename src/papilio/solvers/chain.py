@@ -1,4 +1,4 @@
-"""A chain of factors, visited one by one, with the products on both sides at hand."""
+"""A chain of factors that is visited one by one, with the products on both sides of the visited one."""
 
 from collections.abc import Iterator, Sequence
 

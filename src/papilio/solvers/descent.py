@@ -33,32 +33,21 @@ def descent_for(
     longest = max(max(constraint.shape) for constraint in sets)
     small = longest * longest * moments.compressed.target.shape[1] <= _SMALL
     known = all(type(constraint) in _KINDS for constraint in sets)
-    return (CompiledDescent if small and known else Descent)(moments, sets, factors, order, inertia)
+    start = [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)]
+    return (CompiledDescent if small and known else Descent)(Chain(moments, start, order), sets, inertia)
 
 
 class Descent:
-    """PALM's iteration on one problem, and what it keeps warm from one iteration to the next.
+    """PALM's iteration on one problem, with its state: the factors, their last change and singular vectors.
 
     With ``inertia``, the k-th iteration after a start takes its gradients at S + k/(k + 3)·(S − S_before), ahead
     in the direction of the last change (iPALM), and starts again from k = 0 when the error would rise.
     """
 
-    def __init__(
-        self,
-        moments: Moments,
-        sets: Sequence[Constraint],
-        factors: Sequence[Array],
-        order: str,
-        inertia: bool = False,
-    ) -> None:
-        self._sets = sets
-        self._chain = Chain(
-            moments,
-            [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)],
-            order,
-        )
-        middle = max([factor.shape[1] for factor in self._chain.factors[:-1]], default=1)
-        self.threads = blas_threads(self._chain.target.size * middle)
+    def __init__(self, chain: Chain, sets: Sequence[Constraint], inertia: bool = False) -> None:
+        self._chain, self._sets = chain, sets
+        middle = max([factor.shape[1] for factor in chain.factors[:-1]], default=1)
+        self.threads = blas_threads(chain.target.size * middle)
         self._is_member = np.array([isinstance(constraint, Fixed) for constraint in sets])
         self._singular_vectors: dict[tuple[str, int], Array | None] = {}
         self._is_inertial = inertia
@@ -114,8 +103,8 @@ class Descent:
             gradient = dense(times(times(adjoint(left), residual), adjoint(right)))
             point = point - gradient / old.real.dtype.type(kernel.MARGIN * modulus)
         new = self._sets[j]._project(point, nonnegative=False)
-        # All members of a set have the same norm, so that the nearer to the point is the one with the larger
-        # inner product. A nearest member always wins here, save for ties.
+        # All members of a set have the same norm, so that the nearer to the point is the one with the larger inner
+        # product. It is always ``new`` if the projection is exact, except for ties.
         if self._is_member[j] and self._inertia == 0:
             change = new - old
             gain = inner(change, point)
@@ -135,21 +124,14 @@ class Descent:
 
 
 class CompiledDescent(Descent):
-    """The same iteration as one call of a kernel, for small problems that Python's overhead would drown."""
+    """The same iteration as one call of a kernel, for small problems, where Python's overhead dominates."""
 
-    def __init__(
-        self,
-        moments: Moments,
-        sets: Sequence[Constraint],
-        factors: Sequence[Array],
-        order: str,
-        inertia: bool = False,
-    ) -> None:
-        super().__init__(moments, sets, factors, order, inertia)
+    def __init__(self, chain: Chain, sets: Sequence[Constraint], inertia: bool = False) -> None:
+        super().__init__(chain, sets, inertia)
         # One layout, writeable: the kernel would be compiled again for any other.
-        self._chain.target = target = np.require(self._chain.target, requirements=["C", "W"])
-        tail = [] if self._chain.tail is None else [self._chain.tail]  # one more block for the kernel
-        blocks = [*self._chain.factors, *tail]
+        chain.target = target = np.require(chain.target, requirements=["C", "W"])
+        tail = [] if chain.tail is None else [chain.tail]  # one more block for the kernel
+        blocks = [*chain.factors, *tail]
         ends = np.cumsum([0, *(block.size for block in blocks)])
         self._places = [(slice(*place), block.shape) for place, block in zip(pairwise(ends), blocks, strict=True)]
         self._views: list[Array] = []  # of the blocks in the state
@@ -161,10 +143,10 @@ class CompiledDescent(Descent):
             begins=ends[:-1],
             kinds=np.array([_KINDS[type(constraint)] for constraint in sets] + [kernel.FIXED] * len(tail)),
             counts=np.array(limits + [0] * len(tail)),
-            rightwards=self._chain.rightwards,
+            rightwards=chain.rightwards,
             probe=probe(longest).astype(target.dtype),
             slack=slack_of(target.real),
-            rounding=self._chain.rounding,
+            rounding=chain.rounding,
             tol=_TOLERANCE,
         )
         self._is_member = np.append(self._is_member, [True] * len(tail))
@@ -184,7 +166,7 @@ class CompiledDescent(Descent):
         before = self._flatten(self._before) if self._inertia > 0 else old
         new = kernel.State(old.copy(), before, self._is_member.copy(), state.guesses, state.starts)
         fit = np.empty(2)
-        # Late iterations change little: singular vectors stay, and need less of a push to be found again.
+        # Late iterations change singular vectors little: a smaller perturbation is enough to find them again.
         push = max(0.1 / (1 + self._iteration) ** 2, 1e-3)
         self._iteration += 1
         if not exact_norms and kernel.iterate(tuple(self._problem), tuple(new), scale, self._inertia, push, fit):

@@ -22,7 +22,7 @@ def polish(
 ) -> tuple[list[Array], float]:
     """Least squares for one factor after another, each on its support, until the error stops falling.
 
-    Only factors whose set is "scale × support" change. For such a factor with support Ω,
+    Only factors whose set is `free_on_support` change. For such a factor with support Ω,
 
         min ‖X − L V R‖_F over V that vanish outside Ω
 
