@@ -2,19 +2,30 @@
 
 import os
 import sys
+import tomllib
 import traceback
 import warnings
+from importlib.resources import files
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated
 
 import typer
 
 import papilio
 
-from . import bench, denoise, factorize, learn, report, reproduce, show, tradeoff, use
+from .bench import bench
+from .denoise import denoise
 from .errors import BadInput, Failed, Stopped
-from .options import Report, examples
+from .factorize import factorize
+from .learn import learn
+from .options import Report
+from .report import report
+from .reproduce import reproduce
+from .show import info, plot
 from .terminal import Terminal
+from .tradeoff import tradeoff
+from .use import apply, encode
 
 app = typer.Typer(
     add_completion=False,
@@ -41,7 +52,6 @@ def options(
         typer.echo(context.get_help())
 
 
-@app.command(epilog=examples("papilio demo --output figures"))
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figures.")] = Path("demo-output"),
     report: Report = None,
@@ -52,17 +62,9 @@ def demo(
     demo_command.run(Terminal(), output, report)
 
 
-app.command(epilog=factorize.HELP_END)(factorize.factorize)
-app.command(epilog=learn.HELP_END)(learn.learn)
-app.command(epilog=tradeoff.HELP_END)(tradeoff.tradeoff)
-app.command(epilog=use.ENCODE_HELP_END)(use.encode)
-app.command(epilog=use.APPLY_HELP_END)(use.apply)
-app.command(epilog=denoise.HELP_END)(denoise.denoise)
-app.command(epilog=show.INFO_HELP_END)(show.info)
-app.command(epilog=show.PLOT_HELP_END)(show.plot)
-app.command(epilog=bench.HELP_END)(bench.bench)
-app.command(epilog=report.HELP_END)(report.report)
-app.command(epilog=reproduce.HELP_END)(reproduce.reproduce)
+_EXAMPLES = tomllib.loads(files(__package__).joinpath("examples.toml").read_text(encoding="utf-8"))
+for _do in (demo, factorize, learn, tradeoff, encode, apply, denoise, info, plot, bench, report, reproduce):
+    app.command(epilog="\b\nExample:\n" + indent(_EXAMPLES[_do.__name__], "  "))(_do)
 
 
 def run() -> int:

@@ -7,13 +7,10 @@ import typer
 import papilio as pp
 
 from ..report.speed import both_ways
-from .describe import sentence
 from .inputs import as_dense, read_operator
-from .options import Json, Quiet, examples
+from .options import Json, Quiet
 from .progress import ProgressBar
-from .terminal import Terminal, table
-
-HELP_END = examples("papilio factorize hadamard:64 -o op.npz", "papilio bench op.npz")
+from .terminal import Terminal, sentence, table
 
 
 def bench(

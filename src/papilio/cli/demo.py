@@ -5,12 +5,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import matplotlib.figure
 import numpy as np
 from rich.table import Table
 
 import papilio as pp
 
+from ..experiments.drawing import new_figure
 from ..report import Subject
 from ..report.speed import BELOW_ONE, compare
 from .outputs import check_folder
@@ -21,6 +21,7 @@ from .terminal import Terminal, table
 SIZES = (32, 64, 256, 1024)
 N_PATCHES, N_ATOMS, N_NONZERO = 10_000, 128, 5
 BLOCK = 256  # vectors
+COLUMNS = ("size", "entries", "of dense", "error", "time", "speed-up", "block")
 
 
 def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
@@ -44,25 +45,24 @@ def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
 
 def _hadamard(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
     """Hadamard matrices: prints a table, returns figures and the largest one for the page."""
-    listing = table(
-        "Hadamard matrices from their entries alone",
-        *("method", "size", "entries", "of dense", "error", "time", "speed-up", "block"),
-    )
+    listing = table("Hadamard matrices from their entries alone", "method", *COLUMNS)
     results = {}
     with ProgressBar(terminal, "Factorizing") as bar:
         for n in SIZES:
             bar.advance(SIZES.index(n) / len(SIZES), f"{n}×{n}")
             matrix = pp.transforms.hadamard(n).toarray()
             if n == SIZES[0]:
-                _add_row(listing, "all at once", *_timed(_all_at_once, matrix))
-            results[n], seconds = _timed(pp.hierarchical, matrix, pp.Schedule.hadamard(n))
-            _add_row(listing, "hierarchical", results[n], seconds)
+                naive, seconds = _timed(_all_at_once, matrix)
+                _add_row(listing, "all at once", naive.operator, f"{naive.error:.1e}", seconds)
+            fit, seconds = _timed(pp.hierarchical, matrix, pp.Schedule.hadamard(n))
+            _add_row(listing, "hierarchical", fit.operator, f"{fit.error:.1e}", seconds)
+            results[n] = fit
     terminal.say(listing)
     smallest = results[SIZES[0]]
     count = len(smallest.operator.factors) + 1
-    factors = matplotlib.figure.Figure(figsize=(2.1 * count, 2.5), layout="constrained")
+    factors = new_figure(2.1 * count, 2.5)
     pp.plot.factors(smallest.operator, list(factors.subplots(1, count)))
-    convergence = matplotlib.figure.Figure(figsize=(7, 3.2), layout="constrained")
+    convergence = new_figure(7, 3.2)
     pp.plot.convergence(smallest, convergence.add_subplot())
     n, largest = SIZES[-1], results[SIZES[-1]]
     subject = Subject(
@@ -84,10 +84,7 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
         )
         for complexity in (0.5, 0.25)
     }
-    listing = table(
-        f"{N_PATCHES:,} image patches of 8×8, {N_NONZERO} atoms each",
-        *("dictionary", "size", "entries", "of dense", "error", "time", "speed-up", "block"),
-    )
+    listing = table(f"{N_PATCHES:,} image patches of 8×8, {N_NONZERO} atoms each", "dictionary", *COLUMNS)
     cosine = pp.transforms.dct(8).T
     eye = np.eye(8)
     planes = pp.SparseProduct(
@@ -95,23 +92,25 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
         cosine.scale**2,
     )
     error = float(np.linalg.norm(X.T - planes @ pp.omp(planes, X.T, N_NONZERO)) / np.linalg.norm(X))
-    points = {"DCT": [_add_dictionary(listing, "DCT", planes, error, None)]}
+    _add_row(listing, "DCT", planes, f"{error:.4f}", None)
+    points = {"DCT": [(planes.relative_complexity, error)]}
     with ProgressBar(terminal, "Learning") as bar:
         for done, (name, learner) in enumerate(learners.items()):
             bar.advance(done / len(learners), name)
             seconds = _timed(learner.fit, X)[1]
-            point = _add_dictionary(listing, name, learner.operator_, learner.history_[-1].error, seconds)
-            points.setdefault(name.split()[0], []).append(point)
+            op, error = learner.operator_, learner.history_[-1].error
+            _add_row(listing, name, op, f"{error:.4f}", seconds)
+            points.setdefault(name.split()[0], []).append((op.relative_complexity, error))
     terminal.say(listing)
 
     dense, fast = learners["dense"].operator_, learners["fast 0.5"].operator_
-    atoms = matplotlib.figure.Figure(figsize=(9, 4.8), layout="constrained")
+    atoms = new_figure(9, 4.8)
     left, right = atoms.subplots(1, 2)
     pp.plot.atoms(dense, ax=left).set_title("dense")
     pp.plot.atoms(fast, ax=right).set_title(f"fast, complexity {fast.relative_complexity:.2f}")
-    factors = matplotlib.figure.Figure(figsize=(9, 2.4), layout="constrained")
+    factors = new_figure(9, 2.4)
     pp.plot.factors(fast, list(factors.subplots(1, 3, width_ratios=[2, 1, 2])))
-    tradeoff = matplotlib.figure.Figure(figsize=(6, 3.6), layout="constrained")
+    tradeoff = new_figure(6, 3.6)
     name = f"relative error, {N_NONZERO} atoms per patch"
     pp.plot.tradeoff(points, tradeoff.add_subplot(), error=name)
     learner = learners["fast 0.5"]
@@ -140,33 +139,16 @@ def _timed(solve: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     return solve(*arguments), perf_counter() - begin
 
 
-def _add_row(listing: Table, method: str, result: pp.Factorization, seconds: float) -> None:
-    op = result.operator
-    listing.add_row(
-        method,
-        f"{op.shape[0]}×{op.shape[1]}",
-        f"{op.nnz:,}",
-        f"{op.relative_complexity:.0%}",
-        f"{result.error:.1e}",
-        f"{seconds:.1f} s",
-        *_speed_ups(op),
-    )
-
-
-def _add_dictionary(
-    listing: Table, name: str, op: pp.SparseProduct, error: float, seconds: float | None
-) -> tuple[float, float]:
-    """Add a row to the table; returns a point of the trade-off."""
+def _add_row(listing: Table, name: str, op: pp.SparseProduct, error: str, seconds: float | None) -> None:
     listing.add_row(
         name,
         f"{op.shape[0]}×{op.shape[1]}",
         f"{op.nnz:,}",
         f"{op.relative_complexity:.0%}",
-        f"{error:.4f}",
+        error,
         "" if seconds is None else f"{seconds:.1f} s",
         *_speed_ups(op),
     )
-    return op.relative_complexity, error
 
 
 def _speed_ups(op: pp.SparseProduct) -> list[str]:

@@ -11,12 +11,10 @@ import papilio as pp
 from .errors import BadInput
 from .image_files import OUTPUTS, Image, check_image, read_image, write_image
 from .inputs import read_operator
-from .options import Json, Quiet, Seed, examples
+from .options import Json, Quiet, Seed
 from .outputs import check_output
 from .progress import ProgressBar
 from .terminal import Terminal
-
-HELP_END = examples("papilio denoise noisy:30 -o clean.png --sigma 30 --n-components 64 --complexity 0.3")
 
 
 def denoise(

@@ -11,19 +11,13 @@ from rich.table import Table
 import papilio as pp
 
 from ..report import Subject
-from .describe import facts, sentence
 from .errors import Stopped
 from .inputs import read_matrix
-from .options import Json, Quiet, Report, Seed, examples
+from .options import Json, Quiet, Report, Seed
 from .outputs import check_output, saving
 from .progress import ProgressBar
 from .report import check_report, write_report
-from .terminal import Terminal, table
-
-HELP_END = examples(
-    "papilio factorize hadamard:64 -o op.npz",
-    "papilio factorize dct:32 -o op.npz --complexity 0.4",
-)
+from .terminal import Terminal, facts, sentence, table
 
 
 def factorize(

@@ -14,25 +14,30 @@ import papilio as pp
 
 from ..linalg import frobenius
 from ..samples import Samples
-from .describe import facts, sentence
 from .errors import BadInput, Stopped
 from .inputs import read_samples
-from .options import Json, NComponents, NNonzeroCoefs, NPatches, PatchSize, Quiet, Report, Seed, examples
+from .options import Json, NComponents, NNonzeroCoefs, NPatches, PatchSize, Quiet, Report, Seed
 from .outputs import check_output, saving
 from .progress import ProgressBar
 from .report import check_report, learned, write_report
-from .terminal import Terminal
-
-HELP_END = examples("papilio learn patches:8 -o dict.npz --n-components 96 --n-nonzero-coefs 4 --method ksvd")
+from .terminal import Terminal, facts, sentence
 
 
 class Method(StrEnum):
-    """The estimators by their names on the command line."""
+    """The learners."""
 
     FAST = "fast"
     KSVD = "ksvd"
     ONLINE = "online"
     SPARSE_KSVD = "sparse-ksvd"
+
+
+_ESTIMATORS = {
+    Method.FAST: "FastDictionaryLearning",
+    Method.KSVD: "KSVD",
+    Method.ONLINE: "OnlineDictionaryLearning",
+    Method.SPARSE_KSVD: "SparseKSVD",
+}
 
 
 def learn(
@@ -74,7 +79,7 @@ def learn(
     if method is not Method.FAST and (complexity is not None or n_factors is not None):
         raise BadInput(f"--complexity and --n-factors are for --method fast, got --method {method}")
     X = read_samples(samples, patch_size, n_patches, random_state)
-    learner = _learner(method, n_components, n_nonzero_coefs, random_state)
+    learner: Any = getattr(pp, _ESTIMATORS[method])(n_components, n_nonzero_coefs, random_state=random_state)
     if method is Method.FAST:
         learner.set_params(complexity=complexity, n_factors=n_factors)
     begin = perf_counter()
@@ -82,24 +87,22 @@ def learn(
         learner.set_params(callback=bar.report, checkpoint=checkpoint).fit(X)
         seconds = perf_counter() - begin
         error = _error(learner, X)
+    op = learner.operator_
     with saving(output):
-        learner.operator_.save(output)
+        op.save(output)
     write_report(terminal, report, [learned(learner, samples, len(X), error, seconds)])
-    _print_result(terminal, learner, output, len(X), error, seconds)
+    terminal.result(
+        {"output": str(output), "samples": len(X)}
+        | facts(op)
+        | {"error": error, "status": str(learner.status_), "iterations": learner.n_iter_, "seconds": seconds}
+    )
     if learner.status_ is pp.Status.STOPPED:
-        kind = "dense dictionary" if len(learner.operator_.factors) == 1 else "dictionary"
+        kind = "dense dictionary" if len(op.factors) == 1 else "dictionary"
         more = "" if checkpoint is None else f"; the same command resumes from {checkpoint}"
         raise Stopped(f"stopped; the {kind} so far is in {output}, with relative error {error:.4g}{more}")
-
-
-def _learner(method: Method, n_components: int | None, n_nonzero_coefs: int | None, random_state: Any) -> Any:
-    kinds: dict[Method, Any] = {
-        Method.FAST: pp.FastDictionaryLearning,
-        Method.KSVD: pp.KSVD,
-        Method.ONLINE: pp.OnlineDictionaryLearning,
-        Method.SPARSE_KSVD: pp.SparseKSVD,
-    }
-    return kinds[method](n_components, n_nonzero_coefs, random_state=random_state)
+    terminal.say(sentence(op))
+    ended = f"{learner.status_} in {seconds:.1f} s; written to {output}"
+    terminal.say(f"relative error {error:.4g} of {len(X):,} samples, {ended}")
 
 
 def _error(learner: Any, X: Any) -> float:
@@ -110,21 +113,6 @@ def _error(learner: Any, X: Any) -> float:
     X = X.load() if isinstance(X, Samples) else X
     size = frobenius(X)
     return -learner.score(X) * np.sqrt(X.size) / size if size else 0.0
-
-
-def _print_result(
-    terminal: Terminal, learner: Any, output: Path, n_samples: int, error: float, seconds: float
-) -> None:
-    op = learner.operator_
-    terminal.result(
-        {"output": str(output), "samples": n_samples}
-        | facts(op)
-        | {"error": error, "status": str(learner.status_), "iterations": learner.n_iter_, "seconds": seconds}
-    )
-    if learner.status_ is not pp.Status.STOPPED:
-        terminal.say(sentence(op))
-        ended = f"{learner.status_} in {seconds:.1f} s; written to {output}"
-        terminal.say(f"relative error {error:.4g} of {n_samples:,} samples, {ended}")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ does. This reader knows only numbers, dense and sparse, and takes every length f
 
 import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,15 +16,9 @@ from ..typing import Array
 from .limits import check_sides, memory
 
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-_MATRIX, _COMPRESSED = 14, 15
-_SPARSE = 5
+_MATRIX, _COMPRESSED, _SPARSE = 14, 15, 5
 _DENSE = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 _COMPLEX = 0x800
-
-
-class _Element(NamedTuple):
-    kind: int
-    content: bytes
 
 
 def read_mat(content: bytes) -> dict[str, Any]:
@@ -36,21 +30,21 @@ def read_mat(content: bytes) -> dict[str, Any]:
     if order is None:
         raise ValueError("it does not begin as version 5 of the format does")
     matrices = {}
-    for element in _elements(content[128:], order):
-        if element.kind == _COMPRESSED:
-            unpacked = zlib.decompressobj().decompress(element.content, limit)
+    for kind, part in _elements(content[128:], order):
+        if kind == _COMPRESSED:
+            unpacked = zlib.decompressobj().decompress(part, limit)
             limit -= len(unpacked)
             if limit <= 0:
                 raise ValueError("it unpacks to more than this machine's memory")
-            element = next(_elements(unpacked, order))
-        if element.kind == _MATRIX:
-            name, value = _matrix(element.content, order)
+            kind, part = next(_elements(unpacked, order))
+        if kind == _MATRIX:
+            name, value = _matrix(part, order)
             if value is not None:
                 matrices[name] = value
     return matrices
 
 
-def _elements(content: bytes, order: str) -> Iterator[_Element]:
+def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
     """The parts of a file or of a matrix. Each follows a tag with its kind and length; parts are padded."""
     place = 0
     while place + 8 <= len(content):
@@ -62,7 +56,7 @@ def _elements(content: bytes, order: str) -> Iterator[_Element]:
                 raise ValueError("a part is damaged")
         if begin + length > len(content):
             raise ValueError("a part is longer than the file")
-        yield _Element(kind, content[begin : begin + length])
+        yield kind, content[begin : begin + length]
         place = begin + length
         if kind != _COMPRESSED:
             place += -place % 8
@@ -72,7 +66,7 @@ def _matrix(content: bytes, order: str) -> tuple[str, Any]:
     """The name and value of a matrix; None for one that holds no numbers."""
     parts = list(_elements(content, order))
     flags, dimensions = _numbers(parts, 0, order), _numbers(parts, 1, order)
-    name = parts[2].content.decode("ascii", "replace") if len(parts) > 2 else ""
+    name = parts[2][1].decode("ascii", "replace") if len(parts) > 2 else ""
     kind, is_complex = int(flags[0]) & 0xFF, bool(int(flags[0]) & _COMPLEX)
     if kind not in _DENSE and kind != _SPARSE:
         return name, None
@@ -91,8 +85,9 @@ def _matrix(content: bytes, order: str) -> tuple[str, Any]:
     return name, values.astype(dtype).reshape(shape, order="F")
 
 
-def _numbers(parts: list[_Element], i: int, order: str) -> Array:
-    if i >= len(parts) or parts[i].kind not in _TYPES:
+def _numbers(parts: list[tuple[int, bytes]], i: int, order: str) -> Array:
+    if i >= len(parts) or parts[i][0] not in _TYPES:
         raise ValueError("a matrix lacks its numbers")
-    dtype = np.dtype(order + _TYPES[parts[i].kind])
-    return np.frombuffer(parts[i].content, dtype).astype(dtype.newbyteorder("="))
+    kind, content = parts[i]
+    dtype = np.dtype(order + _TYPES[kind])
+    return np.frombuffer(content, dtype).astype(dtype.newbyteorder("="))

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the end of their help."""
+"""Options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,8 +23,3 @@ PatchSize = Annotated[
     int | None, typer.Option("--patches", metavar="SIZE", help="Learn from SIZE×SIZE patches of an image.")
 ]
 NPatches = Annotated[int, typer.Option(min=1, help="How many patches to draw at random.")]
-
-
-def examples(*lines: str) -> str:
-    """The end of a command's help: lines that can be pasted, and are therefore never wrapped."""
-    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)

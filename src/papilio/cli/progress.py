@@ -6,18 +6,9 @@ On a terminal, a bar with the time left; elsewhere, as in a log file, a line now
 import signal
 import threading
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Self
 
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich import progress
 
 from papilio.results import Step
 
@@ -32,15 +23,8 @@ _STOPPING = "stopping; Ctrl-C again drops everything"
 class ProgressBar:
     """Shows how much of the work is done, and turns Ctrl-C into a request to stop.
 
-    Parameters
-    ----------
-    terminal : Terminal
-        Where to draw.
-    title : str
-        What is under way.
-    can_stop : bool
-        The work has `report` as its callback: the first Ctrl-C lets it end early with what it has, and only the
-        second one interrupts it.
+    ``can_stop`` says that the work has `report` as its callback: the first Ctrl-C lets it end early with what it
+    has, and only the second one interrupts it.
     """
 
     def __init__(self, terminal: Terminal, title: str, *, can_stop: bool = False) -> None:
@@ -49,15 +33,15 @@ class ProgressBar:
         self._can_stop = can_stop and threading.current_thread() is threading.main_thread()
         self._begin = self._last_line = perf_counter()
         self._title = title
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=14),
-            TaskProgressColumn("{task.percentage:>3.0f} %", markup=False),
-            TimeElapsedColumn(),
-            TextColumn("left:"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
+        self._bar = progress.Progress(
+            progress.SpinnerColumn(),
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(bar_width=14),
+            progress.TaskProgressColumn("{task.percentage:>3.0f} %", markup=False),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("left:"),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[note]}", markup=False),
             console=terminal.errors,
             transient=True,
             disable=terminal.quiet or not terminal.errors.is_terminal,
@@ -71,9 +55,7 @@ class ProgressBar:
             self._previous = signal.signal(signal.SIGINT, self._interrupted)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._can_stop:
             signal.signal(signal.SIGINT, self._previous)
         self._bar.stop()
@@ -91,10 +73,8 @@ class ProgressBar:
         self._bar.update(self._task, completed=done, note=note[:room])
         now = perf_counter()
         if self._bar.disable and now - self._last_line > _SECONDS_BETWEEN_LINES:
-            comma = ", " if note else ""
-            self._terminal.note(
-                f"{self._title}: {100 * done:.0f} %, {now - self._begin:.0f} s so far{comma}{note}"
-            )
+            so_far = f"{self._title}: {100 * done:.0f} %, {now - self._begin:.0f} s so far"
+            self._terminal.note(f"{so_far}, {note}" if note else so_far)
             self._last_line = now
 
     def _interrupted(self, number: int, frame: Any) -> None:

@@ -18,15 +18,11 @@ from ..runtime.files import replacing
 from .errors import BadInput
 from .inputs import read_matrix, read_operator
 from .limits import memory
-from .options import Json, NNonzeroCoefs, Quiet, examples
+from .options import Json, NNonzeroCoefs, Quiet
 from .outputs import check_output, saving
 from .progress import ProgressBar
 from .terminal import Terminal
 
-HELP_END = examples(
-    "papilio factorize dct:32 -o op.npz --complexity 0.4",
-    "papilio report op.npz -o page.html --target dct:32",
-)
 BLOCK = 256  # vectors
 
 

@@ -13,11 +13,8 @@ from ..experiments import trials as trials_module
 from ..experiments.reproduce import load
 from ..experiments.reproduce import reproduce as run_experiment
 from .errors import BadInput, Failed, Stopped
-from .options import examples
 from .progress import ProgressBar
 from .terminal import Terminal
-
-HELP_END = examples("papilio reproduce hadamard --preset tiny --output hadamard")
 
 
 def reproduce(

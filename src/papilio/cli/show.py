@@ -10,19 +10,11 @@ import typer
 import papilio as pp
 
 from ..runtime.files import replacing
-from .describe import facts, sentence
 from .errors import BadInput, Failed
 from .inputs import as_dense, read, read_matrix, read_operator
-from .options import Json, Quiet, examples
+from .options import Json, Quiet
 from .outputs import FIGURES, check_output, saving
-from .terminal import Terminal, table
-
-INFO_HELP_END = examples("papilio factorize hadamard:64 -o op.npz", "papilio info op.npz")
-PLOT_HELP_END = examples(
-    "papilio factorize dct:32 -o op.npz --complexity 0.4",
-    "papilio plot op.npz -o factors.png",
-    "papilio plot op.npz -o comparison.png --target dct:32",
-)
+from .terminal import Terminal, facts, sentence, table
 
 
 class Kind(StrEnum):

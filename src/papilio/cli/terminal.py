@@ -1,4 +1,7 @@
-"""Where a command prints: results on the standard output, progress and notes on the standard error."""
+"""Where a command prints, and what it says about an operator.
+
+Results go to the standard output, progress and notes to the standard error.
+"""
 
 import json
 import sys
@@ -7,6 +10,8 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+
+import papilio as pp
 
 
 class Terminal:
@@ -40,3 +45,25 @@ def table(title: str | None, *headings: str) -> Table:
     for i, heading in enumerate(headings):
         made.add_column(heading, justify="right" if i else "left", no_wrap=True)
     return made
+
+
+def facts(op: pp.SparseProduct) -> dict[str, Any]:
+    """What ``--json`` prints about an operator."""
+    return {
+        "shape": list(op.shape),
+        "dtype": str(op.dtype),
+        "scale": op.scale,
+        "entries": op.nnz,
+        "relative_complexity": op.relative_complexity,
+        "factors": [{"shape": list(factor.shape), "entries": factor.nnz} for factor in op.factors],
+    }
+
+
+def sentence(op: pp.SparseProduct) -> str:
+    """Size, factors and entries of an operator."""
+    rows, columns = op.shape
+    count = len(op.factors)
+    return (
+        f"{rows}×{columns} {op.dtype}: {count} factor{'s' * (count > 1)} with {op.nnz:,} entries "
+        f"instead of {rows * columns:,} (relative complexity {op.relative_complexity:.4g})"
+    )

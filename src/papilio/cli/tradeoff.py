@@ -10,19 +10,13 @@ import papilio as pp
 
 from ..report import Subject
 from ..runtime.files import replacing
-from .describe import facts, sentence
 from .errors import BadInput, Stopped
 from .inputs import draw_patches, is_image, read_matrix
-from .options import Json, NComponents, NNonzeroCoefs, NPatches, PatchSize, Quiet, Report, Seed, examples
+from .options import Json, NComponents, NNonzeroCoefs, NPatches, PatchSize, Quiet, Report, Seed
 from .outputs import check_folder, saving
 from .progress import ProgressBar
 from .report import check_report, square_patches, write_report
-from .terminal import Terminal, table
-
-HELP_END = examples(
-    "papilio tradeoff dct:16 -o tradeoff --points 4",
-    "papilio tradeoff patches:4 -o tradeoff --n-nonzero-coefs 2 --points 3 --report tradeoff.html",
-)
+from .terminal import Terminal, facts, sentence, table
 
 
 def tradeoff(
@@ -81,9 +75,9 @@ def tradeoff(
 
 
 def _save(found: pp.Tradeoff, output: Path) -> None:
-    import matplotlib.figure
+    from ..experiments.drawing import new_figure  # loads matplotlib, which takes a moment
 
-    figure = matplotlib.figure.Figure(figsize=(6.4, 4), layout="constrained")
+    figure = new_figure(6.4, 4)
     found.plot(figure.add_subplot())
     with saving(output):
         found.save(output)

@@ -10,21 +10,12 @@ import typer
 
 from .errors import BadInput
 from .inputs import read_matrix, read_operator
-from .options import Json, NNonzeroCoefs, Quiet, examples
+from .options import Json, NNonzeroCoefs, Quiet
 from .outputs import DENSE, SPARSE, check_output, write
 from .progress import ProgressBar
 from .terminal import Terminal
 
 _BLOCK = 1 << 22  # numbers between two updates of the progress bar
-
-ENCODE_HELP_END = examples(
-    "papilio learn patches:8 -o dict.npz --n-nonzero-coefs 4 --method online",
-    "papilio encode patches:8 dict.npz -o codes.npz --n-nonzero-coefs 4",
-)
-APPLY_HELP_END = examples(
-    "papilio factorize hadamard:64 -o op.npz",
-    "papilio apply op.npz hadamard:64 -o product.npy",
-)
 
 
 def encode(
