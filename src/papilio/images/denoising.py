@@ -15,7 +15,7 @@ from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, MatrixLike, RandomState
 from ..validation import as_array, as_integer, as_matrix, as_real, require_finite
 from .dct import redundant_dct
-from .patches import Grid
+from .patches import Grid, check_image_shape
 from .planes import ABOVE_NOISE, PlaneDenoiser, atoms_per_patch, training_patches
 
 if TYPE_CHECKING:
@@ -153,11 +153,7 @@ def _as_image(image: Any) -> Array:
     pixels = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
     if pixels.dtype.kind not in "iu" and pixels.dtype not in (np.float32, np.float64):
         raise TypeError(f"image must hold integers, float32 or float64, got dtype {pixels.dtype}")
-    if pixels.ndim not in (2, 3) or not pixels.size:
-        raise ValueError(
-            "image must have shape (height, width) or (height, width, channels) and at least one pixel, "
-            f"got {pixels.shape}"
-        )
+    check_image_shape(pixels.shape)
     require_finite("image", pixels)
     return pixels
 

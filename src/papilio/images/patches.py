@@ -101,15 +101,20 @@ def average_patches(patches: ArrayLike, image_shape: tuple[int, ...], stride: in
     return mean.result().astype(rows.dtype, copy=False)
 
 
+def check_image_shape(shape: tuple[int, ...]) -> None:
+    """Refuse what is neither (height, width) nor (height, width, channels), or empty."""
+    if len(shape) not in (2, 3) or not all(shape):
+        raise ValueError(
+            "image must have shape (height, width) or (height, width, channels) and at least one pixel, "
+            f"got {tuple(shape)}"
+        )
+
+
 class Grid:
     """Where the patches of an image begin: ``tops`` and ``lefts``."""
 
     def __init__(self, shape: tuple[int, ...], size: int, stride: int) -> None:
-        if len(shape) not in (2, 3) or not all(shape):
-            raise ValueError(
-                "image must have shape (height, width) or (height, width, channels) and at least one pixel, "
-                f"got {tuple(shape)}"
-            )
+        check_image_shape(shape)
         self.shape = tuple(shape)
         self.size = as_integer("size", size, 1, min(shape[:2]))
         self.stride = as_integer("stride", stride, 1, self.size)

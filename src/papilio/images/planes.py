@@ -24,16 +24,8 @@ _REACHED = 1.01  # times the error target, for rounding errors
 class PlaneDenoiser:
     """Codes all patches of a plane and averages them.
 
-    Parameters
-    ----------
-    dictionary : SparseProduct or (d, a) array
-        The dictionary, in the dtype of the planes.
-    grid : Grid
-        Where the patches of a plane are.
-    gain : float
-        Patches are coded to a squared residual of gain²·d. Those for which d/2 atoms are not enough are kept.
-    n_nonzero_coefs : int, optional
-        The number of atoms per patch, whatever the residual, instead of ``gain``.
+    They are coded to a squared residual of gain²·d; those for which d/2 atoms are not enough are kept. With
+    ``n_nonzero_coefs``, each gets that number of atoms instead, whatever the residual.
     """
 
     def __init__(self, dictionary: Any, grid: Grid, gain: float, n_nonzero_coefs: int | None = None) -> None:
@@ -43,7 +35,6 @@ class PlaneDenoiser:
         self._atoms = np.ascontiguousarray(dense.T)
         self._tol = gain**2 * len(dense)
         self._n_nonzero = n_nonzero_coefs
-
         self._height = max(_BAND // len(grid.lefts), 1)  # rows of patches in a band
         self.n_bands = -(-len(grid.tops) // self._height)
 

@@ -19,13 +19,6 @@ def thumbnail(matrix: Any, side: int) -> Array:
     Each cell stands for a block of rows and columns. If most of the matrix is zero, it shows the entry of largest
     magnitude in its block, so that even a single entry of a large factor is seen. Otherwise it shows the entry in
     the middle: the largest ones alone would hide the mix of signs.
-
-    Parameters
-    ----------
-    matrix : SparseProduct, sparse matrix or (m, n) array
-        A product is formed block by block.
-    side : int
-        The largest number of rows and columns of the result.
     """
     rows, columns = (_edges(length, min(length, side)) for length in matrix.shape)
     if sp.issparse(matrix):

@@ -6,22 +6,13 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from ..plot.common import SERIES
+
 _WIDTH, _HEIGHT = 720, 330
 # What `papilio.plot` draws with, and the variables of the style sheet that take its place.
-_COLOURS = {
-    "#000000": "c1",
-    "#0072b2": "c2",
-    "#d55e00": "c3",
-    "#009e73": "c4",
-    "#cc79a7": "c5",
-    "#56b4e9": "c6",
-    "#e69f00": "c7",
-    "#595959": "soft",
-    "#8c8c8c": "soft",
-    "#e0e0e0": "card",
-    "#123456": "soft",
-}
 _INK = "#123456"  # of axes and text: black is a series
+_COLOURS = {colour: f"c{i}" for i, (colour, _) in enumerate(SERIES, start=1)}
+_COLOURS |= {"#595959": "soft", "#8c8c8c": "soft", "#e0e0e0": "card", _INK: "soft"}
 _OPTIONS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "papilio",  # the same figure gives the same page

@@ -105,7 +105,6 @@ def speed(speeds: Sequence[Speed]) -> str:
     """The times of the dense matrix and of the product on this machine."""
     if not speeds:
         return ""
-    small = any(s.gain < 1 for s in speeds)
     lines = []
     for s in speeds:
         slowest = max(s.dense, s.product)
@@ -120,13 +119,13 @@ def speed(speeds: Sequence[Speed]) -> str:
         '<span class="key" style="background:var(--c2)"></span>dense '
         '<span class="key" style="background:var(--c3)"></span>product'
     )
-    return (
-        '<div class="scroll"><table>'
-        "<caption>The best of many measurements, taken in turns; the dense matrix runs on one thread or on all, "
-        "whichever is faster.</caption><thead><tr><th></th><th>vectors</th><th>dense, µs</th><th>product, µs</th>"
-        f"<th>speed-up</th><th class='keys'>{keys}</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-        + (f'<p class="note">{BELOW_ONE}</p>' if small else "")
+    caption = (
+        "The best of many measurements, taken in turns; the dense matrix runs on one thread or on all, "
+        "whichever is faster."
     )
+    head = "<th></th><th>vectors</th><th>dense, µs</th><th>product, µs</th><th>speed-up</th>"
+    note = f'<p class="note">{BELOW_ONE}</p>' if any(s.gain < 1 for s in speeds) else ""
+    return _table(f"{head}<th class='keys'>{keys}</th>", "".join(lines), caption=caption) + note
 
 
 def tradeoff(error_name: str, found: Tradeoff | None, series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
@@ -159,10 +158,8 @@ def _tradeoff_table(found: Tradeoff) -> str:
         f"<td>{_error(point.error)}</td></tr>"
         for point in found.points
     )
-    return (
-        '<div class="scroll"><table><caption>The knee is bold.</caption><thead><tr><th>complexity allowed</th>'
-        f"<th>needed</th><th>entries</th><th>error</th></tr></thead><tbody>{lines}</tbody></table></div>"
-    )
+    head = "<th>complexity allowed</th><th>needed</th><th>entries</th><th>error</th>"
+    return _table(head, lines, caption="The knee is bold.")
 
 
 def convergence(history: History | None, error: float | None) -> str:
@@ -188,23 +185,25 @@ def attempts(tried: Sequence[Attempt]) -> str:
         f"<td>{f'{attempt.nnz:,}' if isfinite(attempt.error) else '–'}</td><td>{attempt.seconds:.2f}</td></tr>"
         for attempt in tried
     )
-    return (
-        '<div class="scroll"><table class="attempts"><thead><tr><th>method</th>'
-        "<th>detail</th><th>error</th><th>entries</th><th>seconds</th></tr></thead>"
-        f"<tbody>{lines}</tbody></table></div>"
-    )
+    head = "<th>method</th><th>detail</th><th>error</th><th>entries</th><th>seconds</th>"
+    return _table(head, lines, kind=' class="attempts"')
 
 
 def facts(op: SparseProduct, more: Mapping[str, str]) -> str:
     """Everything else."""
-    known = {"Scale": f"{op.scale:.6g}", "Number type": str(op.dtype), "Factors": str(len(op.factors))} | dict(
-        more
-    )
+    known = {"Scale": f"{op.scale:.6g}", "Number type": str(op.dtype), "Factors": str(len(op.factors)), **more}
     lines = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>'
         for name, value in known.items()
     )
     return f'<table class="words"><tbody>{lines}</tbody></table>'
+
+
+def _table(head: str, body: str, *, caption: str = "", kind: str = "") -> str:
+    """A table, from the elements of its heading and its rows."""
+    above = f"<caption>{caption}</caption>" if caption else ""
+    inner = f"{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="scroll"><table{kind}>{inner}</table></div>'
 
 
 def _image(matrix: Any, side: int, zoom: float, alt: str, caption: str) -> str:
