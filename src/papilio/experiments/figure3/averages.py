@@ -3,7 +3,6 @@
 import csv
 from collections.abc import Iterable
 from importlib.resources import files
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -41,18 +40,10 @@ def averages(rows: Iterable[Row], n_nonzero_coefs: int = 5) -> dict[tuple[str, M
 def _average(data: str, method: Method, rows: list[Row], n_nonzero_coefs: int) -> MethodResult:
     errors = np.array([float(row["rmse"]) for row in rows])
     loudness = np.array([float(row["signal_rms"]) for row in rows]) / np.sqrt(n_nonzero_coefs)
-    complexities = {float(row["relative_complexity"]) for row in rows}
+    complexities = [float(row["relative_complexity"]) for row in rows]
     spread = float(errors.std(ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else 0.0
-    return MethodResult(
-        data,
-        method,
-        float(np.mean([float(row["relative_complexity"]) for row in rows])),
-        float(errors.mean()),
-        spread,
-        float(np.mean(errors / loudness)),
-        len(rows),
-        len(complexities),
-    )
+    cost, error, normalised = (float(np.mean(values)) for values in (complexities, errors, errors / loudness))
+    return MethodResult(data, method, cost, error, spread, normalised, len(rows), len(set(complexities)))
 
 
 def published() -> dict[tuple[str, Method], MethodResult]:
@@ -82,12 +73,6 @@ def paper_scale(data: str, ours: dict[tuple[str, Method], MethodResult]) -> floa
     """
     key = data, Method(HAD)
     return 1.0 if data == "RAND" else ours[key].rmse / published()[key].rmse
-
-
-def by_data(points: Iterable[MethodResult]) -> list[tuple[str, list[MethodResult]]]:
-    """The results for each data set."""
-    ordered = sorted(points, key=lambda point: point.data)
-    return [(data, list(group)) for data, group in groupby(ordered, key=lambda point: point.data)]
 
 
 def _method(row: Row, p: str) -> Method:

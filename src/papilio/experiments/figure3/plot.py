@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 
 from ..drawing import DARK_TO_LIGHT, new_figure, save
 from ..tables import read_table
-from .averages import MethodResult, averages, by_data, comparable, paper_scale
+from .averages import MethodResult, averages, comparable, paper_scale
 from .run import DCT, HAAR, HAD, KSVD, ONLINE, PROPOSED, SPARSE_KSVD, Method
 
 _NAMES = {"FACT": "FACT: a factorizable dictionary", "RAND": "RAND: a random dictionary"}
@@ -25,7 +25,10 @@ def write(folder: Path) -> list[Path]:
 
 def figure_of(ours: dict[tuple[str, Method], MethodResult]) -> Any:
     """A panel for each data set, with the paper's points for the same configurations in grey under ours."""
-    panels = by_data(ours.values())
+    panels = [
+        (data, [point for point in ours.values() if point.data == data])
+        for data in sorted({data for data, _ in ours})
+    ]
     styles = _Styles([point.method for point in ours.values() if point.method.name == PROPOSED])
     theirs = comparable(ours)
     figure = new_figure(5.6 * len(panels) + 0.4, 6.4)
