@@ -102,13 +102,12 @@ class Coder:
         eps, count = float(np.finfo(self._dtype).eps), len(signals)
         gram.make_room(count * limit)
         calls, steps = (1, limit) if gram.is_whole else (limit, 1)  # of the kernel, and the steps in each
+
+        def run(start: int, stop: int) -> None:
+            pursue(tuple(state), gram.rows, gram.where, eps, steps, start, stop)
+
         for call in range(calls):
-            split_work(
-                lambda start, stop: pursue(state, gram.rows, gram.where, eps, steps, start, stop),
-                count,
-                16,
-                shares=4,
-            )
+            split_work(run, count, 16, shares=4)
             if call == calls - 1 or state.done.all():
                 break
             gram.require(state.chosen[~state.done, state.counts[~state.done] - 1])

@@ -1,7 +1,7 @@
 """Updates of atoms from signals and their sparse codes.
 
-Signals, residuals and atoms are rows here. Codes are those of a csc_array with one column per signal: ``pointers``,
-``indices`` (of atoms) and ``values``.
+Signals, residuals and atoms are rows here. Codes are those of a csc_array with one column per signal:
+``pointers``, ``indices`` (of atoms) and ``values``.
 """
 
 import numpy as np

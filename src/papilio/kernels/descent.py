@@ -17,6 +17,8 @@ MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
 # A kernel from the cache may find another copy of a function that it calls, compiled to another order of sums.
 inlined = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"}, forceinline=True)
+# Functions of named tuples have no cache of their own: numba could not read it once such a class has another name.
+internal = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 
 
 class Problem(NamedTuple):
@@ -176,37 +178,37 @@ def replace(
     return guess
 
 
-@compiled
+@internal
 def _matrix(flat: Array, begin: int, rows: int, columns: int) -> Array:
     """The rows × columns matrix that begins at ``begin`` in a flat array."""
     return flat[begin : begin + rows * columns].reshape(rows, columns)
 
 
-@compiled
+@internal
 def _block(chain: Chain, j: int) -> Array:
     return _matrix(chain.blocks, chain.begins[j], chain.sizes[j], chain.sizes[j + 1])
 
 
-@compiled
+@internal
 def _prefix(chain: Chain, j: int) -> Array:
     """The product of the first j blocks; unused for j = 0."""
     return _matrix(chain.prefixes[j], 0, chain.sizes[0], chain.sizes[j])
 
 
-@compiled
+@internal
 def _suffix(chain: Chain, j: int) -> Array:
     """The product of all but the first j blocks; unused for j = M."""
     return _matrix(chain.suffixes[j], 0, chain.sizes[j], chain.sizes[chain.sizes.size - 1])
 
 
-@compiled
+@internal
 def _assign(result: Array, source: Array) -> None:
     for i in range(result.shape[0]):
         for j in range(result.shape[1]):
             result[i, j] = source[i, j]
 
 
-@compiled
+@internal
 def _extend_prefix(chain: Chain, j: int) -> None:
     """Compute the prefix that ends with block j."""
     if j == 0:
@@ -215,7 +217,7 @@ def _extend_prefix(chain: Chain, j: int) -> None:
         np.dot(_prefix(chain, j), _block(chain, j), _prefix(chain, j + 1))
 
 
-@compiled
+@internal
 def _extend_suffix(chain: Chain, j: int) -> None:
     """Compute the suffix that begins with block j."""
     if j == chain.begins.size - 1:
@@ -224,7 +226,7 @@ def _extend_suffix(chain: Chain, j: int) -> None:
         multiply(_block(chain, j), _suffix(chain, j + 1), _suffix(chain, j))
 
 
-@compiled
+@internal
 def _whole(chain: Chain, cut: int, result: Array) -> None:
     """result = S₁…S_M, from the prefix and the suffix that meet at ``cut``."""
     if cut == 0:
@@ -235,7 +237,7 @@ def _whole(chain: Chain, cut: int, result: Array) -> None:
         np.dot(_prefix(chain, cut), _suffix(chain, cut), result)
 
 
-@compiled
+@internal
 def _whole_with(chain: Chain, j: int, block: Array, result: Array) -> None:
     """result = S₁…S_M with ``block`` in the place of block j."""
     inner = block
@@ -248,33 +250,39 @@ def _whole_with(chain: Chain, j: int, block: Array, result: Array) -> None:
         _assign(result, inner)
 
 
-@compiled
+@internal
 def _adjoint(matrix: Array) -> Array:
     return np.conj(matrix).T if np.iscomplexobj(matrix) else matrix.T
 
 
-@compiled
-def _gradient(
-    problem: Problem, state: State, chain: Chain, j: int, residual: Array, push: float
-) -> tuple[Array, float]:
-    """Lᴴ(residual)Rᴴ for the products L left and R right of block j, and its Lipschitz modulus ‖L‖₂²‖R‖₂²."""
+@internal
+def _modulus(problem: Problem, state: State, chain: Chain, j: int, push: float) -> float:
+    """‖L‖₂²‖R‖₂² for the products L left and R right of block j: the Lipschitz modulus of its gradient."""
     modulus = 1.0
+    for side in range(2):  # a loop, as `norm_squared` is compiled at each place where it is called
+        if j > 0 if side == 0 else j < problem.kinds.size - 1:
+            product = _prefix(chain, j) if side == 0 else _suffix(chain, j + 1)
+            modulus *= norm_squared(product, problem.probe, push, state.starts[side, j], problem.tol)
+    return modulus
+
+
+@internal
+def _gradient(chain: Chain, j: int, residual: Array) -> Array:
+    """Lᴴ(residual)Rᴴ."""
     if j > 0:
         left = _prefix(chain, j)
-        modulus *= norm_squared(left, problem.probe, push, state.starts[0, j], problem.tol)
         through = np.empty((left.shape[1], residual.shape[1]), residual.dtype)
         np.dot(_adjoint(left), residual, through)
         residual = through
-    if j < problem.kinds.size - 1:
+    if j < chain.begins.size - 1:
         right = _suffix(chain, j + 1)
-        modulus *= norm_squared(right, problem.probe, push, state.starts[1, j], problem.tol)
         through = np.empty((residual.shape[0], right.shape[0]), residual.dtype)
         np.dot(residual, _adjoint(right), through)
         residual = through
-    return residual, modulus
+    return residual
 
 
-@compiled
+@internal
 def _update(
     problem: Problem, state: State, chain: Chain, j: int, goal: Array, inertia: float, push: float
 ) -> bool:
@@ -288,10 +296,10 @@ def _update(
         _whole_with(chain, j, ahead, product)
     else:
         _whole(chain, j if problem.rightwards else j + 1, product)
-    gradient, modulus = _gradient(problem, state, chain, j, product - goal, push)
+    modulus = _modulus(problem, state, chain, j, push)
     if modulus == 0.0:
         return False
-    point = ahead - gradient / goal.real.dtype.type(MARGIN * modulus)
+    point = ahead - _gradient(chain, j, product - goal) / goal.real.dtype.type(MARGIN * modulus)
     guess = replace(
         block,
         point,
@@ -307,7 +315,7 @@ def _update(
     return guess >= 0.0
 
 
-@compiled
+@internal
 def _fit_of(product: Array, goal: Array, fit: Array) -> bool:
     """fit = (Re⟨G, X̂⟩/‖X̂‖², ‖G − fit[0]·X̂‖); False where squares leave the number range."""
     along, size, misfit = 0.0, 0.0, 0.0
