@@ -171,7 +171,9 @@ def passes(path: str, workers: int) -> dict[str, Any]:
 
         best: dict[str, Any] = {str(count): {"seconds": np.inf} for count in COUNTS}
         over_all(timed)
-        passed_over(as_samples(np.load(path, mmap_mode="r")[:30_000]), code_part, coding, merge_statistics)  # compiles, loads
+        passed_over(
+            as_samples(np.load(path, mmap_mode="r")[:30_000]), code_part, coding, merge_statistics
+        )  # compiles, loads
         for _ in range(3):
             for count in COUNTS:
                 samples = as_samples(np.load(path, mmap_mode="r")[:count])
