@@ -280,7 +280,7 @@ def test_kernels_from_the_cache_give_the_bits_of_kernels_just_compiled(tmp_path)
     """Their helpers are other copies, which must not sum in another order."""
     code = (
         "import hashlib, numpy as np, papilio as pp\n"
-        "X = pp.datasets.rand(300, n_features=16, n_nonzero=3, random_state=0).signals.T\n"
+        "X = pp.datasets.rand(300, n_features=16, n_nonzero_coefs=3, random_state=0).signals.T\n"
         "model = pp.FastDictionaryLearning(n_nonzero_coefs=3, complexity=0.6, random_state=1).fit(X)\n"
         "print(hashlib.md5(np.ascontiguousarray(model.components_).tobytes()).hexdigest())\n"
         "M = np.random.default_rng(0).standard_normal((2, 13, 13)).T @ [1, 1j]\n"
