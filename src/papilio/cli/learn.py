@@ -126,8 +126,8 @@ def _cluster(address: str | None) -> Iterator[None]:
     except ImportError:
         raise BadInput('--scheduler needs Dask: pip install "papilio[distributed]"') from None
     try:
-        client = Client(address, timeout=10)
+        client = Client(address, timeout=10, set_as_default=False)  # which one that fails would remain
     except (OSError, ValueError, TypeError) as error:
         raise BadInput(f"--scheduler {address}: no Dask scheduler answers there") from error
-    with client:
+    with client, client.as_current():
         yield
