@@ -3,6 +3,7 @@
 import sys
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 from zlib import crc32
@@ -28,25 +29,20 @@ from ..validation import as_integer, working_dtype
 from .lazily import lazily_coded, lazily_decoded
 
 
+@dataclass(eq=False, repr=False)
 class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A dictionary that codes samples; subclasses say how it is learned."""
+    """A dictionary that codes samples; subclasses say how it is learned, and may have more parameters."""
 
-    # Of the subclasses' constructors.
-    n_components: int | None
-    n_nonzero_coefs: int | None
-    tol: float
-    transform_sparse: bool
-    callback: Callback | None
-    checkpoint: types.Path | None
-    verbose: int
-    random_state: RandomState
-
-    # Fitted.
-    operator_: SparseProduct
-    components_: Array
-    history_: History
-    status_: Status
-    n_iter_: int
+    n_components: int | None = None
+    n_nonzero_coefs: int | None = None
+    _: KW_ONLY
+    max_iter: int = 100
+    tol: float = 1e-4
+    transform_sparse: bool = False
+    random_state: RandomState = None
+    callback: Callback | None = None
+    checkpoint: types.Path | None = None
+    verbose: int = 0
 
     @abstractmethod
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:

@@ -1,5 +1,6 @@
 """Fast dictionaries as an estimator."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,16 +8,16 @@ import numpy as np
 from ..dictionary.fast import FastOptions, learn_fast
 from ..dictionary.full_passes import Outcome
 from ..dictionary.refinement import FastState
-from ..results import Callback
 from ..samples import Samples
 from ..solvers.schedule import Schedule
-from ..typing import Array, ArrayLike, Path, RandomState
+from ..typing import Array, ArrayLike
 from ..validation import as_integer
 from .ksvd import KSVD
 from .online import OnlineDictionaryLearning
 from .streams import StreamEstimator
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FastDictionaryLearning(StreamEstimator):
     """A dictionary that is a product of sparse factors, and so a fast transform: `papilio.fast_dictionary`.
 
@@ -82,42 +83,14 @@ class FastDictionaryLearning(StreamEstimator):
     True
     """
 
-    _state: FastState
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_nonzero_coefs: int | None = None,
-        *,
-        n_factors: int | None = None,
-        complexity: float | None = None,
-        schedule: Schedule | None = None,
-        init: str | ArrayLike | KSVD | OnlineDictionaryLearning = "ksvd",
-        refine: bool = True,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        memory: int | None = None,
-        transform_sparse: bool = False,
-        random_state: RandomState = None,
-        callback: Callback | None = None,
-        checkpoint: Path | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nonzero_coefs = n_nonzero_coefs
-        self.n_factors = n_factors
-        self.complexity = complexity
-        self.schedule = schedule
-        self.init = init
-        self.refine = refine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.memory = memory
-        self.transform_sparse = transform_sparse
-        self.random_state = random_state
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    max_iter: int = 500
+    tol: float = 1e-6
+    n_factors: int | None = None
+    complexity: float | None = None
+    schedule: Schedule | None = None
+    init: str | ArrayLike | KSVD | OnlineDictionaryLearning = "ksvd"
+    refine: bool = True
+    memory: int | None = None
 
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
         schedule = self._schedule_for((samples.shape[1], n_components))

@@ -1,5 +1,6 @@
 """K-SVD and Sparse K-SVD as estimators."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,10 +12,9 @@ from ..dictionary.full_passes import Outcome, learn_dense
 from ..dictionary.ksvd import ksvd_phase
 from ..dictionary.sparse_ksvd import Base, learn_sparse_ksvd
 from ..operators import SparseProduct
-from ..results import Callback
 from ..samples import Samples
 from ..transforms import dct
-from ..typing import MatrixLike, Path, RandomState
+from ..typing import MatrixLike
 from ..validation import as_integer
 from .base import DictionaryEstimator
 
@@ -69,29 +69,6 @@ class KSVD(DictionaryEstimator):
     (500, 32)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_nonzero_coefs: int | None = None,
-        *,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        transform_sparse: bool = False,
-        random_state: RandomState = None,
-        callback: Callback | None = None,
-        checkpoint: Path | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nonzero_coefs = n_nonzero_coefs
-        self.max_iter = max_iter
-        self.tol = tol
-        self.transform_sparse = transform_sparse
-        self.random_state = random_state
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-
     def _limits(self) -> AlternationLimits:
         """The limits after checks; a fast dictionary that starts from this estimator uses them too."""
         as_integer("max_iter", self.max_iter, 1)
@@ -103,6 +80,7 @@ class KSVD(DictionaryEstimator):
         return self._store(session, learn_dense(session, samples, n_components, n_nonzero_coefs, start))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseKSVD(DictionaryEstimator):
     """A dictionary whose atoms are sparse in a fast base: `papilio.sparse_ksvd`.
 
@@ -161,32 +139,8 @@ class SparseKSVD(DictionaryEstimator):
     96
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_nonzero_coefs: int | None = None,
-        *,
-        base: SparseProduct | MatrixLike | None = None,
-        k: int | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        transform_sparse: bool = False,
-        random_state: RandomState = None,
-        callback: Callback | None = None,
-        checkpoint: Path | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nonzero_coefs = n_nonzero_coefs
-        self.base = base
-        self.k = k
-        self.max_iter = max_iter
-        self.tol = tol
-        self.transform_sparse = transform_sparse
-        self.random_state = random_state
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    base: SparseProduct | MatrixLike | None = None
+    k: int | None = None
 
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
         as_integer("max_iter", self.max_iter, 1)

@@ -1,17 +1,18 @@
 """Online dictionary learning as an estimator."""
 
+from dataclasses import dataclass
 from functools import partial
 
 from ..dictionary.atoms import first_atoms
 from ..dictionary.full_passes import Outcome, learn_dense
 from ..dictionary.online import OnlineLimits, OnlineState, online_phase
-from ..results import Callback
 from ..samples import Samples
-from ..typing import Array, Path, RandomState
+from ..typing import Array
 from ..validation import as_random
 from .streams import StreamEstimator
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OnlineDictionaryLearning(StreamEstimator):
     """A dense dictionary from mini-batches: `papilio.online_dictionary`.
 
@@ -67,34 +68,9 @@ class OnlineDictionaryLearning(StreamEstimator):
     (32, 32)
     """
 
-    _state: OnlineState
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        n_nonzero_coefs: int | None = None,
-        *,
-        batch_size: int | None = None,
-        memory: int | None = None,
-        max_iter: int = 30,
-        tol: float = 1e-4,
-        transform_sparse: bool = False,
-        random_state: RandomState = None,
-        callback: Callback | None = None,
-        checkpoint: Path | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nonzero_coefs = n_nonzero_coefs
-        self.batch_size = batch_size
-        self.memory = memory
-        self.max_iter = max_iter
-        self.tol = tol
-        self.transform_sparse = transform_sparse
-        self.random_state = random_state
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    max_iter: int = 30
+    batch_size: int | None = None
+    memory: int | None = None
 
     def _limits(self) -> OnlineLimits:
         """The limits after checks; a fast dictionary that starts from this estimator uses them too."""
