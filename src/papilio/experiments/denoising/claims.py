@@ -40,7 +40,11 @@ def _followup(results: Results) -> list[Claim]:
     """Factorized dictionaries win if the noise is strong, having less freedom to learn it, and lose otherwise."""
 
     def claim(text: str, sigmas: list[int], sign: int) -> Claim:
-        gains = {(sigma, atoms): _mean_gain(results, sigma, atoms) for sigma in sigmas for atoms in sizes}
+        gains = {
+            (sigma, atoms): np.mean(results.gains(sigma, Case(FIXED, atoms, PAPILIO), Case(FIXED, atoms, KSVD)))
+            for sigma in sigmas
+            for atoms in sizes
+        }
         listed = (
             f"σ = {sigma}: " + ", ".join(f"{gains[sigma, atoms]:+.2f} dB ({atoms})" for atoms in sizes)
             for sigma in sigmas
@@ -53,10 +57,6 @@ def _followup(results: Results) -> list[Claim]:
     better = f"At σ = {levels}, factorized dictionaries denoise better than K-SVD's."
     low = claim("At low noise they do worse.", results.sigmas[:1], -1)
     return [claim(better, strong, 1), low] if strong else [low]
-
-
-def _mean_gain(results: Results, sigma: int, atoms: int) -> float:
-    return float(np.mean(results.gains(sigma, Case(FIXED, atoms, PAPILIO), Case(FIXED, atoms, KSVD))))
 
 
 def _own(results: Results) -> list[Claim]:

@@ -21,18 +21,14 @@ def photograph(name: str, crop: int) -> Array:
 
 
 def _loaded(name: str) -> Any:
-    package = ""
+    if name not in NAMES:
+        raise ValueError(f"images must be among {', '.join(NAMES)}, got {name!r}")
+    package = "PyWavelets" if name in _PYWAVELETS else "scikit-image"
     try:
         if name in _PYWAVELETS:
-            package = "PyWavelets"
-            import pywt.data
-
-            return getattr(pywt.data, name)()
-        if name in _SCIKIT_IMAGE:
-            package = "scikit-image"
-            import skimage.data
-
-            return getattr(skimage.data, name)()
+            import pywt.data as photographs
+        else:
+            import skimage.data as photographs
+        return getattr(photographs, name)()
     except ImportError as error:
         raise ImportError(f'the image {name!r} needs {package}: pip install "papilio[dev]"') from error
-    raise ValueError(f"images must be among {', '.join(NAMES)}, got {name!r}")

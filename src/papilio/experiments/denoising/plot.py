@@ -38,7 +38,8 @@ def against_noise(results: Results) -> Any:
     for case in (case for case in results.cases if (case.coding, case.atoms) == (TARGET, atoms)):
         means = [results.mean(sigma, case, "psnr") for sigma in results.sigmas]
         gains = [sum(g) / len(g) for g in (results.gains(sigma, case, reference) for sigma in results.sigmas)]
-        look = {"label": _label(case), "markersize": 6, **_look(case, results.complexities(atoms))}
+        label = f"{PAPILIO}, complexity {case.complexity}" if case.method == PAPILIO else case.method
+        look = {"label": label, "markersize": 6, **_look(case, results.complexities(atoms))}
         left.plot(results.sigmas, means, **look)
         right.plot(results.sigmas, gains, **look)
     left.set_ylabel("PSNR in dB")
@@ -82,10 +83,6 @@ def against_complexity(results: Results) -> Any:
         key.append(Line2D([], [], label=name, **look))
     figure.legend(handles=key, loc="outside lower center", ncols=len(key), frameon=False)
     return figure
-
-
-def _label(case: Case) -> str:
-    return f"{PAPILIO}, complexity {case.complexity}" if case.method == PAPILIO else case.method
 
 
 def _look(case: Case, complexities: list[str]) -> dict[str, Any]:

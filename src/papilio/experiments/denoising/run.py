@@ -95,18 +95,10 @@ def measure(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
         image = np.clip(denoiser.denoise(plane) * draw.sigma, 0, 255)
         denoising = perf_counter() - begin
         operator = dictionary if isinstance(dictionary, SparseProduct) else SparseProduct([dictionary])
-        key = dict(zip(KEYS, (*draw, *case), strict=True))
-        results.append(
-            {
-                **key,
-                "relative_complexity": operator.relative_complexity,
-                "entries": operator.nnz,
-                "psnr": rounded(psnr(image, clean, 255), 10),
-                "ssim": rounded(ssim(image, clean, 255), 10),
-                "noisy_psnr": rounded(before, 10),
-            }
-        )
-        times.append({**key, "learning_seconds": learning, "denoising_seconds": denoising})
+        scores = (rounded(score, 10) for score in (psnr(image, clean, 255), ssim(image, clean, 255), before))
+        values = operator.relative_complexity, operator.nnz, *scores
+        results.append(dict(zip(RESULTS, (*draw, *case, *values), strict=True)))
+        times.append(dict(zip(TIMES, (*draw, *case, learning, denoising), strict=True)))
     return results, times
 
 
