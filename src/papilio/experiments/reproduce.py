@@ -3,7 +3,7 @@
 import json
 import platform
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
@@ -106,7 +106,7 @@ def claim_folder(folder: Path, meta: Mapping[str, Any]) -> None:
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """The differences between two records in words, except for the number of trials."""
-    old, new = _flat(found), _flat(wanted)
+    old, new = dict(_flat(found)), dict(_flat(wanted))
     return [
         f"{key.rpartition('.')[2]} is {old.get(key, 'not set')} there and {new.get(key, 'not set')} here"
         for key in sorted(old.keys() | new.keys())
@@ -114,11 +114,9 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
     ]
 
 
-def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in record.items():
         if isinstance(value, Mapping):
-            flat |= {f"{key}.{inner}": deep for inner, deep in _flat(value).items()}
+            yield from _flat(value, f"{prefix}{key}.")
         else:
-            flat[key] = value
-    return flat
+            yield prefix + key, value

@@ -19,8 +19,7 @@ ENTRIES = ("matrix", "row", "column", "value", "shape")
 def lines_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     """The rows as csv without the heading; floats are written with all their digits."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    csv.DictWriter(text, columns, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -67,7 +66,3 @@ def matrices_of(rows: Iterable[Row]) -> dict[str, Array]:
         matrix = matrices[row["matrix"]]
         matrix[int(row["row"]), int(row["column"])] = matrix.dtype.type(row["value"])
     return matrices
-
-
-def _cell(value: Any) -> str:
-    return repr(value) if isinstance(value, float | complex) else str(value)

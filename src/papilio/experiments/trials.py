@@ -39,10 +39,7 @@ class Ledger(Generic[Trial]):
     expected: Callable[[Trial], list[tuple[str, ...]]]  # the keys of the rows of a trial, in order
 
     def blocks(self, trials: Sequence[Trial]) -> dict[Trial, list[Row]]:
-        """The rows of each trial that is complete in the table, in order.
-
-        What a killed run left half written and rows of other trials are not among them.
-        """
+        """The rows of each trial that is complete in the table, in order; all other rows are left out."""
         if not self.path.exists():
             return {}
         found = {tuple(row[key] for key in self.keys): row for row in self._whole_rows()}

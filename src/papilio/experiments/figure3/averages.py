@@ -67,10 +67,7 @@ def comparable(ours: dict[tuple[str, Method], MethodResult]) -> dict[tuple[str, 
 
 
 def paper_scale(data: str, ours: dict[tuple[str, Method], MethodResult]) -> float:
-    """The number by which the paper's RMSE on a data set is multiplied.
-
-    RAND has an absolute scale. The paper does not say how FACT is scaled, so HAD is made to agree.
-    """
+    """The factor for the paper's RMSE: 1 on RAND; on FACT, whose scale is not published, HAD is made to agree."""
     key = data, Method(HAD)
     return 1.0 if data == "RAND" else ours[key].rmse / published()[key].rmse
 

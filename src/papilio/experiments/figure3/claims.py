@@ -70,16 +70,10 @@ class _View:
         return (ours.rmse / self.baselines[HAD].rmse) / (theirs.rmse / had.rmse)
 
 
-def _errors(points: Iterable[MethodResult]) -> tuple[float, float]:
-    """The smallest and the largest RMSE."""
-    errors = [point.rmse for point in points]
-    return min(errors), max(errors)
-
-
-def _costs(points: Iterable[MethodResult]) -> tuple[float, float]:
-    """The smallest and the largest relative complexity."""
-    costs = [point.relative_complexity for point in points]
-    return min(costs), max(costs)
+def _ranges(points: Iterable[MethodResult]) -> tuple[float, float, float, float]:
+    """The smallest and the largest RMSE, then the smallest and the largest relative complexity."""
+    errors, costs = zip(*((point.rmse, point.relative_complexity) for point in points), strict=True)
+    return min(errors), max(errors), min(costs), max(costs)
 
 
 def _is_close(point: MethodResult) -> bool:
@@ -94,8 +88,8 @@ def _is_compact(point: MethodResult) -> bool:
 
 def _analytic(view: _View) -> Claim:
     others = [*view.proposed, *(point for name, point in view.baselines.items() if name not in ANALYTIC)]
-    best, worst = _errors(view.analytic)[0], _errors(others)[1]
-    cost, cheapest = _costs(view.analytic)[1], _costs(others)[0]
+    best, _, _, cost = _ranges(view.analytic)
+    _, worst, cheapest, _ = _ranges(others)
     return Claim(
         f"{view.data}: HAD, DCT and HAAR are poor in approximation, and very good in complexity.",
         verdict(best > worst and cost <= cheapest),
@@ -106,7 +100,7 @@ def _analytic(view: _View) -> Claim:
 
 def _dense(view: _View) -> Claim:
     dense = view.baselines[KSVD]
-    best = _errors(view.proposed)[0]
+    best = _ranges(view.proposed)[0]
     return Claim(
         f"{view.data}: K-SVD approximates well, and saves nothing.",
         verdict(dense.relative_complexity == 1 and dense.rmse <= 1.05 * best),
@@ -116,7 +110,7 @@ def _dense(view: _View) -> Claim:
 
 def _online(view: _View) -> Claim:
     dense, online = view.baselines[KSVD].rmse, view.baselines[ONLINE].rmse
-    gap = abs(online - dense) / _errors(view.analytic)[0]
+    gap = abs(online - dense) / _ranges(view.analytic)[0]
     return Claim(
         f"{view.data}: online dictionary learning is almost identical to K-SVD.",
         verdict(gap <= 0.02),
@@ -126,7 +120,7 @@ def _online(view: _View) -> Claim:
 
 def _between(view: _View) -> Claim:
     sparse = view.baselines[SPARSE_KSVD]
-    best = _errors(view.analytic)[0]
+    best = _ranges(view.analytic)[0]
     return Claim(
         f"{view.data}: Sparse K-SVD is better than analytic dictionaries, at a slightly higher complexity.",
         verdict(sparse.rmse < best),
@@ -136,10 +130,9 @@ def _between(view: _View) -> Claim:
 
 def _close_to_dense(view: _View) -> Claim:
     dense = view.baselines[KSVD].rmse
-    chosen = list(filter(_is_close, view.proposed))
-    (best, worst), (low, high) = _errors(chosen), _costs(chosen)
+    best, worst, low, high = _ranges(filter(_is_close, view.proposed))
     theirs = [point for point in published().values() if point.data == view.data and _is_close(point)]
-    level = _errors(theirs)[1] / published()[view.data, Method(KSVD)].rmse
+    level = _ranges(theirs)[1] / published()[view.data, Method(KSVD)].rmse
     return Claim(
         f"{view.data}: with Q = 3 and P = 1.4 or 1.6 times 512, PROPOSED is almost as good as K-SVD, with"
         " complexities between 0.7 and 0.9.",
@@ -150,10 +143,9 @@ def _close_to_dense(view: _View) -> Claim:
 
 
 def _compact(view: _View) -> Claim:
-    chosen = list(filter(_is_compact, view.proposed))
-    best = _errors(view.analytic)[0]
-    most, least = (best / error for error in _errors(chosen))
-    low, high = _costs(chosen)
+    best = _ranges(view.analytic)[0]
+    least_error, largest_error, low, high = _ranges(filter(_is_compact, view.proposed))
+    most, least = best / least_error, best / largest_error
     fact = view.data == "FACT"  # the paper says it of FACT, and of RAND that it is qualitatively the same
     return Claim(
         f"{view.data}: with p = 2 and Q = 5 or 6, PROPOSED is almost as compact as analytic dictionaries, with an"
@@ -165,7 +157,7 @@ def _compact(view: _View) -> Claim:
 
 def _within(view: _View) -> Claim:
     ends = [point for point in view.proposed if _is_close(point) or _is_compact(point)]
-    low, high = _errors(ends)
+    low, high = _ranges(ends)[:2]
     others = [point for point in view.proposed if point not in ends]
     inside = sum(low <= point.rmse <= high for point in others)
     return Claim(

@@ -1,6 +1,6 @@
 """Learn dictionaries for FACT and RAND with all methods of the paper's section 4.2, and measure them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import count, product
 from math import log2
@@ -107,62 +107,35 @@ def learn(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
     start = None
     for method in methods(settings):
         begin = perf_counter()
-        dictionary = _learners(settings, X, seed, start)[method.name](method)
+        dictionary = _dictionary(settings, method, X, seed, start)
         seconds = perf_counter() - begin
         if method.name == KSVD:
             start = dictionary  # learned once: every PROPOSED starts from it
         op = dictionary if isinstance(dictionary, SparseProduct) else SparseProduct([dictionary])
-        key = dict(zip(KEYS, (draw.data, draw.trial, *method), strict=True))
-        results.append(
-            {
-                **key,
-                "relative_complexity": complexity_of(method.name, op, settings),
-                "entries": op.nnz,
-                "rmse": rounded(rmse(X, op, omp(op, X, settings["n_nonzero_coefs"])), 12),
-                "signal_rms": rounded(signal_rms, 12),
-            }
-        )
-        times.append({**key, "seconds": seconds})
+        error = rounded(rmse(X, op, omp(op, X, settings["n_nonzero_coefs"])), 12)
+        values = complexity_of(method.name, op, settings), op.nnz, error, rounded(signal_rms, 12)
+        key = draw.data, draw.trial, *method
+        results.append(dict(zip(RESULTS, (*key, *values), strict=True)))
+        times.append(dict(zip(TIMES, (*key, seconds), strict=True)))
     return results, times
 
 
-def _learners(settings: dict[str, Any], X: Array, seed: int, start: Any) -> dict[str, Callable[[Method], Any]]:
-    """Functions that return the (d, d) dictionary of each method."""
+def _dictionary(settings: dict[str, Any], method: Method, X: Array, seed: int, start: Any) -> Any:
+    """The (d, d) dictionary of a method; PROPOSED begins at ``start``."""
     d, k = settings["n_features"], settings["n_nonzero_coefs"]
-    dense = {"n_nonzero_coefs": k, "random_state": seed}
-
-    def proposed(method: Method) -> Any:
-        return fast_dictionary(
-            X,
-            Schedule.paper(d, int(method.Q), int(method.p), float(method.P)),
-            init=start,
-            refine=settings["refine"],
-            max_iter=settings["palm_max_iter"],
-            tol=settings["palm_tol"],
-            **dense,
-        ).dictionary
-
-    return {
-        KSVD: lambda _: (
-            ksvd(X, d, max_iter=settings["ksvd_max_iter"], tol=settings["ksvd_tol"], **dense).dictionary
-        ),
-        ONLINE: lambda _: online_dictionary(X, d, max_iter=settings["online_max_iter"], **dense).dictionary,
-        SPARSE_KSVD: lambda _: (
-            sparse_ksvd(
-                X,
-                dct(d).H,
-                d,
-                k=settings["k"],
-                max_iter=settings["sparse_ksvd_max_iter"],
-                tol=settings["sparse_ksvd_tol"],
-                **dense,
-            ).dictionary
-        ),
-        DCT: lambda _: dct(d).H,
-        HAAR: lambda _: haar(d).H,
-        HAD: lambda _: hadamard(d).H,
-        PROPOSED: proposed,
-    }
+    if method.name in ANALYTIC:
+        return {DCT: dct, HAAR: haar, HAD: hadamard}[method.name](d).H
+    common = {"n_nonzero_coefs": k, "random_state": seed}
+    if method.name == ONLINE:
+        return online_dictionary(X, d, max_iter=settings["online_max_iter"], **common).dictionary
+    kind = {KSVD: "ksvd", SPARSE_KSVD: "sparse_ksvd", PROPOSED: "palm"}[method.name]
+    common |= {"max_iter": settings[f"{kind}_max_iter"], "tol": settings[f"{kind}_tol"]}
+    if method.name == KSVD:
+        return ksvd(X, d, **common).dictionary
+    if method.name == SPARSE_KSVD:
+        return sparse_ksvd(X, dct(d).H, d, k=settings["k"], **common).dictionary
+    schedule = Schedule.paper(d, int(method.Q), int(method.p), float(method.P))
+    return fast_dictionary(X, schedule, init=start, refine=settings["refine"], **common).dictionary
 
 
 def complexity_of(method: str, op: SparseProduct, settings: dict[str, Any]) -> float:

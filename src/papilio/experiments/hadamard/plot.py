@@ -1,6 +1,6 @@
 """The paper's figures 1 and 2, the errors over the iterations, and the times."""
 
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -79,16 +79,11 @@ def _arrow(figure: Any, parent: Any, begin: float, child: Any) -> None:
     )
 
 
-def _broken(rows: list[Row]) -> tuple[list[float], list[float]]:
+def _broken(rows: list[Row]) -> tuple[Array, Array]:
     """Iterations and errors, with a gap where the phase changes: splits are measured against the residual."""
-    x, y = [], []
-    for i, row in enumerate(rows, start=1):
-        if i > 1 and row["phase"] != rows[i - 2]["phase"]:
-            x.append(np.nan)
-            y.append(np.nan)
-        x.append(i)
-        y.append(max(float(row["error"]), _FLOOR))
-    return x, y
+    errors = np.maximum([float(row["error"]) for row in rows], _FLOOR)
+    gaps = [i for i, (one, two) in enumerate(pairwise(rows), start=1) if one["phase"] != two["phase"]]
+    return np.insert(np.arange(1.0, len(rows) + 1), gaps, np.nan), np.insert(errors, gaps, np.nan)
 
 
 def figure_of_curves(curves: list[Row], times: list[Row]) -> Any:

@@ -22,13 +22,10 @@ def figure_of(matrices: dict[str, Array]) -> Any:
     width = max(len(names) for _, names in wavelets)
     figure = new_figure(2.1 * width, 2.7 * len(wavelets))
     for part, (wavelet, names) in zip(np.atleast_1d(figure.subfigures(len(wavelets), 1)), wavelets, strict=True):
-        part.suptitle(f"{wavelet}: x = {_product(len(names) - 1)} γ", fontsize="medium")
+        product = " ".join(f"$S_{{{i}}}$" for i in range(len(names) - 1, 0, -1))
+        part.suptitle(f"{wavelet}: x = {product} γ", fontsize="medium")
         for i, (ax, name) in enumerate(zip(part.subplots(1, width), names, strict=True)):
             label = "product" if i == 0 else f"$S_{{{name.split('S')[-1]}}}$"
             count = np.count_nonzero(np.abs(matrices[name]) > 1e-12)
             draw_matrix(matrices[name], ax, f"{label}: {count} entries", "×" if i > 1 else "=" * i)
     return figure
-
-
-def _product(count: int) -> str:
-    return " ".join(f"$S_{{{i}}}$" for i in range(count, 0, -1))

@@ -43,12 +43,9 @@ def synthesis_factors(n: int, low_pass: Array) -> list[Array]:
 
 
 def _upsample_and_filter(size: int, taps: Array) -> Array:
-    """Every second column of the circulant matrix of a filter, centred as in `papilio.transforms.wavelet`.
-
-    If the filter is longer than the signal, its taps wrap around and add up.
-    """
+    """Every second column of a filter's circulant matrix, centred as in `papilio.transforms.wavelet`."""
     matrix = np.zeros((size, size // 2))
     places = np.arange(taps.size) + 1 - taps.size // 2
     for column in range(size // 2):
-        np.add.at(matrix[:, column], (2 * column + places) % size, taps)
+        np.add.at(matrix[:, column], (2 * column + places) % size, taps)  # taps of long filters wrap and add up
     return matrix
