@@ -74,7 +74,7 @@ def run() -> int:
     """
     # The status, which results contain, says it too.
     warnings.filterwarnings("ignore", "the limit on the number of iterations was reached")
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    warnings.showwarning = lambda message, *_: sys.stderr.write(f"papilio: {message}\n")  # type: ignore[assignment]
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
@@ -90,28 +90,20 @@ def run() -> int:
     return code if isinstance(code, int) else 0
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
-    sys.stderr.write(f"papilio: {message}\n")
-
-
 def _ending(error: Exception) -> tuple[str, int]:
     text = " ".join(str(error).split())
     match error:
         case Stopped():
             return text, 130
-        case BadInput():
-            return text, 2
-        case Failed():
-            return text, 1
         case BrokenPipeError():
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest has no reader
             return "", 1
         case MemoryError():
             return "not enough memory", 1
-        case OSError():
+        case Failed() | OSError():
             return text, 1
+        case BadInput() | ValueError() | TypeError():  # the library's checks name the argument
+            return text, 2
     if hasattr(error, "format_message"):  # a usage error that Typer found
         return f"{' '.join(error.format_message().split())} (see papilio --help)", 2
-    if isinstance(error, ValueError | TypeError):  # from the library's checks, which name the argument
-        return text, 2
     return f"{type(error).__name__}: {text} (PAPILIO_DEBUG=1 shows where)", 1

@@ -25,10 +25,7 @@ COLUMNS = ("size", "entries", "of dense", "error", "time", "speed-up", "block")
 
 
 def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
-    """Factorize Hadamard matrices, learn from image patches, print tables and write figures to ``output``.
-
-    With ``report``, also write a page about the largest Hadamard matrix and one of the dictionaries.
-    """
+    """Factorize Hadamard matrices, learn from image patches; print tables, write figures and perhaps a page."""
     check_folder(output)
     check_report(report)
     hadamard, transform = _hadamard(terminal)
@@ -52,7 +49,9 @@ def _hadamard(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
             bar.advance(SIZES.index(n) / len(SIZES), f"{n}×{n}")
             matrix = pp.transforms.hadamard(n).toarray()
             if n == SIZES[0]:
-                naive, seconds = _timed(_all_at_once, matrix)
+                # Against this, with all factors from the start, the paper warns in section 3.4.
+                sets = [pp.constraints.Sparse((n, n), 2 * n)] * (n.bit_length() - 1)
+                naive, seconds = _timed(pp.palm, matrix, sets)
                 _add_row(listing, "all at once", naive.operator, f"{naive.error:.1e}", seconds)
             fit, seconds = _timed(pp.hierarchical, matrix, pp.Schedule.hadamard(n))
             _add_row(listing, "hierarchical", fit.operator, f"{fit.error:.1e}", seconds)
@@ -64,14 +63,8 @@ def _hadamard(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
     pp.plot.factors(smallest.operator, list(factors.subplots(1, count)))
     convergence = new_figure(7, 3.2)
     pp.plot.convergence(smallest, convergence.add_subplot())
-    n, largest = SIZES[-1], results[SIZES[-1]]
-    subject = Subject(
-        f"The Hadamard matrix of size {n}, from its entries alone",
-        largest.operator,
-        f"hadamard:{n}",
-        largest.error,
-        history=largest.history,
-    )
+    title = f"The Hadamard matrix of size {n}, from its entries alone"
+    subject = Subject(title, fit.operator, f"hadamard:{n}", fit.error, history=fit.history)
     return {"hadamard-factors.png": factors, "hadamard-convergence.png": convergence}, subject
 
 
@@ -128,18 +121,14 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
     return figures, subject
 
 
-def _all_at_once(matrix: Any) -> pp.Factorization:
-    """Algorithm 2 with all log₂n factors from the start, against which the paper warns in section 3.4."""
-    n = len(matrix)
-    return pp.palm(matrix, [pp.constraints.Sparse((n, n), 2 * n)] * (n.bit_length() - 1))
-
-
 def _timed(solve: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     begin = perf_counter()
     return solve(*arguments), perf_counter() - begin
 
 
 def _add_row(listing: Table, name: str, op: pp.SparseProduct, error: str, seconds: float | None) -> None:
+    dense = op.toarray()
+    is_dense = len(op.factors) == 1
     listing.add_row(
         name,
         f"{op.shape[0]}×{op.shape[1]}",
@@ -147,13 +136,5 @@ def _add_row(listing: Table, name: str, op: pp.SparseProduct, error: str, second
         f"{op.relative_complexity:.0%}",
         error,
         "" if seconds is None else f"{seconds:.1f} s",
-        *_speed_ups(op),
+        *("1" if is_dense else f"{compare(op, dense, vectors).gain:.1f}×" for vectors in (1, BLOCK)),
     )
-
-
-def _speed_ups(op: pp.SparseProduct) -> list[str]:
-    """For one vector and for a block, compared with the dense matrix."""
-    if len(op.factors) == 1:
-        return ["1", "1"]
-    dense = op.toarray()
-    return [f"{compare(op, dense, vectors).gain:.1f}×" for vectors in (1, BLOCK)]

@@ -19,12 +19,7 @@ from .formats import IMAGES, READERS
 from .limits import memory
 
 _SEVERAL = (".npz", ".mat")  # formats that hold several matrices
-_BUILT_IN = {
-    "hadamard": pp.transforms.hadamard,
-    "dft": pp.transforms.dft,
-    "dct": pp.transforms.dct,
-    "haar": pp.transforms.haar,
-}
+_BUILT_IN = ("hadamard", "dft", "dct", "haar", "patches")
 
 
 def read(source: str) -> Any:
@@ -114,10 +109,8 @@ def _open_samples(source: str) -> Any:
         return pp.datasets.on_disk(path)
     except FileNotFoundError:
         raise BadInput(f"{source}: there is no such file") from None
-    except OSError as error:
-        raise BadInput(f"{source}: {error.strerror}") from error
-    except ValueError as error:
-        raise BadInput(f"{source}: {error}") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{source}: {getattr(error, 'strerror', error)}") from error
 
 
 def draw_patches(image: Array, size: int, count: int, random_state: int | None) -> Array:
@@ -139,7 +132,7 @@ def _split(source: str) -> tuple[Path, str | None]:
     head, colon, tail = source.rpartition(":")
     if not colon or os.path.exists(source):
         return Path(source), None
-    named = Path(head).suffix.lower() in _SEVERAL or head in _BUILT_IN or head == "patches"
+    named = Path(head).suffix.lower() in _SEVERAL or head in _BUILT_IN
     return (Path(head), tail) if named else (Path(source), None)
 
 
@@ -149,7 +142,7 @@ def _built_in(kind: str, size: str) -> Any:
     try:
         if kind == "patches":
             return pp.datasets.image_patches(10_000, int(size), random_state=0)
-        return _BUILT_IN[kind](int(size))
+        return getattr(pp.transforms, kind)(int(size))
     except ValueError as error:
         raise BadInput(f"{kind}:{size}: {error}") from error
 

@@ -32,12 +32,7 @@ class Method(StrEnum):
     SPARSE_KSVD = "sparse-ksvd"
 
 
-_ESTIMATORS = {
-    Method.FAST: "FastDictionaryLearning",
-    Method.KSVD: "KSVD",
-    Method.ONLINE: "OnlineDictionaryLearning",
-    Method.SPARSE_KSVD: "SparseKSVD",
-}
+_ESTIMATORS = ("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "SparseKSVD")  # one per method
 
 
 def learn(
@@ -79,7 +74,8 @@ def learn(
     if method is not Method.FAST and (complexity is not None or n_factors is not None):
         raise BadInput(f"--complexity and --n-factors are for --method fast, got --method {method}")
     X = read_samples(samples, patch_size, n_patches, random_state)
-    learner: Any = getattr(pp, _ESTIMATORS[method])(n_components, n_nonzero_coefs, random_state=random_state)
+    estimator = dict(zip(Method, _ESTIMATORS, strict=True))[method]
+    learner: Any = getattr(pp, estimator)(n_components, n_nonzero_coefs, random_state=random_state)
     if method is Method.FAST:
         learner.set_params(complexity=complexity, n_factors=n_factors)
     begin = perf_counter()
