@@ -9,6 +9,7 @@ import papilio as pp
 from papilio.cli import learn
 from papilio.cli.errors import BadInput, Stopped
 from papilio.cli.progress import ProgressBar
+from papilio.samples.passes import current_client
 
 from .limits import lower
 
@@ -91,6 +92,7 @@ def test_what_is_wrong_with_files_and_clusters_is_one_clear_line(folder):
         learned("shards")
     with pytest.raises(BadInput, match="--scheduler nowhere: no Dask scheduler answers there"):
         learned("X.npy", scheduler="nowhere")
+    assert current_client() is None  # the one that failed is not used by the next run
 
 
 def test_the_bar_shows_the_share_that_the_learner_reports_and_it_never_falls(folder, monkeypatch):
