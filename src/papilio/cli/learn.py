@@ -1,7 +1,7 @@
 """``papilio learn``."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from time import perf_counter
@@ -122,8 +122,10 @@ def _cluster(address: str | None) -> Iterator[None]:
     except ImportError:
         raise BadInput('--scheduler needs Dask: pip install "papilio[distributed]"') from None
     try:
-        client = Client(address, timeout=10, set_as_default=False)  # which one that fails would remain
+        client = Client(address, timeout=10)
     except (OSError, ValueError, TypeError) as error:
+        with suppress(ValueError):  # there is none if the address makes no sense
+            Client.current().close()  # the one that failed
         raise BadInput(f"--scheduler {address}: no Dask scheduler answers there") from error
-    with client, client.as_current():
+    with client:
         yield
