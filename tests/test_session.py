@@ -230,6 +230,21 @@ def test_a_seed_is_drawn_once_per_run(tmp_path):
     assert Session(random_state=None, checkpoint=path, identity={}).seed() == seed
 
 
+@pytest.mark.parametrize("generator", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
+def test_random_numbers_of_any_bit_generator_are_resumed(generator, tmp_path):
+    def session():
+        random = np.random.RandomState(getattr(np.random, generator)(0))
+        return Session(random_state=random, checkpoint=tmp_path / "run", identity={})
+
+    first = session()
+    first.random.standard_normal(3)  # one more is in stock
+    with pytest.raises(Killed):
+        first.run([counting(first, "one", 2, die_at=0)])
+    resumed = session().random
+    for draw in ("standard_normal", "random_sample"):
+        assert getattr(resumed, draw)(5).tolist() == getattr(first.random, draw)(5).tolist()
+
+
 def test_a_checkpoint_of_phases_that_are_not_there_is_refused(tmp_path):
     with pytest.raises(Killed):
         run(tmp_path / "run", ("two", 0))

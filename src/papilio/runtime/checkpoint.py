@@ -13,7 +13,7 @@ from .. import typing as types
 from ..typing import Array
 from .files import read_arrays
 
-_FORMAT, _VERSION = "papilio.Checkpoint", 2
+_FORMAT, _VERSION = "papilio.Checkpoint", 3
 _OWN = ("format", "version", "identity")
 
 
@@ -22,19 +22,8 @@ class Checkpoint:
 
     A state is a mapping of names to arrays and numbers, which may be nested. It is written whole or not at all: to
     ``path`` + ".fresh" first, which is flushed to the disk and then renamed. A damaged file is refused; if the one
-    before it is intact, that one is used, with a warning.
-
-    Parameters
-    ----------
-    path : path
-        The file; it need not exist, but its folder must.
-    identity : mapping
-        What identifies the run: a file of another run is refused.
-
-    Attributes
-    ----------
-    state : dict or None
-        The state found in the file; None if there is no file.
+    before it is intact, that one is used, with a warning. A file with another ``identity`` is that of another
+    run, and refused.
     """
 
     def __init__(self, path: types.Path, identity: Mapping[str, Any]) -> None:
@@ -48,7 +37,7 @@ class Checkpoint:
         self._identity = {key: str(value) for key, value in identity.items()}
         self._their_identity: dict[str, str] = {}
         self._is_damaged = False
-        self.state = self._read()
+        self.state = self._read()  # None if there is no file
         fresh = self._paths()[2]
         fresh.touch()  # if the folder cannot be written to, fail now and not after hours
         fresh.unlink()

@@ -1,5 +1,6 @@
 """A session: what a long computation needs besides its mathematics."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic, perf_counter
@@ -35,27 +36,8 @@ class Phase(NamedTuple):
 class Session:
     """The callback, clock, history, progress, stop flag, random state and checkpoint of one run.
 
-    Parameters
-    ----------
-    callback : callable, optional
-        Called with a `Step` after each iteration; a true result stops the run.
-    random_state : int, RandomState, Generator or None
-        The source of the random numbers; None is NumPy's global state.
-    time_budget : float, optional
-        Seconds after which the run stops.
-    checkpoint : path, optional
-        A file that keeps the state of the run. If it exists, the run resumes from it.
-    identity : mapping, optional
-        What identifies the run: a checkpoint with another identity is refused.
-
-    Attributes
-    ----------
-    history : History
-        All iterations so far.
-    random : numpy.random.RandomState
-        The source of the random numbers.
-    saved : mapping
-        The state found in the checkpoint; empty in a new run.
+    A true result of ``callback`` stops the run, and so does the end of ``time_budget``, in seconds. If the file
+    ``checkpoint`` exists, the run resumes from it, unless its ``identity`` is that of another run.
     """
 
     def __init__(
@@ -81,7 +63,7 @@ class Session:
         self._phase = ""
         self._kept: State = {}  # the last content of the checkpoint: the state, the history and more
         self._kept_at = monotonic()
-        self.saved: State = {}
+        self.saved: State = {}  # found in the checkpoint; empty in a new run
         self._seed: int | None = None
         if self._checkpoint is not None and self._checkpoint.state is not None:
             self._restore(self._checkpoint.state)
@@ -104,8 +86,8 @@ class Session:
         iteration = last.iteration + 1 if last and last.phase == phase else 1
         step = Step(phase, iteration, error, scale, perf_counter() - self._clock, (), self._progress(fraction))
         self.history.append(step)
-        if self._callback is not None:
-            self._tell(step._replace(factors=tuple(_read_only(factor) for factor in factors)))
+        if self._callback is not None:  # the factors as views that are read-only
+            self._tell(step._replace(factors=tuple(np.broadcast_to(f, f.shape) for f in factors)))
 
     def tick(self, phase: str, done: int, total: int) -> bool:
         """Report progress within a long step to the callback, not to the history; returns whether to stop."""
@@ -174,7 +156,9 @@ class Session:
     def keep(self, state: State) -> None:
         """Save a newer state of the current phase."""
         if self._checkpoint is not None:
-            own: dict[str, Any] = {"phase": self._phase, "random": self.random.get_state(legacy=False)}
+            # As text: the integers of some bit generators are too large for arrays.
+            random = json.dumps(self.random.get_state(legacy=False), default=lambda array: array.tolist())
+            own: dict[str, Any] = {"phase": self._phase, "random": random}
             if self._seed is not None:
                 own["seed"] = self._seed
             self._kept = {"session": own, "history": history_to_arrays(self.history), "state": state}
@@ -211,13 +195,7 @@ class Session:
         own = saved["session"]
         self._phase, self.saved, self._kept = str(own["phase"]), saved.get("state", {}), saved
         self._seed = int(own["seed"]) if "seed" in own else None
-        self.random.set_state(own["random"])
+        self.random.set_state(json.loads(str(own["random"])))
         self.history = history_from_arrays(saved["history"])
         if self.history:
             self._clock = perf_counter() - self.history[-1].seconds
-
-
-def _read_only(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
