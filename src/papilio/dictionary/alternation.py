@@ -41,22 +41,8 @@ def alternation_phase(
 ) -> Phase:
     """Iterations on growing shares of signals in memory, for the best dictionary.
 
-    Parameters
-    ----------
-    session : Session
-        The run that the phase is part of.
-    name : str
-        The name of the phase.
-    signals : Held
-        The signals.
-    limits : AlternationLimits
-        When to end.
-    begin : callable
-        Returns the first model.
-    update : callable
-        Changes the arrays of a model in place, given signals (one per row), their codes and their residuals.
-    finish : callable
-        Returns the dictionary (d, a) of the best model.
+    ``begin`` returns the first model. ``update`` changes the arrays of a model in place, given signals (one per
+    row), their codes and their residuals. ``finish`` returns the dictionary (d, a) of the best model.
     """
     rows, n_nonzero_coefs, max_iter = signals.rows, signals.n_nonzero_coefs, limits.max_iter
 

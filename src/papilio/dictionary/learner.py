@@ -72,14 +72,9 @@ def as_sparsity(n_nonzero_coefs: int | None, n_features: int, n_components: int)
 
 
 class Best:
-    """The best candidate so far, and whether the error still falls.
+    """The best candidate so far, and whether the error still falls: by the share ``tol``, to count as progress.
 
-    Parameters
-    ----------
-    tol : float
-        The error must fall by this share to count as progress.
-    state : mapping
-        What `to_state` returned, to continue from; empty at the start.
+    ``state`` is what `to_state` returned, to continue from; empty at the start.
     """
 
     def __init__(self, tol: float, state: State) -> None:

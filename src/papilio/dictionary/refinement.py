@@ -82,9 +82,8 @@ class FastState(FadingMoments):
         """Learn from a batch, one signal per row; returns its relative error before that."""
         found = code_part(iter([(0, rows)]), Coding(self.operator, self._n_nonzero_coefs, 0, self.unit))
         self.fade_and_add(found.gram, found.cross, found.uses, found.energy)
-        if len(self.operator.factors) <= len(
-            self._schedule.factors
-        ):  # an earlier fit stopped before its last split
+        # An earlier fit may have stopped before its last split.
+        if len(self.operator.factors) <= len(self._schedule.factors):
             self.operator = hierarchical(self.operator.toarray(), self._schedule).operator.astype(rows.dtype)
         if self.gram.any():
             moments = Moments(self.cross.T, self.gram, self.energy)

@@ -1,6 +1,8 @@
 """What learning needs to know about signals and their codes: sums over the data, small enough to send."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,17 +58,11 @@ def statistics_of(rows: Array, atoms: Array, codes: sp.csc_array, n_worst: int =
 
 def merge_statistics(parts: Sequence[Statistics]) -> Statistics:
     """The statistics of all signals: those of their parts, added in this order."""
-    first = parts[0]
-    gram, cross, uses = first.gram.copy(), first.cross.copy(), first.uses.copy()
-    for other in parts[1:]:
-        gram += other.gram
-        cross += other.cross
-        uses += other.uses
-    worst = np.concatenate([each.worst for each in parts])
-    badness = np.concatenate([each.badness for each in parts])
-    order = np.argsort(-badness, kind="stable")[: max(len(each.worst) for each in parts)]
-    energy, residual = sum(each.energy for each in parts), sum(each.residual for each in parts)
-    return Statistics(gram, cross, energy, residual, uses, worst[order], badness[order])
+    *sums, worst, badness = zip(*parts, strict=True)
+    gram, cross, energy, residual, uses = (reduce(add, each) for each in sums)
+    errors = np.concatenate(badness)
+    order = np.argsort(-errors, kind="stable")[: max(map(len, worst))]
+    return Statistics(gram, cross, energy, residual, uses, np.concatenate(worst)[order], errors[order])
 
 
 class Coding(NamedTuple):

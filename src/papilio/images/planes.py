@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..coding import Coder
+from ..dictionary.statistics import coder_and_atoms
 from ..dictionary.sums import residuals_of
-from ..operators import SparseProduct
 from ..typing import Array
 from .dct import redundant_dct
 from .patches import Average, Grid
@@ -30,10 +30,8 @@ class PlaneDenoiser:
 
     def __init__(self, dictionary: Any, grid: Grid, gain: float, n_nonzero_coefs: int | None = None) -> None:
         self._grid = grid
-        self._coder = Coder(dictionary)
-        dense = dictionary.toarray() if isinstance(dictionary, SparseProduct) else dictionary
-        self._atoms = np.ascontiguousarray(dense.T)
-        self._tol = gain**2 * len(dense)
+        self._coder, self._atoms = coder_and_atoms(dictionary)
+        self._tol = gain**2 * dictionary.shape[0]
         self._n_nonzero = n_nonzero_coefs
         self._height = max(_BAND // len(grid.lefts), 1)  # rows of patches in a band
         self.n_bands = -(-len(grid.tops) // self._height)

@@ -40,21 +40,9 @@ def passed_over(
 ) -> Result:
     """merge([task(part, payload) for each part]), merged in a fixed order.
 
-    Parameters
-    ----------
-    samples : Samples
-        The samples.
-    task : callable
-        Takes an iterator over the blocks of a part, (index of the first row, rows), and the payload. It must be
-        importable by other processes.
-    payload : object
-        The same for all parts, such as the dictionary.
-    merge : callable
-        Makes one result of a list of results.
-    tick : callable, optional
-        Called from time to time with the number of parts done and of all parts; a true result stops the pass.
-    kept : dict, optional
-        Merged results of groups, filled during the pass; groups that it has already are not processed again.
+    ``task`` takes an iterator over the blocks of a part, (index of the first row, rows), and the payload, which is
+    the same for all parts; other processes must be able to import it. ``tick`` is called from time to time.
+    ``kept`` holds the merged results of groups: the pass fills it, and skips the groups that it has already.
     """
     parts = samples.parts()
     size = ceil(len(parts) / _GROUPS)

@@ -120,10 +120,8 @@ class Samples:
         count = self.shape[0]
         n_parts = _number_of_parts(count)
         borders = [count * i // n_parts for i in range(n_parts + 1)]
-        return [Part(start, stop, self._reader_of(start, stop), self.dtype) for start, stop in pairwise(borders)]
-
-    def _reader_of(self, start: int, stop: int) -> Reader | None:
-        return self.reader.within(start, stop) if isinstance(self.reader, ShardReader) else self.reader
+        within = self.reader.within if isinstance(self.reader, ShardReader) else lambda start, stop: self.reader
+        return [Part(start, stop, within(start, stop), self.dtype) for start, stop in pairwise(borders)]
 
     def load(self) -> Array:
         """All rows as one array."""
