@@ -71,22 +71,29 @@ def _csv(path: Path, name: str | None) -> Array:
     if not lines:
         raise ValueError("it is empty")
     delimiter = next((mark for mark in (",", ";", "\t") if mark in lines[0]), None)
-    try:
-        list(map(float, lines[0].split(delimiter)))
-    except ValueError:
-        del lines[0]
-    if not lines:
+    skipped = 0 if _are_numbers(lines[0].split(delimiter)) else 1
+    if len(lines) == skipped:
         raise ValueError("it holds no numbers")
-    return np.loadtxt(lines, delimiter=delimiter, ndmin=2)
+    return np.loadtxt(lines, delimiter=delimiter, skiprows=skipped, ndmin=2)
+
+
+def _are_numbers(cells: list[str]) -> bool:
+    try:
+        return all(np.isreal(float(cell)) for cell in cells)
+    except ValueError:
+        return False
 
 
 def _mat(path: Path, name: str | None) -> Any:
-    matrices = read_mat(path)
+    matrices = read_mat(path.read_bytes())
     return matrices[_choice(path, name, list(matrices))]
 
 
 def _mtx(path: Path, name: str | None) -> Any:
-    """By `mmread`, which crashes if a side is 0 or the last line has no end, and allocates what a file claims."""
+    """A Matrix Market file, by `scipy.io.mmread`.
+
+    That crashes the process if a side is 0 or if the last line has no end, and allocates what the file claims.
+    """
     from scipy.io import mmread
 
     content = path.read_bytes() + b"\n"
