@@ -90,7 +90,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(jobs, tmp_path):
     kept = int(re.search(r"stopped; (\d+) of 24 draws are kept in .*table.csv", line)[1])
     assert 1 <= kept < 24
     assert kept == draws_in(folder)
-    again = shlex.split(line.partition("To go on: ")[2])
+    again = shlex.split(line.partition("To resume: ")[2])
     assert again[1:] == [
         *("reproduce", "figure3", "--preset", "tiny", "--output", str(folder), "--trials", "12"),
     ]
