@@ -80,19 +80,11 @@ def _spread(squares: Array, mask: Array, rows: Array, columns: Array, least_gain
 
 
 @njit(cache=True)
-def _least_in_row(squares: Array, mask: Array, i: int, least_gain: float) -> int:
+def _least(squares: Array, mask: Array, least_gain: float) -> int:
+    """The place of the least entry in the mask, in a row or column; −1 if there is none."""
     least = -1
-    for j in range(mask.shape[1]):
-        if mask[i, j] and (least < 0 or squares[i, j] < squares[i, least] - least_gain):
-            least = j
-    return least
-
-
-@njit(cache=True)
-def _least_in_column(squares: Array, mask: Array, j: int, least_gain: float) -> int:
-    least = -1
-    for i in range(mask.shape[0]):
-        if mask[i, j] and (least < 0 or squares[i, j] < squares[least, j] - least_gain):
+    for i in range(mask.size):
+        if mask[i] and (least < 0 or squares[i] < squares[least] - least_gain):
             least = i
     return least
 
@@ -101,8 +93,8 @@ def _least_in_column(squares: Array, mask: Array, j: int, least_gain: float) -> 
 def _cross(squares: Array, mask: Array, least_gain: float) -> int:
     """Give up (i, q) and (p, j) for (i, j) and (p, q): row and column sums stay as they are."""
     exchanges = 0
-    least_in_row = np.array([_least_in_row(squares, mask, i, least_gain) for i in range(mask.shape[0])])
-    least_in_column = np.array([_least_in_column(squares, mask, j, least_gain) for j in range(mask.shape[1])])
+    least_in_row = np.array([_least(squares[i], mask[i], least_gain) for i in range(mask.shape[0])])
+    least_in_column = np.array([_least(squares[:, j], mask[:, j], least_gain) for j in range(mask.shape[1])])
     for i in range(mask.shape[0]):
         for j in range(mask.shape[1]):
             q = least_in_row[i]
@@ -116,9 +108,9 @@ def _cross(squares: Array, mask: Array, least_gain: float) -> int:
                 mask[i, j] = True
                 mask[p, q] = True
                 for row in (i, p):
-                    least_in_row[row] = _least_in_row(squares, mask, row, least_gain)
+                    least_in_row[row] = _least(squares[row], mask[row], least_gain)
                 for column in (j, q):
-                    least_in_column[column] = _least_in_column(squares, mask, column, least_gain)
+                    least_in_column[column] = _least(squares[:, column], mask[:, column], least_gain)
                 exchanges += 1
     return exchanges
 

@@ -96,10 +96,10 @@ def find_butterfly(
             continue  # without structure in its rows, a matrix has none in its columns
         found = find_supports(matrix.T if transposed else matrix, random, balanced, should_stop)
         if found is not None:
-            masks = [sp.csr_array(mask.T) for mask in reversed(found.masks)] if transposed else found.masks
-            fit = _fit_on(matrix, masks)
+            masks, share = found
+            fit = _fit_on(matrix, [sp.csr_array(mask.T) for mask in reversed(masks)] if transposed else masks)
             best = fit if best is None or fit.error < best.error else best
-            noise = noise if balanced else min(noise, found.noise)
+            noise = noise if balanced else min(noise, share)
         if should_stop() or (best is not None and (best.error <= _EXACT or best.error**2 <= noise)):
             break
     if best is None or best.error**2 > _HOPELESS:
@@ -157,60 +157,44 @@ class Node(NamedTuple):
     block: Array
 
 
-class Level(NamedTuple):
-    """The result of splitting all nodes: the places of the left factor's entries, the nodes below, the cost."""
-
-    rows: Array
-    columns: Array
-    nodes: list[Node]
-    missed: float  # of the energy
-
-
-class Found(NamedTuple):
-    """Supports, and the share of white noise in the energy, as estimated from the first split."""
-
-    masks: list[sp.csr_array]
-    noise: float
-
-
 def find_supports(
     matrix: Array, random: np.random.RandomState, balanced: bool, should_stop: Callable[[], bool]
-) -> Found | None:
+) -> tuple[list[sp.csr_array], float] | None:
     """Supports with a prime number of entries per line, level by level; None if there are none, or if stopped.
 
-    With ``balanced``, all lines are scaled to equal norm before each split.
+    With ``balanced``, all lines are scaled to equal norm before each split. With them comes the share of white
+    noise in the energy, as estimated from the first split.
     """
     n = len(matrix)
     if matrix.shape != (n, n) or not matrix.any() or not _radices(n):
         return None
     masks: list[sp.csr_array] = []
     nodes = [Node(np.arange(n), np.arange(n), matrix / frobenius(matrix))]
-    noise = first_noise = 0.0
+    first_noise = 0.0
     while radices := _radices(len(nodes[0].block)):
         if balanced:
             nodes = [node._replace(block=_balance(node.block)) for node in nodes]
         energy = sum(frobenius(node.block) ** 2 for node in nodes)
         expected = first_noise / n**2 if masks and not balanced else None
-        best: Level | None = None
+        noise = inf
         for radix in radices:
             level = _split(nodes, radix, random, expected, should_stop)
             if should_stop():
                 return None
-            share = level.missed / (energy * (1 - 1 / radix))
-            if best is None or share < noise:
-                best, noise = level, share
+            share = level[2] / (energy * (1 - 1 / radix))
+            if share < noise:
+                (mask, below, missed), noise = level, share
             if noise <= 1e-14:
                 break
-        assert best is not None
         if not masks:
             first_noise = noise
-            if best.missed > _HOPELESS * energy:
+            if missed > _HOPELESS * energy:
                 return None
-        masks.append(_mask(best.rows, best.columns, n))
-        nodes = best.nodes
+        masks.append(mask)
+        nodes = below
     rows = np.concatenate([np.repeat(node.rows, len(node.columns)) for node in nodes])
     columns = np.concatenate([np.tile(node.columns, len(node.rows)) for node in nodes])
-    return Found([*masks, _mask(rows, columns, n)], first_noise)
+    return [*masks, _mask(rows, columns, n)], first_noise
 
 
 def _radices(n: int) -> list[int]:
@@ -224,7 +208,8 @@ def _split(
     random: np.random.RandomState,
     noise: float | None,
     should_stop: Callable[[], bool],
-) -> Level:
+) -> tuple[sp.csr_array, list[Node], float]:
+    """The support of the left factor, the nodes below, and the energy missed by splitting all nodes."""
     rows, columns, below = [], [], []
     offset, missed = 0, 0.0
     for node in nodes:
@@ -239,7 +224,7 @@ def _split(
             below.append(Node(inner, node.columns[part], residual))
         offset += len(node.block)
         missed += split.cost
-    return Level(np.concatenate(rows), np.concatenate(columns), below, missed)
+    return _mask(np.concatenate(rows), np.concatenate(columns), offset), below, missed
 
 
 def _balance(block: Array) -> Array:
