@@ -196,12 +196,6 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
     def _matmat(self, X: Array) -> Array:
         return self.dot(X)
 
-    def _rmatvec(self, x: Array) -> Array:
-        return self.H._matvec(x)
-
-    def _rmatmat(self, X: Array) -> Array:
-        return self.H._matmat(X)
-
     def _transpose(self) -> Self:
         if self._derived.transpose is None:
             turned = self._reversed(lambda factor: factor.T, FactoredOperator._transpose)

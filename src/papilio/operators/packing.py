@@ -33,16 +33,7 @@ class PackedFactor:
 
 
 class PackedProduct:
-    """scale · S₁…S_M as the kernels read it; times vectors and blocks of its own dtype.
-
-    Parameters
-    ----------
-    factors : sequence of csr_array
-        Sound ones, left to right: kernels do not check bounds.
-    scale : float
-    packed : sequence of PackedFactor
-        The same factors packed.
-    """
+    """scale · S₁…S_M, of sound factors and the same ones packed; times vectors and blocks of its own dtype."""
 
     def __init__(self, factors: Sequence[sp.csr_array], scale: float, packed: Sequence[PackedFactor]) -> None:
         packed = list(reversed(packed))  # in the order of application
@@ -147,7 +138,7 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
         return None  # the product may leave the number range where one after the other would not
     earlier_pairs, later_pairs = earlier_rows.reshape(-1, 2), later_rows.reshape(-1, 2)
     earlier_blocks, later_blocks = earlier_values.reshape(-1, 2, 2), later_values.reshape(-1, 2, 2)
-    in_earlier, in_later = _places(earlier_rows), _places(later_rows)
+    in_earlier, in_later = np.argsort(earlier_rows), np.argsort(later_rows)  # where each row stands
 
     # The pair (i, j) of a square is a later pair whose rows both are the upper rows of earlier pairs.
     ij = np.flatnonzero((in_earlier[later_pairs] % 2 == 0).all(axis=1))
@@ -164,13 +155,6 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     second[:, 2:, 2:] = later_blocks[km]
     squares = np.stack([i, j, k, m], axis=1)
     return PackedFactor(QUADS, later.n_rows, none, squares.ravel(), (second @ first).ravel())
-
-
-def _places(rows: Array) -> Array:
-    """Where each row stands in a flat list of pairs: the inverse permutation."""
-    places = np.empty(rows.size, dtype=np.intp)
-    places[rows] = np.arange(rows.size)
-    return places
 
 
 def _is_moderate(values: Array) -> bool:

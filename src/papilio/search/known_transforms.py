@@ -8,7 +8,7 @@ The number of non-zero entries tells which T it may be: for n = 2^K, the cosine 
 transform n(K + 1). A match is only a guess until its error is known.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,13 +50,15 @@ def recognise(matrix: Array) -> tuple[str, Factorization] | None:
         wide = (matrix.T if transposed else matrix).astype(np.float64)
         with np.errstate(all="ignore"):
             match = _dct_match(wide) if is_full else _haar_match(wide, support.T if transposed else support)
-        if match is not None and _in_range(match, matrix.dtype):
-            operator = _apply(dct(n) if is_full else haar(n), match)
-            operator = (operator.T if transposed else operator).astype(matrix.dtype)
-            error = frobenius(matrix - operator.toarray()) / frobenius(matrix)
-            if error <= _LARGEST_ERROR[matrix.dtype]:
-                name = ("DCT" if is_full else "Haar") + (", transposed" if transposed else "")
-                return name, Factorization(operator, error, 0, Status.CONVERGED, History())
+            # Quotients of very different scales may overflow.
+            if match is None or not np.isfinite(np.array(match[2:]).astype(matrix.dtype)).all():
+                continue
+        operator = _apply(dct(n) if is_full else haar(n), match)
+        operator = (operator.T if transposed else operator).astype(matrix.dtype)
+        error = frobenius(matrix - operator.toarray()) / frobenius(matrix)
+        if error <= _LARGEST_ERROR[matrix.dtype]:
+            name = ("DCT" if is_full else "Haar") + (", transposed" if transposed else "")
+            return name, Factorization(operator, error, 0, Status.CONVERGED, History())
     return None
 
 
@@ -67,25 +69,12 @@ def _support(matrix: Array) -> Array:
     return sizes > 100 * np.finfo(matrix.dtype).eps * largest
 
 
-def _in_range(match: Match, dtype: np.dtype[Any]) -> bool:
-    """Whether the scales are finite: quotients of very different scales may overflow."""
-    with np.errstate(over="ignore"):
-        return bool(np.isfinite(np.array([match.row_scales, match.column_scales]).astype(dtype)).all())
-
-
 def _apply(transform: SparseProduct, match: Match) -> SparseProduct:
     """The transform with its lines in the matrix's order, multiplied by the scales."""
     factors = list(transform.factors)
     factors[0] = sp.diags_array(match.row_scales) @ factors[0][match.rows]
     factors[-1] = factors[-1][:, match.columns] @ sp.diags_array(match.column_scales)
     return SparseProduct(factors, transform.scale)
-
-
-def _inverse(order: Array) -> Array:
-    """The inverse of a permutation."""
-    inverse = np.empty_like(order)
-    inverse[order] = np.arange(len(order))
-    return inverse
 
 
 # -- cosine transform ----------------------------------------------------------------------------------
@@ -116,7 +105,7 @@ def _dct_match(matrix: Array) -> Match | None:
         rows = np.abs(spectra).argmax(axis=1)
         peaks = spectra[np.arange(len(rows)), rows]
         if np.all(np.abs(peaks) >= (1 - _DOUBTFUL) * norms) and len(np.unique(rows)) == len(rows):
-            return Match(rows, _inverse(order), peaks * row_sizes, balanced[constant] * column_sizes)
+            return Match(rows, np.argsort(order), peaks * row_sizes, balanced[constant] * column_sizes)
     return None
 
 
@@ -143,4 +132,4 @@ def _haar_match(matrix: Array, support: Array) -> Match | None:
     constant = matrix[rows[0]]
     # In T, the first entry of a row with m entries is m^−½.
     row_scales = matrix[np.arange(n), order[begins]] / constant[order[begins]] * np.sqrt(sizes / n)
-    return Match(_inverse(rows), _inverse(order), row_scales, constant * np.sqrt(n))
+    return Match(np.argsort(rows), np.argsort(order), row_scales, constant * np.sqrt(n))
