@@ -106,7 +106,7 @@ def palm(
     >>> bool(fit.error < 1e-6)
     True
     """
-    moments = as_moments(target)
+    moments = target if isinstance(target, Moments) else Moments(as_matrix("target", target))
     sets = as_constraints(constraints, moments.shape)
     limits = Limits(order, max_iter, tol, inertia).checked()
     scale = as_real("scale", scale)
@@ -116,11 +116,6 @@ def palm(
     session = Session(callback)
     fit = descend(session, "palm", moments, sets, start, scale, limits)
     return as_factorization(moments, fit, session.history)
-
-
-def as_moments(target: Any) -> Moments:
-    """``target`` as moments; a matrix is checked."""
-    return target if isinstance(target, Moments) else Moments(as_matrix("target", target))
 
 
 def as_constraints(constraints: Any, shape: tuple[int, int]) -> list[Constraint]:

@@ -11,14 +11,12 @@ from .chain import Chain
 from .moments import Moments
 from .products import Matrix, adjoint, compact, dense, times
 
+_MAX_SWEEPS = 20
+_MAX_STEPS = 50  # of conjugate gradients
+
 
 def polish(
-    moments: Moments,
-    sets: Sequence[Constraint],
-    factors: Sequence[Array],
-    scale: float,
-    order: str,
-    max_sweeps: int = 20,
+    moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], scale: float, order: str
 ) -> tuple[list[Array], float]:
     """Least squares for one factor after another, each on its support, until the error stops falling.
 
@@ -37,7 +35,7 @@ def polish(
     scale /= unit
     supports = [factor != 0 for factor in chain.factors]
     error = np.inf
-    for _ in range(max_sweeps):
+    for _ in range(_MAX_SWEEPS):
         previous = error
         for j in chain.sweep():
             if sets[j].free_on_support:
@@ -56,7 +54,7 @@ def polish(
 
 
 def _least_squares(
-    misfit: Array, left: Matrix | None, start: Array, right: Matrix | None, support: Array, max_iter: int = 50
+    misfit: Array, left: Matrix | None, start: Array, right: Matrix | None, support: Array
 ) -> Array:
     """argmin ‖X − L V R‖ over V on ``support``, by conjugate gradients (CGLS).
 
@@ -70,7 +68,7 @@ def _least_squares(
     values, gradient = start, gradient_of(misfit)
     direction = gradient
     remaining, slope = frobenius(misfit) ** 2, frobenius(gradient) ** 2
-    for _ in range(max_iter):
+    for _ in range(_MAX_STEPS):
         image = dense(times(times(left, compact(direction)), right))
         curvature = frobenius(image) ** 2
         if slope == 0 or curvature == 0:

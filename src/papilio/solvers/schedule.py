@@ -7,8 +7,6 @@ from math import sqrt
 from ..constraints import Constraint, Sparse, SparseColumns, SparseRows, SparseRowsAndColumns
 from ..validation import as_choice, as_integer, as_power_of_two, as_real, as_shape
 
-SIDES = ("left", "right")
-
 
 @dataclass(frozen=True)
 class Schedule:
@@ -41,7 +39,7 @@ class Schedule:
     side: str = "left"
 
     def __post_init__(self) -> None:
-        as_choice("side", self.side, SIDES)
+        as_choice("side", self.side, ("left", "right"))
         for name in ("factors", "residuals"):
             sets = getattr(self, name)
             if isinstance(sets, Constraint) or not isinstance(sets, Sequence):
