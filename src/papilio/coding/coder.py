@@ -24,13 +24,8 @@ _SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth savi
 class Coder:
     """A dictionary made ready to code signals of its dtype: atoms of unit norm, and their Gram matrix.
 
-    The atoms are kept as a dense matrix, as a product, or as both: the product to correlate with, where that is
-    faster, and the matrix to look up atoms in.
-
-    Parameters
-    ----------
-    dictionary : (n_features, n_atoms) array or SparseProduct
-        Known to be sound.
+    The dictionary, which is known to be sound, is kept as a dense matrix, as a product, or as both: the product to
+    correlate with, where that is faster, and the matrix to look up atoms in.
     """
 
     def __init__(self, dictionary: Array | SparseProduct) -> None:
