@@ -10,8 +10,8 @@ from ..typing import Array
 class GramRows:
     """Rows Dᴴd_j of the Gram matrix of some atoms: all of them, or those that were required so far.
 
-    ``rows`` is the whole matrix, or room for as many rows as are kept at a time, which ``compute`` then returns for
-    given atoms. ``rows[where[j]]`` is the row of atom j, if it is there; ``where[j]`` is −1 if not.
+    ``rows`` is the whole matrix, or room for as many rows as are kept at a time, which ``compute`` then returns
+    for given atoms. ``rows[where[j]]`` is the row of atom j, if it is there; ``where[j]`` is −1 if not.
     """
 
     def __init__(self, rows: Array, compute: Callable[[Array], Array] | None = None) -> None:
