@@ -167,8 +167,11 @@ def apply_block(
 def apply_vector(steps: Array, pointers: Array, indices: Array, values: Array, x: Array, y: Array) -> None:
     """y = chain @ x."""
     count = steps.shape[0]
-    longest = steps[:, 0].max()
-    near, far = np.empty(longest, y.dtype), np.empty(longest, y.dtype)
+    longest = 1
+    for f in range(count - 1):
+        longest = max(longest, steps[f, 0])
+    near = np.empty(longest, y.dtype)
+    far = np.empty(longest, y.dtype)
     for f in range(count):
         rows, kind = steps[f, 0], steps[f, 1]
         own_indices, own_values = indices[steps[f, 3] :], values[steps[f, 4] :]
@@ -198,11 +201,16 @@ def apply_vector(steps: Array, pointers: Array, indices: Array, values: Array, x
             for i in range(rows):
                 a, b = source[own_indices[2 * i]], source[own_indices[2 * i + 1]]
                 result[i] = own_values[2 * i] * a + own_values[2 * i + 1] * b
-        else:
+        elif kind == ANY:
             own_pointers = pointers[steps[f, 2] :]
             for i in range(rows):
-                begin, end = (own_pointers[i], own_pointers[i + 1]) if kind == ANY else (kind * i, kind * (i + 1))
                 total = y.dtype.type(0)
-                for n in range(begin, end):
+                for n in range(own_pointers[i], own_pointers[i + 1]):
+                    total += own_values[n] * source[own_indices[n]]
+                result[i] = total
+        else:
+            for i in range(rows):
+                total = y.dtype.type(0)
+                for n in range(kind * i, kind * (i + 1)):
                     total += own_values[n] * source[own_indices[n]]
                 result[i] = total

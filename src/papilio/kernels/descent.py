@@ -132,9 +132,15 @@ def select(kind: int, count: int, slack: float, guess: float, worth: Array, keep
     if kind == ROWS:
         keep_largest_of_lines(worth, count, slack, keep)
     else:
-        kept = np.empty((worth.shape[1], worth.shape[0]), dtype=np.bool_)
-        keep_largest_of_lines(np.ascontiguousarray(worth.T), count, slack, kept)
-        keep[:] = kept.T
+        lines = np.empty((worth.shape[1], worth.shape[0]), worth.dtype)
+        kept = np.empty(lines.shape, dtype=np.bool_)
+        for i in range(worth.shape[0]):
+            for j in range(worth.shape[1]):
+                lines[j, i] = worth[i, j]
+        keep_largest_of_lines(lines, count, slack, kept)
+        for i in range(worth.shape[0]):
+            for j in range(worth.shape[1]):
+                keep[i, j] = kept[j, i]
     return 0.0
 
 
@@ -196,10 +202,17 @@ def _suffix(chain: Chain, j: int) -> Array:
 
 
 @internal
+def _assign(result: Array, source: Array) -> None:
+    for i in range(result.shape[0]):
+        for j in range(result.shape[1]):
+            result[i, j] = source[i, j]
+
+
+@internal
 def _extend_prefix(chain: Chain, j: int) -> None:
     """Compute the prefix that ends with block j."""
     if j == 0:
-        _prefix(chain, 1)[:] = _block(chain, 0)
+        _assign(_prefix(chain, 1), _block(chain, 0))
     else:
         np.dot(_prefix(chain, j), _block(chain, j), _prefix(chain, j + 1))
 
@@ -208,7 +221,7 @@ def _extend_prefix(chain: Chain, j: int) -> None:
 def _extend_suffix(chain: Chain, j: int) -> None:
     """Compute the suffix that begins with block j."""
     if j == chain.begins.size - 1:
-        _suffix(chain, j)[:] = _block(chain, j)
+        _assign(_suffix(chain, j), _block(chain, j))
     else:
         multiply(_block(chain, j), _suffix(chain, j + 1), _suffix(chain, j))
 
@@ -217,9 +230,9 @@ def _extend_suffix(chain: Chain, j: int) -> None:
 def _whole(chain: Chain, cut: int, result: Array) -> None:
     """result = S₁…S_M, from the prefix and the suffix that meet at ``cut``."""
     if cut == 0:
-        result[:] = _suffix(chain, 0)
+        _assign(result, _suffix(chain, 0))
     elif cut == chain.begins.size:
-        result[:] = _prefix(chain, cut)
+        _assign(result, _prefix(chain, cut))
     else:
         np.dot(_prefix(chain, cut), _suffix(chain, cut), result)
 
@@ -234,7 +247,7 @@ def _whole_with(chain: Chain, j: int, block: Array, result: Array) -> None:
     if j > 0:
         np.dot(_prefix(chain, j), inner, result)
     else:
-        result[:] = inner
+        _assign(result, inner)
 
 
 @internal
@@ -257,9 +270,15 @@ def _modulus(problem: Problem, state: State, chain: Chain, j: int, push: float) 
 def _gradient(chain: Chain, j: int, residual: Array) -> Array:
     """Lᴴ(residual)Rᴴ."""
     if j > 0:
-        residual = np.dot(_adjoint(_prefix(chain, j)), residual)
+        left = _prefix(chain, j)
+        through = np.empty((left.shape[1], residual.shape[1]), residual.dtype)
+        np.dot(_adjoint(left), residual, through)
+        residual = through
     if j < chain.begins.size - 1:
-        residual = np.dot(residual, _adjoint(_suffix(chain, j + 1)))
+        right = _suffix(chain, j + 1)
+        through = np.empty((residual.shape[0], right.shape[0]), residual.dtype)
+        np.dot(residual, _adjoint(right), through)
+        residual = through
     return residual
 
 
@@ -281,8 +300,16 @@ def _update(
     if modulus == 0.0:
         return False
     point = ahead - _gradient(chain, j, product - goal) / goal.real.dtype.type(MARGIN * modulus)
-    kind, count, is_member = problem.kinds[j], problem.counts[j], state.members[j] and inertia == 0.0
-    guess = replace(block, point, kind, count, problem.slack, state.guesses[j], problem.rounding, is_member)
+    guess = replace(
+        block,
+        point,
+        problem.kinds[j],
+        problem.counts[j],
+        problem.slack,
+        state.guesses[j],
+        problem.rounding,
+        state.members[j] and inertia == 0.0,
+    )
     state.guesses[j] = guess
     state.members[j] = True
     return guess >= 0.0

@@ -106,6 +106,14 @@ def share_out(costs: Array, sweeps: int = 20) -> Array:
 
 
 @compiled
+def _mean(points: Array) -> Array:
+    total = np.zeros(points.shape[1])
+    for point in points:
+        total += point
+    return total / len(points)
+
+
+@compiled
 def _distances(points: Array, centre: Array) -> Array:
     """Squared."""
     found = np.zeros(len(points))
@@ -120,7 +128,7 @@ def equal_parts(points: Array, r: int, sweeps: int = 20) -> Array:
     """Labels of (m, d) points in r equal parts that lie together, as in k-means, from points far apart."""
     m, d = points.shape
     centres = np.empty((r, d))
-    nearest = _distances(points, points.sum(axis=0) / m)  # the first centre is the point farthest from the mean
+    nearest = _distances(points, _mean(points))  # the first centre is the point farthest from the mean
     for p in range(r):
         centres[p] = points[np.argmax(nearest)]
         distances = _distances(points, centres[p])
@@ -131,7 +139,10 @@ def equal_parts(points: Array, r: int, sweeps: int = 20) -> Array:
         for p in range(r):
             costs[:, p] = _distances(points, centres[p])
         new = share_out(costs, sweeps)
-        if (new == labels).all():
+        same = True
+        for i in range(m):
+            same = same and new[i] == labels[i]
+        if same:
             break
         labels = new
         centres[:] = 0.0

@@ -68,12 +68,12 @@ class Search:
         operator = SparseProduct([U[:, :rank] * roots, roots[:, None] * V[:rank]])
         return Factorization(operator.astype(self.matrix.dtype), error, 0, Status.CONVERGED, History())
 
-    def low_rank(self, rank: int) -> Factorization | None:
+    def low_rank(self, rank: int) -> list[Factorization]:
         """`best_of_rank`, recorded, if it is allowed and has fewer entries than the matrix."""
         if not 0 < rank * sum(self.matrix.shape) < self.matrix.size or not self.allows("low_rank"):
-            return None
+            return []
         begin = perf_counter()
-        return self.add("low_rank", f"rank {rank}", self.best_of_rank(rank), begin)
+        return [self.add("low_rank", f"rank {rank}", self.best_of_rank(rank), begin)]
 
     def itself(self, status: Status = Status.CONVERGED) -> Factorization:
         """The matrix as one factor, which has the status "no_structure" if nothing else was found."""

@@ -116,10 +116,7 @@ def _within(search: Search, budget: int) -> Factorization:
 
 def _reaching(search: Search, limit: float) -> Factorization:
     """The fewest entries with an error of at most ``limit``, by halving the interval in which they lie."""
-    options = [search.itself(), *structured_fits(search, 0)]
-    low_rank = search.low_rank(search.rank_within(limit))
-    if low_rank is not None:
-        options.append(low_rank)
+    options = [search.itself(), *structured_fits(search, 0), *search.low_rank(search.rank_within(limit))]
     fewest = min((fit for fit in options if fit.error <= limit), key=n_entries)
     low, high = least_entries(search.matrix.shape, search.n_factors or 2), fewest.operator.nnz
     for _ in range(_HALVINGS):
@@ -186,8 +183,8 @@ def _quick_error(search: Search, budget: int) -> float:
 
 def _approximations(search: Search, budget: int) -> list[Factorization]:
     """Low rank, and the best candidate, with at most ``budget`` entries."""
-    fits = [search.low_rank(budget // sum(search.matrix.shape)), best_candidate(search, budget)]
-    return [fit for fit in fits if fit is not None]
+    fits, best = search.low_rank(budget // sum(search.matrix.shape)), best_candidate(search, budget)
+    return fits if best is None else [*fits, best]
 
 
 def _cost(fit: Factorization) -> float:

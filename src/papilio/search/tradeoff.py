@@ -171,8 +171,7 @@ class _Sweep:
         self._kept = {}
         for trial in sorted(trials, key=lambda trial: trial.fit.error):
             self._kept.setdefault(_family(trial.option), trial)
-        fits = [trial.fit for trial in trials]
-        return fits if dense is None else [dense, *fits]
+        return [*dense, *(trial.fit for trial in trials)]
 
     def _trials(self, option: Candidate, probe: bool) -> list[Trial]:
         """Short annealing of a candidate; not from the side that was worse before, unless ``probe``."""
