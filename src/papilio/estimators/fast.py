@@ -65,8 +65,6 @@ class FastDictionaryLearning(StreamEstimator):
         The atoms, one per row.
     operator_ : SparseProduct
         The dictionary, (n_features, n_components), as a fast transform.
-    relative_complexity_ : float
-        Entries of the factors, relative to those of the dense dictionary.
     history_ : History
         Relative error, phase and seconds of each iteration.
     status_ : Status

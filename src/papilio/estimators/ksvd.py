@@ -51,8 +51,6 @@ class KSVD(DictionaryEstimator):
         The atoms, one per row.
     operator_ : SparseProduct
         The dictionary, (n_features, n_components): one dense factor.
-    relative_complexity_ : float
-        Entries of the factors, relative to those of the dense dictionary.
     history_ : History
         Relative error, phase and seconds of each iteration.
     status_ : Status
@@ -121,8 +119,6 @@ class SparseKSVD(DictionaryEstimator):
         The atoms, one per row.
     operator_ : SparseProduct
         The dictionary, (n_features, n_components): the base's factors and one sparse factor.
-    relative_complexity_ : float
-        Entries of the factors, relative to those of the dense dictionary.
     history_ : History
         Relative error, phase and seconds of each iteration.
     status_ : Status

@@ -50,8 +50,6 @@ class OnlineDictionaryLearning(StreamEstimator):
         The atoms, one per row.
     operator_ : SparseProduct
         The dictionary, (n_features, n_components): one dense factor.
-    relative_complexity_ : float
-        Entries of the factors, relative to those of the dense dictionary.
     history_ : History
         Relative error, phase and seconds of each iteration.
     status_ : Status
