@@ -11,7 +11,10 @@ from pathlib import Path
 
 from common import machine
 
-PARTS = ("apply", "learn", "structure", "coding", "dictionaries", "scale", "tradeoff", "images", "startup")
+PARTS = (
+    *("apply", "learn", "structure", "matrices", "coding"),
+    *("dictionaries", "scale", "tradeoff", "images", "startup"),
+)
 FOLDER = Path(__file__).parent
 
 
