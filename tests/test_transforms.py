@@ -11,11 +11,15 @@ import scipy.fft
 import scipy.linalg
 import scipy.sparse as sp
 
+import papilio.transforms
 from papilio import SparseProduct
-from papilio.transforms import dct, dft, haar, hadamard, wavelet
+from papilio.transforms import dct, dft, haar, hadamard, hartley, wavelet
 
 SIZES = [2**k for k in range(1, 11)]
-TRANSFORMS = [hadamard, dft, dct, haar, wavelet]
+ANY_SIZE = [dft, hartley]
+POWERS_OF_TWO = [hadamard, dct, haar, wavelet]
+TRANSFORMS = [*ANY_SIZE, *POWERS_OF_TWO]
+OTHER_SIZES = [3, 5, 6, 9, 12, 15, 30, 49, 97, 360, 1001]
 FILTERS = ["haar", "db2", "db4", "sym8", "coif2"]
 FILTERS_AND_SIZES = [(name, n) for name in FILTERS for n in SIZES if n >= pywt.Wavelet(name).dec_len]
 
@@ -53,7 +57,7 @@ def test_hadamard_is_scipys_matrix_exactly(n: int) -> None:
     np.testing.assert_array_equal(transform.toarray(), scipy.linalg.hadamard(n))
 
 
-@pytest.mark.parametrize("n", [1, *SIZES])
+@pytest.mark.parametrize("n", [1, *SIZES, *OTHER_SIZES])
 def test_dft_is_scipys_fft_and_its_adjoint_n_times_the_inverse(n: int) -> None:
     transform = dft(n)
     assert transform.dtype == np.complex128
@@ -61,6 +65,17 @@ def test_dft_is_scipys_fft_and_its_adjoint_n_times_the_inverse(n: int) -> None:
     x = signals(n, np.complex128)
     assert_close(transform @ x, scipy.fft.fft(x, axis=0))
     assert_close(transform.H @ x, n * scipy.fft.ifft(x, axis=0))
+
+
+@pytest.mark.parametrize("n", [1, *SIZES, *OTHER_SIZES])
+def test_hartley_is_the_difference_of_the_parts_of_scipys_fft_and_n_times_its_own_inverse(n: int) -> None:
+    transform = hartley(n)
+    assert transform.dtype == np.float64
+    spectra = scipy.fft.fft(np.eye(n), axis=0)
+    assert_close(transform.toarray(), spectra.real - spectra.imag)
+    x = signals(n)
+    assert_close(transform.T @ x, transform @ x)
+    assert_close(transform @ (transform @ x), n * x)
 
 
 @pytest.mark.parametrize("n", [1, *SIZES])
@@ -167,6 +182,37 @@ def test_dft_has_log_n_stages_of_2n_entries_and_a_permutation(n: int) -> None:
     assert transform.nnz == 2 * n * depth + (n if n > 2 else 0)
 
 
+@pytest.mark.parametrize(
+    ("n", "primes"), [(12, [2, 2, 3]), (30, [2, 3, 5]), (49, [7, 7]), (360, [2, 2, 2, 3, 3, 5])]
+)
+def test_dft_of_any_size_has_one_stage_per_prime_factor_and_a_permutation(n: int, primes: list[int]) -> None:
+    *stages, permutation = dft(n).factors
+    assert [entries_per_row(stage) for stage in stages] == [{p} for p in primes]
+    assert entries_per_row(permutation) == {1}
+
+
+@pytest.mark.parametrize("n", SIZES[1:])
+def test_hartley_has_three_entries_per_row_and_stage_but_for_multiples_of_a_quarter(n: int) -> None:
+    *stages, permutation = hartley(n).factors
+    depth = n.bit_length() - 1
+    assert len(stages) == depth
+    assert sum(stage.nnz for stage in stages) == 3 * n * depth - 3 * n + 4
+    assert entries_per_row(permutation) == {1}
+    for stage, size in zip(stages, [n >> k for k in range(depth)], strict=True):
+        quarter = np.arange(n) % size * 4 % size == 0
+        np.testing.assert_array_equal(np.diff(stage.indptr), np.where(quarter, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("n", "primes"), [(12, [2, 2, 3]), (30, [2, 3, 5]), (49, [7, 7]), (360, [2, 2, 2, 3, 3, 5])]
+)
+def test_hartley_of_any_size_has_one_stage_per_prime_factor(n: int, primes: list[int]) -> None:
+    *stages, permutation = hartley(n).factors
+    assert [max(entries_per_row(stage)) for stage in stages[:-1]] == [2 * p - 1 for p in primes[:-1]]
+    assert entries_per_row(stages[-1]) == {primes[-1]}
+    assert entries_per_row(permutation) == {1}
+
+
 def test_dft_of_size_8_is_three_butterfly_stages_times_the_bit_reversal() -> None:
     *stages, permutation = dft(8).factors
     assert len(stages) == 3
@@ -223,18 +269,28 @@ def test_the_synthesis_factors_of_a_wavelet_are_blocks_beside_an_identity(name: 
     ("n", "error"),
     [
         (0, ValueError),
-        (3, ValueError),
         (-4, ValueError),
         (2.5, TypeError),
         ("8", TypeError),
         (True, TypeError),
     ],
 )
-def test_a_size_that_is_no_power_of_two_is_refused(
+def test_a_size_that_is_no_positive_integer_is_refused(
     make: Callable[[Any], SparseProduct], n: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=r"^n must be .*, got"):
         make(n)
+
+
+@pytest.mark.parametrize("make", POWERS_OF_TWO)
+@pytest.mark.parametrize("n", [3, 12])
+def test_a_size_that_is_no_power_of_two_is_refused(make: Callable[[Any], SparseProduct], n: int) -> None:
+    with pytest.raises(ValueError, match=r"^n must be a power of two, got"):
+        make(n)
+
+
+def test_every_transform_is_tested() -> None:
+    assert {make.__name__ for make in TRANSFORMS} == set(papilio.transforms.__all__)
 
 
 @pytest.mark.parametrize("name", ["db0", "nonsense", "bior2.2", "rbio1.3", "gaus1", "morl", "", None, 4])

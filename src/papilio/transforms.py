@@ -1,10 +1,11 @@
-"""Known fast transforms as exact SparseProducts: Hadamard, Fourier, cosine, Haar and orthogonal wavelets.
+"""Known fast transforms as exact SparseProducts: Hadamard, Fourier, Hartley, cosine, Haar and orthogonal wavelets.
 
-Sizes are powers of two. ``T @ x`` is the analysis (the transform), ``T.H`` the synthesis. Factors that equal the
-identity are left out, unless no other is left.
+Sizes are powers of two, or any for Fourier and Hartley. ``T @ x`` is the analysis (the transform), ``T.H`` the
+synthesis. Factors that equal the identity are left out, unless no other is left.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from math import isqrt
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +14,7 @@ from .operators import SparseProduct
 from .typing import Array, DTypeLike
 from .validation import as_integer, as_power_of_two
 
-__all__ = ["dct", "dft", "haar", "hadamard", "wavelet"]
+__all__ = ["dct", "dft", "haar", "hadamard", "hartley", "wavelet"]
 
 _SQRT_HALF = np.sqrt(0.5)
 
@@ -46,19 +47,20 @@ def hadamard(n: int) -> SparseProduct:
 def dft(n: int) -> SparseProduct:
     """The discrete Fourier transform, unnormalised: ``scipy.fft.fft``.
 
-    X_k = Σ_j x_j exp(−2πi jk/n), by Cooley and Tukey's decimation in time: F_n = S₁S₂…S_L P with L = log₂ n,
-    P the bit reversal, S_k = I_{n/2h} ⊗ [[I, D], [I, −D]], h = n/2^k and D = diag(exp(−πi j/h)), j < h.
+    X_k = Σ_j x_j exp(−2πi jk/n), by Cooley and Tukey's decimation in time: F_n = S₁S₂…S_L P. For n = 2^L, P is the
+    bit reversal, S_k = I_{n/2h} ⊗ [[I, D], [I, −D]], h = n/2^k and D = diag(exp(−πi j/h)), j < h. Otherwise there
+    is one stage per prime factor of n, in ascending order, and P reverses the digits.
 
     Parameters
     ----------
     n : int
-        Rows and columns: a power of two.
+        Rows and columns. The transform is fast if all prime factors are small.
 
     Returns
     -------
     SparseProduct
-        log₂ n stages of 2n entries each and, for n > 2, the permutation, complex128. ``T.H @ T`` is n times the
-        identity.
+        One stage of p·n entries per prime factor p of n and, if there are several, the permutation, complex128.
+        ``T.H @ T`` is n times the identity.
 
     Examples
     --------
@@ -66,11 +68,41 @@ def dft(n: int) -> SparseProduct:
     >>> len(dft(8).factors), dft(8).nnz
     (4, 56)
     """
-    n, depth = as_power_of_two("n", n)
-    twiddles = [np.exp(-1j * np.pi * np.arange(2**k) / 2**k) for k in reversed(range(depth))]
-    stages = [_repeated(_butterfly(sp.diags_array(values)), n) for values in twiddles]
-    bit_reversal = np.arange(n).reshape([2] * depth).T.reshape(n, 1)
-    return _product(n, [*stages, _from_rows(bit_reversal, np.ones((n, 1)))], np.complex128)
+    return _decimated(as_integer("n", n, 1), _fourier_stage, np.complex128)
+
+
+def hartley(n: int) -> SparseProduct:
+    """The discrete Hartley transform, unnormalised: the real part of ``scipy.fft.fft`` minus the imaginary part.
+
+    X_k = Σ_j x_j (cos(2π jk/n) + sin(2π jk/n)), by decimation in time as in `dft`. It does for real signals what
+    the Fourier transform does for complex ones: it turns a circular convolution into one in which X_k meets X_{−k}
+    only.
+
+    Parameters
+    ----------
+    n : int
+        Rows and columns. The transform is fast if all prime factors are small.
+
+    Returns
+    -------
+    SparseProduct
+        One stage of at most (2p − 1)·n entries per prime factor p of n, in ascending order, and, if there are
+        several, the permutation, float64. For n = 2^L, L > 1, the stages have 3n log₂ n − 3n + 4 entries in all.
+        The transform is symmetric, and ``T @ T`` is n times the identity.
+
+    Notes
+    -----
+    Let m = n/p, and let Y_j be the transform, of size m, of the signal x_j, x_{j+p}, x_{j+2p}, …. With
+    θ = 2πjk/n, X_k = Σ_j cos θ · Y_j(k mod m) + sin θ · Y_j(−k mod m), j < p: a row has two entries per j, and one
+    for j = 0.
+
+    Examples
+    --------
+    >>> from papilio.transforms import hartley
+    >>> (hartley(4) @ [1, 2, 0, 0]).round(12)
+    array([ 3.,  3., -1., -1.])
+    """
+    return _decimated(as_integer("n", n, 1), _hartley_stage, np.float64)
 
 
 def dct(n: int) -> SparseProduct:
@@ -206,7 +238,49 @@ def _repeated(block: sp.csr_array, n: int) -> sp.csr_array:
     return sp.kron(sp.eye_array(n // block.shape[0]), block, format="csr")
 
 
-# -- Hadamard, Fourier and cosine transforms -----------------------------------------------------------
+# -- Fourier and Hartley transforms --------------------------------------------------------------------
+
+
+def _decimated(n: int, stage: Callable[[int, int], sp.csr_array], dtype: DTypeLike) -> SparseProduct:
+    """Decimation in time: ``stage(size, p)`` makes a transform out of p interleaved ones of size/p."""
+    radices = _prime_factors(n)
+    sizes = np.cumprod([1, *reversed(radices)])[:0:-1]
+    stages = [_repeated(stage(int(size), p), n) for size, p in zip(sizes, radices, strict=True)]
+    digits_reversed = np.arange(n).reshape([*reversed(radices), 1]).T.reshape(n, 1)
+    return _product(n, [*stages, _from_rows(digits_reversed, np.ones((n, 1)))], dtype)
+
+
+def _prime_factors(n: int) -> list[int]:
+    """The prime factors of n in ascending order; none for 1."""
+    for p in range(2, isqrt(n) + 1):
+        if n % p == 0:
+            return [p, *_prime_factors(n // p)]
+    return [n] if n > 1 else []
+
+
+def _fourier_stage(size: int, p: int) -> sp.csr_array:
+    rows, parts = np.arange(size)[:, np.newaxis], np.arange(p)
+    cos, sin = _unit_circle(rows * parts, size)
+    return _from_rows(parts * (size // p) + rows % (size // p), cos - 1j * sin)
+
+
+def _hartley_stage(size: int, p: int) -> sp.csr_array:
+    rows, parts, m = np.arange(size)[:, np.newaxis], np.arange(p), size // p
+    columns = np.hstack([parts * m + rows % m, parts * m + -rows % m])
+    matrix = _from_rows(columns, np.hstack(_unit_circle(rows * parts, size)))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _unit_circle(steps: Array, size: int) -> tuple[Array, Array]:
+    """Cosine and sine of 2π steps/size, exact at multiples of a quarter."""
+    angles = 2 * np.pi * (steps % size) / size
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.where(4 * steps % (2 * size) == size, 0.0, cos), np.where(2 * steps % size == 0, 0.0, sin)
+
+
+# -- Hadamard and cosine transforms --------------------------------------------------------------------
 
 
 def _butterfly(block: sp.csr_array) -> sp.csr_array:
