@@ -49,8 +49,8 @@ class OnTerminal:
             assert time.monotonic() < end, f"{pattern!r} did not come: {self.shown}"
             assert self._read(0.2) or self.process.poll() is None, f"ended without {pattern!r}: {self.shown}"
 
-    def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
+    def interrupt(self, number=signal.SIGINT):
+        self.process.send_signal(number)
 
     def end(self, seconds=60):
         """The exit code, after all output was read."""

@@ -1,5 +1,7 @@
 """``papilio learn`` from files that need not fit into memory, with checkpoints, and on a Dask cluster."""
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +55,8 @@ def test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it(folder, monkeypa
     report = ProgressBar.report
 
     def interrupted(self, step):
-        self.stopping = self.stopping or (step.phase, step.iteration) == ("refine", 5)
+        if (step.phase, step.iteration) == ("refine", 5):
+            os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C
         return report(self, step)
 
     with monkeypatch.context() as patched:

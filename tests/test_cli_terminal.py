@@ -1,6 +1,7 @@
-"""On a real terminal: progress with the time left, and Ctrl-C, which keeps what can be kept."""
+"""On a real terminal: progress with the time left, Ctrl-C and SIGTERM, which keep what can be kept."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -24,11 +25,12 @@ LONG = (
 )
 
 
-def test_ctrl_c_keeps_the_dictionary_so_far(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_keep_the_dictionary_so_far(number, code, tmp_path):
     session = OnTerminal(*LONG, "--json", cwd=tmp_path)
     session.wait_for(r"Learning.*[1-9] %.*0:00:\d\d.*left:.*ksvd \d+: error 0\.\d+")
-    session.interrupt()
-    assert session.end() == 130
+    session.interrupt(number)
+    assert session.end() == code
     assert session.last_line().startswith("papilio: stopped; the dense dictionary so far is in dict.npz")
     op = pp.load(tmp_path / "dict.npz")
     assert op.shape == (64, 256)
@@ -52,6 +54,15 @@ def test_ctrl_c_twice_drops_everything_and_says_so(tmp_path):
     else:
         assert session.last_line() == "papilio: stopped; nothing was written"
     assert code == 130
+
+
+def test_sigterm_ends_a_command_that_keeps_nothing(tmp_path):
+    session = OnTerminal("denoise", "noisy:30", "-o", "clean.png", "--sigma", "30", cwd=tmp_path)
+    session.wait_for(r"Denoising.*[1-9] %")
+    session.interrupt(signal.SIGTERM)
+    assert session.end() == 143
+    assert session.last_line() == "papilio: stopped; nothing was written"
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

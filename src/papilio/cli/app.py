@@ -1,7 +1,9 @@
 """The commands of ``papilio``, and their exit codes."""
 
 import os
+import signal
 import sys
+import threading
 import tomllib
 import traceback
 import warnings
@@ -14,6 +16,7 @@ import typer
 
 import papilio
 
+from ..runtime.interrupt import last_signal, raise_interrupt
 from .bench import bench
 from .denoise import denoise
 from .errors import BadInput, Failed, Stopped
@@ -70,8 +73,18 @@ for _do in (demo, factorize, learn, tradeoff, encode, apply, denoise, info, plot
 def run() -> int:
     """Run the command of this process and return its exit code; an error is one line.
 
-    0: success; 1: failure; 2: usage error; 130: stopped by Ctrl-C.
+    0: success; 1: failure; 2: usage error; 130: stopped by Ctrl-C; 143: by SIGTERM, which does the same.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return _run()
+    before = signal.signal(signal.SIGTERM, raise_interrupt)
+    try:
+        return _run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run() -> int:
     # The status, which results contain, says it too.
     warnings.filterwarnings("ignore", "the limit on the number of iterations was reached")
     warnings.showwarning = lambda message, *_: sys.stderr.write(f"papilio: {message}\n")  # type: ignore[assignment]
@@ -85,16 +98,22 @@ def run() -> int:
         if message:
             sys.stderr.write(f"papilio: {message}\n")
         return code
-    if code == 130:  # Ctrl-C
+    if code == 130:  # KeyboardInterrupt
         sys.stderr.write("papilio: stopped; nothing was written\n")
+        return _stopped()
     return code if isinstance(code, int) else 0
+
+
+def _stopped() -> int:
+    """The exit code that a shell expects after a signal."""
+    return 128 + (last_signal() or signal.SIGINT)
 
 
 def _ending(error: Exception) -> tuple[str, int]:
     text = " ".join(str(error).split())
     match error:
         case Stopped():
-            return text, 130
+            return text, _stopped()
         case BrokenPipeError():
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest has no reader
             return "", 1

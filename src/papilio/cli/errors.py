@@ -10,4 +10,4 @@ class Failed(Exception):
 
 
 class Stopped(Exception):
-    """Ctrl-C; the message says what is kept. Exit code 130."""
+    """Ctrl-C or SIGTERM; the message says what is kept. Exit code 130 or 143."""

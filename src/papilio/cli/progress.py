@@ -1,17 +1,18 @@
-"""Progress on the standard error, and Ctrl-C.
+"""Progress on the standard error, and Ctrl-C, which SIGTERM stands for.
 
 On a terminal, a bar with the time left; elsewhere, as in a log file, a line now and then.
 """
 
-import signal
-import threading
+from contextlib import ExitStack
+from signal import SIGINT, SIGTERM
 from time import perf_counter
-from typing import Any, Self
+from typing import Self
 
 from rich import progress
 
 from papilio.results import Step
 
+from ..runtime.interrupt import StopRequest, awaiting_stop
 from .terminal import Terminal
 
 _SECONDS_BETWEEN_LINES = 30.0
@@ -23,14 +24,13 @@ _STOPPING = "stopping; Ctrl-C again drops everything"
 class ProgressBar:
     """Shows how much of the work is done, and turns Ctrl-C into a request to stop.
 
-    ``can_stop`` says that the work has `report` as its callback: the first Ctrl-C lets it end early with what it
-    has, and only the second one interrupts it.
+    ``can_stop`` says that the work can end early with what it has: the first Ctrl-C, or SIGTERM, lets it do so,
+    and only the second one interrupts it.
     """
 
     def __init__(self, terminal: Terminal, title: str, *, can_stop: bool = False) -> None:
-        self.stopping = False
         self._terminal = terminal
-        self._can_stop = can_stop and threading.current_thread() is threading.main_thread()
+        self._can_stop, self._request, self._around = can_stop, StopRequest(), ExitStack()
         self._begin = self._last_line = perf_counter()
         self._title = title
         self._bar = progress.Progress(
@@ -49,21 +49,25 @@ class ProgressBar:
         )
         self._task = self._bar.add_task(title, total=1.0, note="")
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the work was asked to end early."""
+        return self._request.is_made
+
     def __enter__(self) -> Self:
-        self._bar.start()
+        self._around.enter_context(self._bar)
         if self._can_stop:
-            self._previous = signal.signal(signal.SIGINT, self._interrupted)
+            self._request = self._around.enter_context(awaiting_stop((SIGINT, SIGTERM), self._show_stopping))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._can_stop:
-            signal.signal(signal.SIGINT, self._previous)
-        self._bar.stop()
+        self._around.close()
 
     def report(self, step: Step) -> bool:
         """A callback for solvers: shows the step, and stops them after Ctrl-C."""
         error = "" if step.error != step.error else f": error {step.error:.3g}"  # NaN while none is known
-        self.advance(step.done, f"{step.phase} {step.iteration}{error}")
+        number = f" {step.iteration}" if step.iteration else ""
+        self.advance(step.done, f"{step.phase}{number}{error}")
         return self.stopping
 
     def advance(self, done: float, note: str = "") -> None:
@@ -77,8 +81,5 @@ class ProgressBar:
             self._terminal.note(f"{so_far}, {note}" if note else so_far)
             self._last_line = now
 
-    def _interrupted(self, number: int, frame: Any) -> None:
-        if self.stopping:
-            raise KeyboardInterrupt
-        self.stopping = True
+    def _show_stopping(self) -> None:
         self._bar.update(self._task, note=_STOPPING)

@@ -46,8 +46,9 @@ class Step(NamedTuple):
     phase : str
         The phase of the computation, such as "ksvd" or "global 1".
     iteration : int
-        Its number within the phase, from 1. In passes over large data ("scan", "pass 1", …), the number of parts
-        done; these steps are reported but not recorded in a history.
+        Its number within the phase, from 1. In passes over large data ("scan", "pass 1", …) and in the search for
+        butterflies, the number of parts done; 0 while a single long step goes on. These steps are reported but not
+        recorded in a history.
     error : float
         The relative error; NaN as long as none is known.
     scale : float

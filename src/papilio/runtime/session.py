@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent import futures
+from contextlib import contextmanager, nullcontext
+from math import inf
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,10 +15,21 @@ from ..typing import Array
 from ..validation import as_random, as_real
 from .checkpoint import Checkpoint
 from .history import Callback, History, Step, history_from_arrays, history_to_arrays
+from .interrupt import awaited_request, awaiting_stop, is_ctrl_c_free
+from .progress import ProgressLine
+from .threads import start_aside
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
+_SECONDS_BETWEEN_LOOKS = 0.05  # at the stop flag, while a long call runs
+_SECONDS_BETWEEN_SIGNS = 0.5  # to the callback, that a long call still runs
+_SHORT_WORK = 1 << 24  # multiplications of a call that is not worth a thread: it takes some 50 ms
 
 State: TypeAlias = Mapping[str, Any]  # arrays and numbers by name; may be nested
+T = TypeVar("T")
+
+
+class Interrupted(Exception):
+    """The session was stopped: what is going on ends without a result."""
 
 
 class Phase(NamedTuple):
@@ -37,7 +50,8 @@ class Session:
     """The callback, clock, history, progress, stop flag, random state and checkpoint of one run.
 
     A true result of ``callback`` stops the run, and so does the end of ``time_budget``, in seconds. If the file
-    ``checkpoint`` exists, the run resumes from it, unless its ``identity`` is that of another run.
+    ``checkpoint`` exists, the run resumes from it, unless its ``identity`` is that of another run. With
+    ``progress``, the standard error shows it on a line that begins with ``title``.
     """
 
     def __init__(
@@ -48,6 +62,8 @@ class Session:
         time_budget: float | None = None,
         checkpoint: types.Path | None = None,
         identity: Mapping[str, Any] | None = None,
+        progress: bool = False,
+        title: str = "papilio",
     ) -> None:
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be callable, got {callback!r}")
@@ -55,7 +71,9 @@ class Session:
         self.random = as_random(random_state)
         self.history = History()
         self._callback = callback
+        self._line = ProgressLine(title) if progress else None
         self._stopped = False
+        self._request = awaited_request()
         self._begin = self._clock = perf_counter()
         self._label, self._place, self._width, self._done = "", 0.0, 1.0, 0.0
         self._is_new_part = False
@@ -72,10 +90,49 @@ class Session:
 
     @property
     def stopped(self) -> bool:
-        """Whether a callback has stopped the run, or its time is up."""
-        if not self._stopped and perf_counter() - self._begin > self._budget:
-            self._stopped = True
+        """Whether a callback or a signal has stopped the run, or its time is up."""
+        if not self._stopped:
+            is_asked = self._request is not None and self._request.is_made
+            self._stopped = is_asked or perf_counter() - self._begin > self._budget
         return self._stopped
+
+    def check(self) -> None:
+        """Raise `Interrupted` once the session is stopped: for loops deep inside."""
+        if self.stopped:
+            raise Interrupted
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let the first Ctrl-C stop this session, and the second one raise `KeyboardInterrupt`.
+
+        Only in the main thread, and only where nobody else handles Ctrl-C. At the end, the line of progress is
+        wiped out.
+        """
+        with awaiting_stop() if is_ctrl_c_free() else nullcontext(self._request) as self._request:
+            try:
+                yield
+            finally:
+                self._end_line()
+
+    def wait(self, call: Callable[[], T], work: float = inf, phase: str = "") -> T:
+        """What ``call`` returns or raises; `Interrupted` as soon as the session is stopped.
+
+        For one long call that nothing can interrupt, such as LAPACK's of a large matrix: it runs on a thread of
+        its own, which ends by itself when it is abandoned. ``work`` is about how many multiplications it takes
+        (the product of the three sizes, for a decomposition); if they are few, no thread is started. Meanwhile,
+        the callback is called now and then with the name ``phase`` and iteration 0.
+        """
+        self.check()
+        running = start_aside(call) if work > _SHORT_WORK else None
+        if running is None:
+            return call()
+        last = perf_counter()
+        while not futures.wait([running], _SECONDS_BETWEEN_LOOKS).done:
+            if perf_counter() - last >= _SECONDS_BETWEEN_SIGNS:
+                self._tell(self._step(phase, 0, 0.0), phase)
+                last = perf_counter()
+            self.check()
+        return running.result()
 
     def report(
         self, phase: str, error: float, scale: float = 1.0, factors: Sequence[Array] = (), fraction: float = 0.0
@@ -84,15 +141,15 @@ class Session:
         last = self.history[-1] if self.history and not self._is_new_part else None
         self._is_new_part = False
         iteration = last.iteration + 1 if last and last.phase == phase else 1
-        step = Step(phase, iteration, error, scale, perf_counter() - self._clock, (), self._progress(fraction))
+        step = self._step(phase, iteration, fraction)._replace(error=error, scale=scale)
         self.history.append(step)
         if self._callback is not None:  # the factors as views that are read-only
-            self._tell(step._replace(factors=tuple(np.broadcast_to(f, f.shape) for f in factors)))
+            step = step._replace(factors=tuple(np.broadcast_to(f, f.shape) for f in factors))
+        self._tell(step, phase, f" {iteration}")
 
     def tick(self, phase: str, done: int, total: int) -> bool:
         """Report progress within a long step to the callback, not to the history; returns whether to stop."""
-        error = self.history[-1].error if self.history else np.nan
-        self._tell(Step(phase, done, error, 1.0, perf_counter() - self._clock, (), self._progress(done / total)))
+        self._tell(self._step(phase, done, done / total), phase, f" {done} of {total}")
         return self.stopped
 
     @contextmanager
@@ -111,12 +168,24 @@ class Session:
         self._done = max(self._done, min(done, 1.0))
         return self._done
 
-    def _tell(self, step: Step) -> None:
+    def _step(self, phase: str, iteration: int, fraction: float) -> Step:
+        """With the last error that is known."""
+        error = self.history[-1].error if self.history else np.nan
+        return Step(phase, iteration, error, 1.0, perf_counter() - self._clock, (), self._progress(fraction))
+
+    def _tell(self, step: Step, phase: str, number: str = "") -> None:
+        if self._line is not None:
+            note = "stopping" if self.stopped else (self._label + phase).rstrip(" :,") + number
+            self._line.show(step.done, note, step.seconds)
         if self._callback is None or self.stopped:
             return
         now = perf_counter()
         self._stopped = bool(self._callback(step._replace(phase=self._label + step.phase))) or self._stopped
         self._clock += perf_counter() - now
+
+    def _end_line(self) -> None:
+        if self._line is not None:
+            self._line.end()
 
     # -- phases and checkpoints ------------------------------------------------------------------------
 
@@ -175,7 +244,8 @@ class Session:
         return self._checkpoint is not None
 
     def close(self) -> None:
-        """Delete the checkpoint, unless the run was stopped: then it can be resumed."""
+        """Delete the checkpoint, unless the run was stopped: then it can be resumed. Ends the line of progress."""
+        self._end_line()
         if self._checkpoint is not None and not self.stopped:
             self._checkpoint.remove()
 

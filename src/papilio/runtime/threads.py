@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from ..typing import Array
 from ..validation import as_integer
 
 _BLAS_WORK = 1 << 23  # multiplications in a product of matrices up to which BLAS gets one thread
+
+T = TypeVar("T")
 
 _count: int | None = None
 _local = threading.local()
@@ -128,6 +131,28 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: in
         for other in others:
             if not other.cancel():
                 other.result()
+
+
+def start_aside(call: Callable[[], T]) -> Future[T] | None:
+    """Run a call on a thread that may be abandoned; None where no thread can be started.
+
+    It has the caller's number of threads, and its context: NumPy's treatment of floating-point errors, for one.
+    """
+    future: Future[T] = Future()
+    context, count = copy_context(), getattr(_local, "count", None)
+
+    def run() -> None:
+        _local.count = count
+        try:
+            future.set_result(context.run(call))
+        except BaseException as error:
+            future.set_exception(error)
+
+    try:
+        threading.Thread(target=run, name="papilio aside", daemon=True).start()
+    except RuntimeError:  # the interpreter shuts down, or the system has no more
+        return None
+    return future
 
 
 class _OneBlasThread:

@@ -1,0 +1,54 @@
+"""A line of progress on the standard error."""
+
+import sys
+from contextlib import suppress
+from shutil import get_terminal_size
+from time import monotonic
+
+_SECONDS_BETWEEN_UPDATES = 0.2
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+class ProgressLine:
+    """How much is done, what is being done, and for how long: ``factorize  43 %  butterfly, level 3 of 9: 12 s``.
+
+    On a terminal and in a notebook, one line that is written again and again, and wiped out at the end; elsewhere,
+    as in a log file, a line now and then.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._stream = sys.stderr
+        is_terminal = self._stream is not None and self._stream.isatty()
+        self._in_place = is_terminal or type(self._stream).__module__.startswith("ipykernel")
+        self._pause = _SECONDS_BETWEEN_UPDATES if self._in_place else _SECONDS_BETWEEN_LINES
+        # The first line of a log comes late: short work leaves none.
+        self._last = monotonic() - (self._pause if self._in_place else 0.0)
+        self._length = 0
+
+    def show(self, done: float, note: str, seconds: float) -> None:
+        """Show that ``done`` of the work is finished, from 0 to 1, unless the line was just written."""
+        now = monotonic()
+        if now - self._last < self._pause:
+            return
+        self._last = now
+        line = f"{self._title} {100 * done:3.0f} %  {note}: {seconds:.0f} s"
+        if self._in_place:
+            line = line[: get_terminal_size().columns - 1]
+            self._write("\r" + line.ljust(self._length))
+            self._length = len(line)
+        else:
+            self._write(line + "\n")
+
+    def end(self) -> None:
+        """Wipe the line out."""
+        if self._length:
+            self._write("\r" + " " * self._length + "\r")
+            self._length = 0
+
+    def _write(self, text: str) -> None:
+        # Closed, or nobody reads it: no reason to lose the work.
+        with suppress(OSError, ValueError):
+            if self._stream is not None:
+                self._stream.write(text)
+                self._stream.flush()
