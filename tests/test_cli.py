@@ -16,7 +16,7 @@ from papilio.cli import app, demo, factorize, learn, progress
 from papilio.cli.errors import Stopped
 from papilio.cli.inputs import draw_patches, read_matrix
 from papilio.cli.terminal import Terminal
-from papilio.report import speed as measure
+from papilio.operators import speed as measure
 
 from .processes import COMMAND, environment, run
 
@@ -231,26 +231,6 @@ def test_a_factorization_that_is_stopped_is_saved(tmp_path, monkeypatch, capsys)
         factorize.factorize(str(tmp_path / "M.npy"), tmp_path / "op.npz")
     assert pp.load(tmp_path / "op.npz").shape == (24, 24)
     assert capsys.readouterr().out == ""
-
-
-def test_a_comparison_is_of_the_same_product():
-    op = pp.transforms.hadamard(16)
-    calls = []
-
-    class Dense:
-        def __matmul__(self, x):
-            calls.append(x.shape)
-            return x
-
-    speed = measure.compare(op, Dense(), 3, budget=0.0)
-    assert set(calls) == {(16, 3)}
-    assert speed.gain == speed.dense / speed.product > 0
-
-
-def test_both_ways_are_compared_for_one_vector_and_a_block():
-    op = pp.transforms.dct(8)
-    speeds = list(measure.both_ways(op, op.toarray(), 5, budget=0.0))
-    assert [speed[:2] for speed in speeds] == [("operator", 1), ("operator", 5), ("adjoint", 1), ("adjoint", 5)]
 
 
 def test_the_demo_says_what_is_gained_and_last_where_the_figures_are(tmp_path, monkeypatch, capsys):

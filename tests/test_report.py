@@ -19,8 +19,8 @@ import papilio as pp
 from papilio.cli import demo, learn
 from papilio.cli import report as command
 from papilio.cli.terminal import Terminal
+from papilio.operators import speed as measure
 from papilio.report import Subject, page, sections
-from papilio.report import speed as measure
 from papilio.report.charts import inline_svg
 
 VOID = {"meta", "link", "img", "br", "path"}

@@ -1,13 +1,17 @@
 """Results of solvers, searches and trade-offs."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import typing as types
 from .operators import SparseProduct
+from .operators.speed import Speedup as Speedup
+from .operators.speed import is_slower, slower_speedup, speedup_of
 from .runtime.files import replacing
 from .runtime.history import Callback as Callback
 from .runtime.history import History as History
@@ -15,7 +19,9 @@ from .runtime.history import Status as Status
 from .runtime.history import Step as Step
 from .validation import as_real
 
-__all__ = ["Attempt", "Factorization", "History", "Status", "Step", "Tradeoff", "TradeoffPoint"]
+__all__ = ["Attempt", "Factorization", "History", "Speedup", "Status", "Step", "Tradeoff", "TradeoffPoint"]
+
+SLOWER = "the product is slower than the dense matrix"  # how the warning begins
 
 
 class Attempt(NamedTuple):
@@ -90,6 +96,28 @@ class Factorization:
     method: str = ""
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
 
+    @cached_property
+    def speedup(self) -> Speedup:
+        """How many times faster than the dense matrix ``operator`` is, for one vector and for a block of 256.
+
+        Measured on first use, which takes a few tenths of a second, and kept: the best of many calls of
+        ``operator @ x`` and of BLAS with a dense matrix of the same shape, in turns. The figures depend on the
+        machine and on what else runs on it; they are neither compared nor pickled. They are NaN where the dense
+        matrix would take more than a quarter of the memory.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> fit = pp.factorize(pp.transforms.hadamard(64).toarray())
+        >>> vector, block = fit.speedup
+        >>> fit.speedup.block == block, fit.speedup.block_size
+        (True, 256)
+        """
+        return speedup_of(self.operator)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "speedup"}
+
     def plot(self, ax: Any = None) -> Any:
         """Draw how the error fell (`papilio.plot.convergence`); ``fit.operator.plot()`` draws the factors.
 
@@ -101,6 +129,23 @@ class Factorization:
         from . import plot
 
         return plot.convergence(self, ax)
+
+
+def warn_if_slower(fit: Factorization) -> None:
+    """Warn the caller's caller if the product is clearly slower than the dense matrix (`slower_speedup`)."""
+    speedup = slower_speedup(fit.operator)
+    if speedup is not None:
+        warnings.warn(slower_sentence(speedup), UserWarning, stacklevel=3)
+
+
+def slower_sentence(speedup: Speedup) -> str:
+    """What to say if both figures are clearly below 1; else nothing."""
+    if not is_slower(speedup):
+        return ""
+    return (
+        f"{SLOWER}: {speedup}, measured on this machine. Ask for fewer entries (a lower complexity or a higher "
+        "max_error), or use the dense matrix, operator.toarray()"
+    )
 
 
 def pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[int]:

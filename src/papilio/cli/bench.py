@@ -6,7 +6,7 @@ import typer
 
 import papilio as pp
 
-from ..report.speed import both_ways
+from ..operators.speed import both_ways
 from .inputs import as_dense, read_operator
 from .options import Json, Quiet
 from .progress import ProgressBar

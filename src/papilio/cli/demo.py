@@ -11,8 +11,8 @@ from rich.table import Table
 import papilio as pp
 
 from ..experiments.drawing import new_figure
+from ..operators.speed import BELOW_ONE, compare
 from ..report import Subject
-from ..report.speed import BELOW_ONE, compare
 from .outputs import check_folder
 from .progress import ProgressBar
 from .report import check_report, write_report

@@ -1,5 +1,6 @@
 """``papilio factorize``."""
 
+import warnings
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -11,6 +12,7 @@ from rich.table import Table
 import papilio as pp
 
 from ..report import Subject
+from ..results import SLOWER, Speedup, slower_sentence
 from .errors import Stopped
 from .inputs import read_matrix
 from .options import Json, Quiet, Report, Seed
@@ -43,14 +45,17 @@ def factorize(
 ) -> None:
     """Approximate a matrix by a product of sparse factors.
 
-    If a file holds several matrices, FILE:NAME selects one.
+    Give --complexity, --max-error or neither: then the sum of both is made small. The last lines say whether the
+    target was met and how fast the product is, compared with the dense matrix. If a file holds several matrices,
+    FILE:NAME selects one.
     """
     terminal = Terminal(quiet, json)
     check_output(output, (".npz",))
     check_report(report)
     values = read_matrix(matrix)
     begin = perf_counter()
-    with ProgressBar(terminal, "Factorizing", can_stop=True) as bar:
+    with ProgressBar(terminal, "Factorizing", can_stop=True) as bar, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", SLOWER)  # the same is noted below, after a longer measurement
         fit = pp.factorize(
             values,
             complexity=complexity,
@@ -65,19 +70,55 @@ def factorize(
     with saving(output):
         fit.operator.save(output)
     write_report(terminal, report, [_subject(fit, matrix, seconds)])
+    speedup = None if bar.stopping or (quiet and not json) else fit.speedup
+    is_met = _is_met(fit, complexity, max_error)
     terminal.result(
         {"output": str(output)}
         | facts(fit.operator)
-        | {"error": fit.error, "status": str(fit.status), "iterations": fit.n_iter, "seconds": seconds}
+        | {"error": fit.error, "status": str(fit.status), "target_met": is_met}
+        | {"iterations": fit.n_iter, "seconds": seconds}
+        | _speed_facts(speedup)
         | {"method": fit.method, "attempts": [_as_facts(attempt) for attempt in fit.attempts]}
     )
     if fit.status is pp.Status.STOPPED and bar.stopping:
         raise Stopped(f"stopped; the factors so far are in {output}, with relative error {fit.error:.4g}")
     terminal.say(_attempts(fit))
     terminal.say(sentence(fit.operator))
-    terminal.say(f"relative error {fit.error:.4g}, {fit.status} in {seconds:.1f} s; written to {output}")
-    if max_error is not None and fit.operator.relative_complexity >= 1:
-        terminal.note(f"no product with fewer entries reached a relative error of {max_error:g}")
+    if speedup is not None:
+        terminal.say(f"measured on this machine: {speedup}")
+    target = "" if is_met is None else "target met, " if is_met else "target missed, "
+    terminal.say(f"relative error {fit.error:.4g}, {target}{fit.status} in {seconds:.1f} s; written to {output}")
+    for remark in (_remark(fit, is_met, max_error), slower_sentence(speedup) if speedup else ""):
+        if remark:
+            terminal.note(remark)
+
+
+def _is_met(fit: pp.Factorization, complexity: float | None, max_error: float | None) -> bool | None:
+    """Whether the result is within the target; None without one."""
+    if complexity is not None:
+        rows, columns = fit.operator.shape
+        return fit.operator.nnz <= complexity * rows * columns + 1e-6
+    return None if max_error is None else fit.error <= max_error
+
+
+def _remark(fit: pp.Factorization, is_met: bool | None, max_error: float | None) -> str:
+    """What the status means for the target, where there is something to say."""
+    if max_error is not None and is_met and fit.operator.relative_complexity >= 1:
+        return f"no product with fewer entries reached a relative error of {max_error:g}"
+    if fit.status is pp.Status.STOPPED:
+        return "stopped by the time budget: more time may give a better result"
+    if fit.status is pp.Status.NO_STRUCTURE:
+        return "no structure was found: the result is the matrix itself"
+    if is_met is False:
+        return "no product within the target was found: the result is the best of those tried"
+    return ""
+
+
+def _speed_facts(speedup: Speedup | None) -> dict[str, float | None]:
+    """For JSON, which has no NaN: what was not measured is null."""
+    vector, block = speedup or (None, None)
+    known = speedup is not None and isfinite(speedup.vector)
+    return {"speedup_vector": vector if known else None, "speedup_block": block if known else None}
 
 
 def _subject(fit: pp.Factorization, source: str, seconds: float) -> Subject:

@@ -1,14 +1,6 @@
 """How much this machine can hold: files that claim more are refused before anything is allocated."""
 
-import os
-
-
-def memory() -> int:
-    """The bytes of memory of this machine."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return 1 << 34
+from ..runtime.memory import memory as memory
 
 
 def check_sides(shape: tuple[int, ...]) -> None:

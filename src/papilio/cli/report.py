@@ -12,8 +12,8 @@ import papilio as pp
 
 from ..dictionary.learner import as_sparsity
 from ..linalg import frobenius
+from ..operators.speed import Speed, both_ways
 from ..report import Subject, page
-from ..report.speed import Speed, both_ways
 from ..runtime.files import replacing
 from .errors import BadInput
 from .inputs import read_matrix, read_operator

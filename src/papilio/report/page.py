@@ -7,9 +7,9 @@ from html import escape
 from importlib.resources import files
 
 from ..operators import SparseProduct
+from ..operators.speed import Speed
 from ..results import Attempt, History, Tradeoff
 from . import sections
-from .speed import Speed
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..operators import SparseProduct
+from ..operators.speed import BELOW_ONE, Speed
 from ..plot.curves import draw_convergence
 from ..plot.curves import tradeoff as draw_tradeoff
 from ..plot.png import grey_png, signed_png
 from ..plot.thumbnails import mosaic
 from ..results import Attempt, History, Tradeoff
 from .charts import inline_svg
-from .speed import BELOW_ONE, Speed
 
 _MOST_FACTORS = 12  # of more, the first ones and the last are drawn
 _CELLS = 600_000  # pixels of all images of factors together

@@ -1,0 +1,228 @@
+"""Speed is measured against the dense matrix, kept with the result, and told where there is nothing to gain."""
+
+import copy
+import json
+import pickle
+import warnings
+from dataclasses import replace
+from math import isnan
+
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.operators import speed as measure
+from papilio.results import Factorization, History, Speedup, slower_sentence, warn_if_slower
+
+
+def fit_of(op):
+    return Factorization(op, 0.0, 0, pp.Status.CONVERGED, History())
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Measurements of chosen results: sets the gains for one vector and for a block, and records the calls."""
+
+    def set_to(vector, block, dense_seconds=1e-4):
+        calls = []
+
+        def compare(op, dense, vectors, budget):
+            calls.append((op, dense.shape, dense.dtype, vectors))
+            return measure.Speed(
+                "operator", vectors, dense_seconds, dense_seconds / (vector if vectors == 1 else block)
+            )
+
+        monkeypatch.setattr(measure, "compare", compare)
+        return calls
+
+    return set_to
+
+
+# -- measuring ---------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_of_the_same_product():
+    op = pp.transforms.hadamard(16)
+    calls = []
+
+    class Dense:
+        def __matmul__(self, x):
+            calls.append(x.shape)
+            return x
+
+    speed = measure.compare(op, Dense(), 3, budget=0.0)
+    assert set(calls) == {(16, 3)}
+    assert speed.gain == speed.dense / speed.product > 0
+
+
+def test_both_ways_are_compared_for_one_vector_and_a_block():
+    op = pp.transforms.dct(8)
+    speeds = list(measure.both_ways(op, op.toarray(), 5, budget=0.0))
+    assert [speed[:2] for speed in speeds] == [("operator", 1), ("operator", 5), ("adjoint", 1), ("adjoint", 5)]
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0.001, 200), (0.1, 4)])
+def test_slow_calls_are_measured_a_few_times_only(monkeypatch, seconds, most):
+    """On a clock that only the dense matrix moves."""
+    now = 0.0
+    calls = 0
+
+    class Dense:
+        def __matmul__(self, x):
+            nonlocal now, calls
+            now += seconds
+            calls += 1
+            return x
+
+    def clock():
+        nonlocal now
+        now += 1e-6
+        return now
+
+    monkeypatch.setattr(measure, "perf_counter", clock)
+    speed = measure.compare(pp.transforms.hadamard(4), Dense(), 1, budget=0.05)
+    assert speed.dense == pytest.approx(seconds, rel=0.01)
+    assert 2 <= calls <= most
+
+
+# -- results know theirs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_the_speedup_is_of_the_operator_against_a_dense_matrix_for_one_vector_and_256(fake, dtype):
+    op = pp.SparseProduct([np.ones((5, 3)), np.ones((3, 7))]).astype(dtype)
+    calls = fake(3.14159, 52.7)
+    speedup = fit_of(op).speedup
+    assert speedup == pytest.approx((3.14159, 52.7))
+    assert calls == [(op, (5, 7), dtype, 1), (op, (5, 7), dtype, 256)]
+    assert speedup.block_size == 256
+    assert str(speedup) == "one vector 3.1×, 256 vectors 53× the dense matrix's speed"
+    assert "1,234×" in str(Speedup(1.0, 1234.4))
+
+
+def test_the_speedup_is_measured_once_and_does_not_travel(fake):
+    fit = fit_of(pp.transforms.haar(8))
+    calls = fake(2.0, 3.0)
+    assert fit.speedup is fit.speedup
+    assert len(calls) == 2
+    other = fit_of(pp.transforms.haar(8))
+    assert fit == other
+    assert repr(fit) == repr(other)
+    for same in (pickle.loads(pickle.dumps(fit)), copy.deepcopy(fit), replace(fit, n_iter=0)):
+        assert same == fit
+        before = len(calls)
+        assert same.speedup == (2.0, 3.0)
+        assert len(calls) == before + 2
+    with pytest.raises(AttributeError):
+        fit.error = 1.0
+
+
+def test_what_would_not_fit_into_memory_is_not_measured(monkeypatch, fake):
+    fit = fit_of(pp.transforms.hadamard(64))
+    calls = fake(0.1, 0.1)
+    monkeypatch.setattr(measure, "memory", lambda: 4 * 8 * 64 * (64 + 2 * 256) - 1)
+    assert all(map(isnan, fit.speedup))
+    assert "not measured" in str(fit.speedup)
+    assert slower_sentence(fit.speedup) == ""
+    assert measure.slower_speedup(fit.operator) is None
+    assert not calls
+    monkeypatch.setattr(measure, "memory", lambda: 4 * 8 * 64 * (64 + 2 * 256))
+    assert fit_of(fit.operator).speedup == pytest.approx((0.1, 0.1))
+
+
+def test_a_real_measurement_gives_two_positive_numbers():
+    speedup = fit_of(pp.SparseProduct([np.ones((70, 1)), np.ones((1, 70))])).speedup
+    assert min(speedup) > 0
+
+
+# -- the warning -------------------------------------------------------------------------------------------
+
+
+def test_a_product_that_is_slower_for_one_vector_and_for_a_block_is_warned_about(fake):
+    fake(0.123, 0.4567)
+
+    def caller():  # as `factorize` is
+        warn_if_slower(fit_of(pp.transforms.hadamard(64)))
+
+    figures = r"^the product is slower .* one vector 0\.12×, 256 vectors 0\.46×"
+    with pytest.warns(UserWarning, match=figures) as record:
+        caller()
+    assert record[0].filename == __file__
+    message = str(record[0].message)
+    assert message == slower_sentence(Speedup(0.123, 0.4567))
+    for advice in ("complexity", "max_error", "toarray()"):
+        assert advice in message
+
+
+@pytest.mark.parametrize(
+    ("n", "gains", "dense_seconds"),
+    [
+        (64, (0.91, 0.1), 1e-4),  # one vector is as fast
+        (64, (0.1, 0.91), 1e-4),  # a block is
+        (32, (0.1, 0.1), 1e-4),  # too small to matter
+        (64, (0.1, 0.1), 2e-6),  # the call takes longer than the product
+    ],
+)
+def test_nothing_is_warned_about_without_need(fake, n, gains, dense_seconds):
+    fake(*gains, dense_seconds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_slower(fit_of(pp.transforms.hadamard(n)))
+
+
+# -- the command line --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(papilio, monkeypatch):
+    """`papilio factorize`, told what it finds."""
+
+    def call(fit, *words):
+        def factorize(*_, **__):
+            warn_if_slower(fit)  # as the function does
+            return fit
+
+        monkeypatch.setattr(pp, "factorize", factorize)
+        return papilio("factorize", "hadamard:16", "-o", "op.npz", *words)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "said", "met"),
+    [
+        ("converged", (), "error 0.25, converged in", None),
+        ("max_iter", (), "error 0.25, max_iter in", None),
+        ("converged", ("--complexity", "0.5"), "target met, converged in", True),
+        ("converged", ("--complexity", "0.49"), "target missed, converged in", False),
+        ("converged", ("--max-error", "0.25"), "target met, converged in", True),
+        ("no_structure", ("--max-error", "0.2"), "target missed, no_structure in", False),
+        ("stopped", ("--max-error", "0.2"), "target missed, stopped in", False),
+    ],
+)
+def test_the_command_says_whether_the_target_was_met(fake, command, status, words, said, met):
+    fake(3.0, 4.0)
+    fit = replace(fit_of(pp.transforms.hadamard(16)), error=0.25, status=pp.Status(status))
+    code, out, err = command(fit, *words)
+    assert code == 0
+    assert said in out
+    assert "one vector 3×, 256 vectors 4× the dense matrix's speed" in out
+    assert bool(err) == (status in ("no_structure", "stopped") or met is False)
+    code, out, err = command(fit, *words, "--json")
+    told = json.loads(out)
+    assert told["target_met"] is met
+    assert told["status"] == status
+    assert (told["speedup_vector"], told["speedup_block"]) == pytest.approx((3.0, 4.0))
+
+
+def test_the_command_notes_that_a_product_is_slower_once(fake, command, monkeypatch):
+    fake(0.5, 0.6)
+    fit = fit_of(pp.transforms.hadamard(64))
+
+    code, _, err = command(fit)
+    assert code == 0
+    assert err.count("slower than the dense matrix: one vector 0.5×, 256 vectors 0.6×") == 1
+    assert command(fit, "--quiet") == (0, "", "")
+    monkeypatch.setattr(measure, "memory", lambda: 0)
+    told = json.loads(command(fit_of(fit.operator), "--json")[1])
+    assert told["speedup_vector"] is told["speedup_block"] is None
