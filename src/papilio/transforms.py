@@ -243,18 +243,18 @@ def _repeated(block: sp.csr_array, n: int) -> sp.csr_array:
 
 def _decimated(n: int, stage: Callable[[int, int], sp.csr_array], dtype: DTypeLike) -> SparseProduct:
     """Decimation in time: ``stage(size, p)`` makes a transform out of p interleaved ones of size/p."""
-    radices = _prime_factors(n)
+    radices = prime_factors(n)
     sizes = np.cumprod([1, *reversed(radices)])[:0:-1]
     stages = [_repeated(stage(int(size), p), n) for size, p in zip(sizes, radices, strict=True)]
     digits_reversed = np.arange(n).reshape([*reversed(radices), 1]).T.reshape(n, 1)
     return _product(n, [*stages, _from_rows(digits_reversed, np.ones((n, 1)))], dtype)
 
 
-def _prime_factors(n: int) -> list[int]:
+def prime_factors(n: int) -> list[int]:
     """The prime factors of n in ascending order; none for 1."""
     for p in range(2, isqrt(n) + 1):
         if n % p == 0:
-            return [p, *_prime_factors(n // p)]
+            return [p, *prime_factors(n // p)]
     return [n] if n > 1 else []
 
 
