@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Files are shared among processes, one a core: a file's fixtures are made once.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+PYTEST_OPTIONS := --numprocesses auto --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-.PHONY: help setup demo test test-slow lint types format bench clean
+.PHONY: help setup demo test test-slow test-pythons lint types format bench clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +28,9 @@ test: $(READY)  ## run the fast tests
 test-slow: $(READY)  ## run the slow tests
 	$(PYTEST) -m slow
 
+test-pythons:  ## run the fast tests on each Python from 3.11 to 3.13 that is installed
+	scripts/test_pythons.sh $(PYTEST_OPTIONS)
+
 lint: $(READY)  ## check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -43,5 +47,5 @@ bench: $(READY)  ## measure against the peers, writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-3.* demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

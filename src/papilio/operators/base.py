@@ -1,5 +1,6 @@
-"""What a SparseProduct is made of: its immutable state, and how it is applied, turned and composed."""
+"""What a SparseProduct is made of: its immutable state, and how it is turned and composed."""
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..typing import Array, DTypeLike, MatrixLike
-from ..validation import as_numbers, as_real, working_dtype
+from ..validation import as_real, working_dtype
 from . import csr
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
     _factors: tuple[sp.csr_array, ...]
     _scale: float
     _derived: _Derived[Self]
+    __iter__ = None  # NumPy would take it for a sequence of vectors, but op[i] is a matrix of one row
 
     def __init__(self, factors: "Iterable[MatrixLike | FactoredOperator]", scale: float = 1.0) -> None:
         if isinstance(factors, str) or not isinstance(factors, Iterable) or sp.issparse(factors):
@@ -62,11 +64,11 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
 
     def _set(self, factors: Iterable[sp.csr_array], scale: float) -> None:
         frozen = tuple(csr.frozen(factor) for factor in factors)
-        object.__setattr__(self, "_factors", frozen)
-        object.__setattr__(self, "_scale", scale)
-        object.__setattr__(self, "_derived", _Derived())
-        object.__setattr__(self, "shape", (frozen[0].shape[0], frozen[-1].shape[1]))
-        object.__setattr__(self, "dtype", frozen[0].dtype)
+        # What else SciPy keeps in an operator differs between its versions.
+        LinearOperator.__init__(self, frozen[0].dtype, (frozen[0].shape[0], frozen[-1].shape[1]))
+        self._factors = frozen
+        self._scale = scale
+        self._derived = _Derived()  # the last one: nothing can be set from here on
 
     @classmethod
     def _trusted(cls, factors: Iterable[sp.csr_array], scale: float) -> Self:
@@ -76,7 +78,9 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
         return op
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a SparseProduct cannot be changed: {name!r} was not set")
+        if "_derived" in self.__dict__:
+            raise AttributeError(f"a SparseProduct cannot be changed: {name!r} was not set")
+        object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a SparseProduct cannot be changed: {name!r} was not deleted")
@@ -123,6 +127,17 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
     def __copy__(self) -> Self:
         return self
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        caller = sys._getframe(1).f_locals
+        if caller.get("other") is self and sp.issparse(caller.get("self")):
+            # A sparse array, asked for ``array @ op``, leaves it to us only if we do not look like an array.
+            unknown = np.empty((), dtype=object)
+            unknown[()] = self
+            return unknown
+        if copy is False:
+            raise ValueError("a SparseProduct becomes an array by multiplying its factors, never without a copy")
+        return np.asarray(self.toarray(), dtype=dtype)
+
     def astype(self, dtype: DTypeLike) -> Self:
         """The same operator in another dtype.
 
@@ -151,50 +166,6 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
             raise TypeError(f"dtype must be complex for a complex operator, got {dtype}")
         with np.errstate(over="ignore"):
             return type(self)([factor.astype(dtype) for factor in self._factors], self._scale)
-
-    def _times(self, x: Array) -> Array:
-        """The fused product with a dense vector or block of any dtype and layout."""
-        if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
-            raise ValueError(
-                f"x must be a vector of {self.shape[1]} entries or a block of as many rows, got shape {x.shape}"
-            )
-        dtype = np.result_type(self.dtype, x.dtype)
-        if dtype.kind == "c" and self.dtype.kind != "c":
-            # A real operator sees real and imaginary parts as two columns.
-            parts = np.ascontiguousarray(x, dtype=dtype).reshape(x.shape[0], -1).view(dtype.type(0).real.dtype)
-            return self._times(parts).view(dtype).reshape(self.shape[:1] + x.shape[1:])
-        converted = self._derived.converted
-        if dtype != self.dtype and dtype not in converted:
-            converted[dtype] = self.astype(dtype)
-        packed = converted.get(dtype, self)._packed()
-        x = x.astype(dtype, copy=False)
-        return packed.vector(x) if x.ndim == 1 else packed.block(x)
-
-    def _packed(self) -> "PackedProduct":
-        derived = self._derived
-        if derived.packed is None:
-            from .packing import PackedProduct  # loads numba, which `import papilio` does not
-
-            derived.packed = PackedProduct(self._factors, self._scale, self._packed_factors())
-        return derived.packed
-
-    def _packed_factors(self) -> "list[PackedFactor]":
-        """The factors packed one by one; a product of two operators takes over what these have packed."""
-        derived = self._derived
-        if derived.packed_factors is None:
-            from .packing import pack_factor
-
-            if derived.halves:
-                derived.packed_factors = [f for half in derived.halves for f in half._packed_factors()]
-            else:
-                derived.packed_factors = [pack_factor(factor) for factor in self._factors]
-        return derived.packed_factors
-
-    def _matvec(self, x: Array) -> Array:
-        return self._times(as_numbers("x", x).reshape(-1))
-
-    def _matmat(self, X: Array) -> Array:
-        return self.dot(X)
 
     def _transpose(self) -> Self:
         if self._derived.transpose is None:

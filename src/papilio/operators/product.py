@@ -10,11 +10,11 @@ from scipy.sparse.linalg import LinearOperator
 from ..linalg import wide
 from ..typing import Array, MatrixLike, Path
 from ..validation import as_float, as_numbers, as_real, is_scalar, require_finite, working_dtype
-from .base import FactoredOperator
+from .application import AppliedOperator
 from .indexing import read_key
 
 
-class SparseProduct(FactoredOperator):
+class SparseProduct(AppliedOperator):
     """The matrix scale · S₁S₂…S_M, kept and applied as its sparse factors.
 
     Applying it costs one pass over the entries of the factors, ``nnz`` in all, where the dense matrix would
@@ -42,11 +42,12 @@ class SparseProduct(FactoredOperator):
 
     Notes
     -----
-    ``op @ x`` takes vectors, blocks of columns, sparse blocks (the result is then sparse) and other
-    SparseProducts (the result is then one too). ``2 * op``, ``op / 2``, ``-op``, ``op.T``, ``op.H`` and
-    ``op[rows, columns]`` are SparseProducts. A selection takes the chosen rows of the chosen columns (as
-    ``numpy.ix_`` would) and keeps two dimensions, except that ``op[i, j]`` with two integers is the entry. Sums
-    and everything else are SciPy's lazy operators.
+    ``op @ x`` takes vectors, blocks of columns, batches of blocks (the last two axes are a block, as in NumPy),
+    sparse blocks (the result is then sparse) and other SparseProducts (the result is then one too). ``2 * op``,
+    ``op / 2``, ``-op``, ``op.T``, ``op.H`` and ``op[rows, columns]`` are SparseProducts. A selection takes the
+    chosen rows of the chosen columns (as ``numpy.ix_`` would) and keeps two dimensions, except that ``op[i, j]``
+    with two integers is the entry. Sums and everything else are SciPy's lazy operators. ``numpy.asarray(op)`` is
+    the dense matrix, which is also what NumPy's functions take an operator for, unless they refuse it.
 
     The factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
     (`papilio.set_num_threads`). A complex scalar goes into a factor, as the scale is real; scalars never change
@@ -116,14 +117,15 @@ class SparseProduct(FactoredOperator):
             raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
         if sp.issparse(other):
             return sp.csr_array(self.T.dot(other.T).T)
-        return self.T._times(as_numbers("x", other).T).T
+        x = as_numbers("x", other)
+        return self.T._times(x) if x.ndim < 2 else np.swapaxes(self.T._times(np.swapaxes(x, -1, -2)), -1, -2)
 
     def dot(self, x: Any) -> Any:
         """This operator times ``x``; the same as ``op @ x``, and as ``op * x`` for scalars.
 
         Parameters
         ----------
-        x : scalar, vector, matrix, sparse matrix or operator
+        x : scalar, vector, (..., n_columns, n_vectors) array, sparse matrix or operator
 
         Returns
         -------
