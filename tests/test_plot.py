@@ -1,5 +1,7 @@
 """Pictures show what they are asked to show."""
 
+from dataclasses import replace
+
 import matplotlib
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import scipy.sparse as sp
 from matplotlib.figure import Figure
 
 import papilio as pp
+from papilio.results import History
 
 matplotlib.use("Agg")
 
@@ -103,7 +106,7 @@ def test_a_comparison_has_one_scale_and_its_colour_bar():
 
 def test_convergence_shows_every_iteration_the_phases_and_the_result():
     result = pp.hierarchical(np.random.default_rng(0).standard_normal((8, 8)), pp.Schedule.paper(8, 4, 2, 40))
-    for ax in (pp.plot.convergence(result, Figure().add_subplot()), result.plot()):
+    for ax in (pp.plot.convergence(result, Figure().add_subplot()), result.plot()[-1]):
         *phases, final = ax.lines
         drawn = np.concatenate([line.get_ydata() for line in phases])
         np.testing.assert_allclose(drawn, result.history.error)
@@ -111,6 +114,63 @@ def test_convergence_shows_every_iteration_the_phases_and_the_result():
         assert len(ax.patches) == 2
         assert final.get_ydata() == [result.error]
         assert ax.get_yscale() == "log"
+
+
+def attempt(method, nnz, error):
+    return pp.results.Attempt(method, "", error, nnz, 1.0)
+
+
+def test_an_exact_result_is_drawn_as_its_factors_with_its_figures():
+    fit = pp.factorize(pp.transforms.hadamard(16).toarray())
+    axes = fit.plot()
+    assert len(axes) == 5  # neither iterations nor other attempts
+    np.testing.assert_allclose(axes[0].images[0].get_array(), fit.operator.toarray())
+    for ax, factor in zip(axes[1:], fit.operator.factors, strict=True):
+        np.testing.assert_array_equal(ax.images[0].get_array(), factor.toarray())
+    title = axes[0].figure.get_suptitle()
+    for figure in (f"{fit.error:.2g}", "complexity 0.5", "butterfly", "converged", "128 entries instead of 256"):
+        assert figure in title
+
+
+def test_a_result_is_drawn_with_its_iterations_and_attempts():
+    fit = pp.palm(np.random.default_rng(0).standard_normal((8, 6)), [pp.constraints.Sparse((8, 6), 20)] * 1)
+    tried = [attempt("low_rank", 14, 0.7), attempt("butterfly", 0, np.inf), attempt("low_rank", 28, 0.3)]
+    fit = replace(fit, attempts=(*tried, attempt("thresholding", 12, 0.5)), history=History(fit.history * 2))
+    *images, curve, attempts = fit.plot(Figure())
+    assert len(images) == 2
+    assert "iteration" in curve.get_xlabel()
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in attempts.lines}
+    assert drawn["low rank"] == [[14 / 48, 0.7], [28 / 48, 0.3]]
+    assert drawn["thresholding"] == [[12 / 48, 0.5]]
+    assert drawn["result"] == [[fit.operator.relative_complexity, fit.error]]
+    assert "butterfly" not in drawn
+    assert attempts.get_xlim()[1] > 28 / 48
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "tried", "diagrams"),
+    [(0, 0, 0), (1, 1, 0), (2, 1, 1), (1, 2, 1), (2, 2, 2)],
+)
+def test_a_diagram_of_one_point_is_left_out(n_steps, tried, diagrams):
+    steps = History([pp.results.Step("palm", i + 1, 0.5, 1.0, 0.1) for i in range(n_steps)])
+    attempts = tuple(attempt("low_rank", 5 * i, 0.1) for i in range(tried))
+    op = pp.SparseProduct([np.ones((3, 1)), np.ones((1, 4))])
+    fit = pp.Factorization(op, 0.1, n_steps, pp.Status.CONVERGED, steps, attempts=attempts)
+    assert len(pp.plot.factorization(fit)) == 3 + diagrams
+
+
+def test_more_series_than_colours_still_look_different():
+    series = {str(i): [(0.1 * i, 1.0)] for i in range(1, 12)}
+    *drawn, _ = pp.plot.tradeoff(series).lines
+    assert len({(line.get_color(), line.get_marker()) for line in drawn}) == 11
+
+
+@pytest.mark.parametrize(
+    ("shape", "ratio"), [((4, 4), 1), ((2, 6), 3), ((6, 2), 1 / 3), ((3, 300), 4), ((300, 3), 0.25)]
+)
+def test_long_matrices_are_drawn_at_most_four_times_as_long_as_wide(shape, ratio):
+    ax = pp.plot.matrix(np.ones(shape), Figure().add_subplot())
+    assert shape[1] / shape[0] / ax.get_aspect() == pytest.approx(ratio)
 
 
 def test_a_tradeoff_shows_all_series_and_the_best_points():

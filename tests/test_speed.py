@@ -23,14 +23,12 @@ def fit_of(op):
 def fake(monkeypatch):
     """Measurements of chosen results: sets the gains for one vector and for a block, and records the calls."""
 
-    def set_to(vector, block, dense_seconds=1e-4):
+    def set_to(vector, block):
         calls = []
 
         def compare(op, dense, vectors, budget):
             calls.append((op, dense.shape, dense.dtype, vectors))
-            return measure.Speed(
-                "operator", vectors, dense_seconds, dense_seconds / (vector if vectors == 1 else block)
-            )
+            return measure.Speed("operator", vectors, 1.0, 1.0 / (vector if vectors == 1 else block))
 
         monkeypatch.setattr(measure, "compare", compare)
         return calls
@@ -118,15 +116,15 @@ def test_the_speedup_is_measured_once_and_does_not_travel(fake):
 
 
 def test_what_would_not_fit_into_memory_is_not_measured(monkeypatch, fake):
-    fit = fit_of(pp.transforms.hadamard(64))
+    fit = fit_of(pp.transforms.hadamard(128))
     calls = fake(0.1, 0.1)
-    monkeypatch.setattr(measure, "memory", lambda: 4 * 8 * 64 * (64 + 2 * 256) - 1)
+    monkeypatch.setattr(measure, "memory", lambda: 4 * 8 * 128 * (128 + 2 * 256) - 1)
     assert all(map(isnan, fit.speedup))
     assert "not measured" in str(fit.speedup)
-    assert slower_sentence(fit.speedup) == ""
+    assert slower_sentence(fit.operator, fit.speedup) == ""
     assert measure.slower_speedup(fit.operator) is None
     assert not calls
-    monkeypatch.setattr(measure, "memory", lambda: 4 * 8 * 64 * (64 + 2 * 256))
+    monkeypatch.setattr(measure, "memory", lambda: 4 * 8 * 128 * (128 + 2 * 256))
     assert fit_of(fit.operator).speedup == pytest.approx((0.1, 0.1))
 
 
@@ -142,32 +140,33 @@ def test_a_product_that_is_slower_for_one_vector_and_for_a_block_is_warned_about
     fake(0.123, 0.4567)
 
     def caller():  # as `factorize` is
-        warn_if_slower(fit_of(pp.transforms.hadamard(64)))
+        warn_if_slower(fit_of(pp.transforms.hadamard(128)))
 
     figures = r"^the product is slower .* one vector 0\.12×, 256 vectors 0\.46×"
     with pytest.warns(UserWarning, match=figures) as record:
         caller()
     assert record[0].filename == __file__
     message = str(record[0].message)
-    assert message == slower_sentence(Speedup(0.123, 0.4567))
+    assert message == slower_sentence(pp.transforms.hadamard(128), Speedup(0.123, 0.4567))
     for advice in ("complexity", "max_error", "toarray()"):
         assert advice in message
 
 
 @pytest.mark.parametrize(
-    ("n", "gains", "dense_seconds"),
+    ("n", "gains"),
     [
-        (64, (0.91, 0.1), 1e-4),  # one vector is as fast
-        (64, (0.1, 0.91), 1e-4),  # a block is
-        (32, (0.1, 0.1), 1e-4),  # too small to matter
-        (64, (0.1, 0.1), 2e-6),  # the call takes longer than the product
+        (128, (0.91, 0.1)),  # one vector is as fast
+        (128, (0.1, 0.91)),  # a block is
+        (64, (0.1, 0.1)),  # so small that calling it takes longer
     ],
 )
-def test_nothing_is_warned_about_without_need(fake, n, gains, dense_seconds):
-    fake(*gains, dense_seconds)
+def test_nothing_is_warned_about_without_need(fake, n, gains):
+    fake(*gains)
+    op = pp.transforms.hadamard(n)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_if_slower(fit_of(pp.transforms.hadamard(n)))
+        warn_if_slower(fit_of(op))
+    assert slower_sentence(op, Speedup(*gains)) == ""
 
 
 # -- the command line --------------------------------------------------------------------------------------
@@ -217,7 +216,7 @@ def test_the_command_says_whether_the_target_was_met(fake, command, status, word
 
 def test_the_command_notes_that_a_product_is_slower_once(fake, command, monkeypatch):
     fake(0.5, 0.6)
-    fit = fit_of(pp.transforms.hadamard(64))
+    fit = fit_of(pp.transforms.hadamard(128))
 
     code, _, err = command(fit)
     assert code == 0

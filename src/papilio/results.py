@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import typing as types
 from .operators import SparseProduct
@@ -18,6 +18,10 @@ from .runtime.history import History as History
 from .runtime.history import Status as Status
 from .runtime.history import Step as Step
 from .validation import as_real
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 __all__ = ["Attempt", "Factorization", "History", "Speedup", "Status", "Step", "Tradeoff", "TradeoffPoint"]
 
@@ -118,29 +122,40 @@ class Factorization:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "speedup"}
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw how the error fell (`papilio.plot.convergence`); ``fit.operator.plot()`` draws the factors.
+    def plot(self, figure: "Figure | SubFigure | None" = None) -> "list[Axes]":
+        """Draw the product, its factors, and how it was found (`papilio.plot.factorization`).
 
         Parameters
         ----------
-        ax : matplotlib.axes.Axes, optional
-            The axes to draw into, which are also returned; those of a new figure by default.
+        figure : matplotlib Figure or SubFigure, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        list of matplotlib Axes
+            The product, its factors, the error of each iteration if there were some, and from `papilio.factorize`
+            the attempts.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> axes = pp.factorize(pp.transforms.hadamard(8).toarray()).plot()
         """
         from . import plot
 
-        return plot.convergence(self, ax)
+        return plot.factorization(self, figure)
 
 
 def warn_if_slower(fit: Factorization) -> None:
-    """Warn the caller's caller if the product is clearly slower than the dense matrix (`slower_speedup`)."""
+    """Warn the caller's caller if the product is slower than the dense matrix, by a quick measurement."""
     speedup = slower_speedup(fit.operator)
     if speedup is not None:
-        warnings.warn(slower_sentence(speedup), UserWarning, stacklevel=3)
+        warnings.warn(slower_sentence(fit.operator, speedup), UserWarning, stacklevel=3)
 
 
-def slower_sentence(speedup: Speedup) -> str:
-    """What to say if both figures are clearly below 1; else nothing."""
-    if not is_slower(speedup):
+def slower_sentence(op: SparseProduct, speedup: Speedup) -> str:
+    """What to say about a product that is slower than the dense matrix (`is_slower`), else nothing."""
+    if not is_slower(op, speedup):
         return ""
     return (
         f"{SLOWER}: {speedup}, measured on this machine. Ask for fewer entries (a lower complexity or a higher "

@@ -88,7 +88,7 @@ def factorize(
         terminal.say(f"measured on this machine: {speedup}")
     target = "" if is_met is None else "target met, " if is_met else "target missed, "
     terminal.say(f"relative error {fit.error:.4g}, {target}{fit.status} in {seconds:.1f} s; written to {output}")
-    for remark in (_remark(fit, is_met, max_error), slower_sentence(speedup) if speedup else ""):
+    for remark in (_remark(fit, is_met, max_error), slower_sentence(fit.operator, speedup) if speedup else ""):
         if remark:
             terminal.note(remark)
 

@@ -18,10 +18,9 @@ _SHORTEST = 2e-5  # seconds of a measurement: shorter calls are repeated
 _BURST = 5
 _FIRST = 0.003  # seconds for the first measurements, which tell how many to take
 
-# When a product counts as slower: so far below 1 that noise does not decide, and where the call itself does not.
+# When a product counts as slower: so far below 1 that noise does not decide, and so large that the call does not.
 _SLOWER = 0.9
-_LEAST_SIZE = 64 * 64
-_LEAST_SECONDS = 3e-6
+_LEAST_SIZE = 128 * 128  # entries of the dense matrix, which take BLAS a few microseconds
 _QUICK = (0.015, 0.03)  # seconds for one vector and for a block
 
 
@@ -87,26 +86,23 @@ def speedup_of(op: SparseProduct, budget: float = 0.15) -> Speedup:
 
 
 def slower_speedup(op: SparseProduct) -> Speedup | None:
-    """The speed-up if it is clearly below 1 for one vector and for a block alike, else None.
+    """The speed-up if the operator `is_slower`, else None.
 
-    Takes less than 0.1 seconds unless a single product with the block does. None, too, for matrices so small that
-    the cost of a call decides, and for those that do not fit into memory.
+    Takes less than 0.1 seconds unless a single product with the block does.
     """
-    if op.shape[0] * op.shape[1] < _LEAST_SIZE:
-        return None
-    dense = _dense(op)
+    dense = _dense(op) if op.shape[0] * op.shape[1] >= _LEAST_SIZE else None
     if dense is None:
         return None
-    vector = compare(op, dense, 1, _QUICK[0])
-    if vector.gain >= _SLOWER or vector.dense < _LEAST_SECONDS:
+    vector = compare(op, dense, 1, _QUICK[0]).gain
+    if vector >= _SLOWER:
         return None
-    speedup = Speedup(vector.gain, compare(op, dense, BLOCK, _QUICK[1]).gain)
-    return speedup if is_slower(speedup) else None
+    speedup = Speedup(vector, compare(op, dense, BLOCK, _QUICK[1]).gain)
+    return speedup if is_slower(op, speedup) else None
 
 
-def is_slower(speedup: Speedup) -> bool:
-    """Whether both figures are clearly below 1."""
-    return max(speedup) < _SLOWER
+def is_slower(op: SparseProduct, speedup: Speedup) -> bool:
+    """Whether both figures are clearly below 1, for a matrix so large that the cost of a call does not decide."""
+    return op.shape[0] * op.shape[1] >= _LEAST_SIZE and max(speedup) < _SLOWER
 
 
 def both_ways(op: SparseProduct, dense: Array, block: int, budget: float = 0.3) -> Iterator[Speed]:

@@ -1,7 +1,7 @@
 """Errors as diagrams: over the iterations, and against the complexity."""
 
-from collections.abc import Mapping, Sequence
-from itertools import cycle, pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +105,7 @@ def tradeoff(
     if not points:
         raise ValueError("series must hold at least one series of points, got none")
     ax = new_axes((6, 4)) if ax is None else ax
-    for (name, xy), (colour, marker) in zip(points.items(), cycle(SERIES), strict=False):
+    for (name, xy), (colour, marker) in zip(points.items(), _styles(), strict=False):
         ax.plot(xy[:, 0], xy[:, 1], linestyle="", color=colour, marker=marker, label=name or None, zorder=3)
     every = np.concatenate(list(points.values()))
     front = every[pareto_front(every[:, 0].tolist(), every[:, 1].tolist())]
@@ -121,6 +121,13 @@ def tradeoff(
     ax.set_ylabel(error or "relative error")
     _add_legend(ax)
     return ax
+
+
+def _styles() -> Iterator[tuple[str, str]]:
+    """Colours and markers: those of `SERIES` first, then the same colours with other markers."""
+    for turn in count():
+        for i, (colour, _) in enumerate(SERIES):
+            yield colour, SERIES[(i + turn) % len(SERIES)][1]
 
 
 def _with_knee(result: Tradeoff, ax: "Axes | None", error: str | None) -> "Axes":

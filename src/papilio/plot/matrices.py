@@ -15,10 +15,12 @@ from .thumbnails import mosaic, thumbnail
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 _LEAST_SIDE, _MOST_SIDE = 64, 512  # cells along an image
 _CELLS_PER_PIXEL = 0.7  # below 1, as axes shrink when their titles find their place
 _PER_LINE = 6  # panels in a line of a new figure
+_LONGEST = 4.0  # sides of an image: the entries of longer matrices are no longer squares
 
 
 def matrix(
@@ -61,6 +63,7 @@ def matrix(
         vmax=limit,
         interpolation="nearest",
         extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
+        aspect=columns / rows / _ratio((rows, columns), _LONGEST),
     )
     return without_ticks(ax, title)
 
@@ -117,12 +120,12 @@ def factors(op: SparseProduct, axes: "Sequence[Axes] | None" = None) -> "Sequenc
     """
     shapes = [op.shape, *(factor.shape for factor in op.factors)]
     if axes is None:
-        axes = _panels(shapes)
+        axes = panels(shapes)
     if len(axes) != len(shapes):
         raise ValueError(f"axes must hold {len(shapes)} axes, one more than factors, got {len(axes)}")
-    matrix(op, axes[0], f"{op.shape[0]}×{op.shape[1]}\n{op.shape[0] * op.shape[1]} entries")
+    matrix(op, axes[0], f"{op.shape[0]}×{op.shape[1]}\n{op.shape[0] * op.shape[1]:,} entries")
     for i, (ax, factor) in enumerate(zip(axes[1:], op.factors, strict=True)):
-        matrix(factor, ax, f"$S_{{{i + 1}}}$: {factor.shape[0]}×{factor.shape[1]}\n{factor.nnz} entries")
+        matrix(factor, ax, f"$S_{{{i + 1}}}$: {factor.shape[0]}×{factor.shape[1]}\n{factor.size:,} entries")
     return axes
 
 
@@ -153,18 +156,18 @@ def comparison(
     wanted: Array = as_matrix("target", target)
     got = as_matrix("approximation", approximation, wanted.shape)
     if axes is None:
-        axes = _panels([wanted.shape] * 3)
+        axes = panels([wanted.shape] * 3)
     if len(axes) != 3:
         raise ValueError(f"axes must hold 3 axes, got {len(axes)}")
     limit = float(max(np.abs(wanted.real).max(), np.abs(got.real).max()))
     size = frobenius(wanted)
     error = frobenius(wanted - got) / size if size else float(got.any())
     spent = (
-        f"{approximation.nnz} entries in {len(approximation.factors)} factors"
+        f"{approximation.nnz:,} entries in {len(approximation.factors)} factors"
         if isinstance(approximation, SparseProduct)
-        else f"{np.count_nonzero(got)} entries"
+        else f"{np.count_nonzero(got):,} entries"
     )
-    matrix(wanted, axes[0], f"target\n{wanted.shape[0]}×{wanted.shape[1]}, {wanted.size} entries", limit=limit)
+    matrix(wanted, axes[0], f"target\n{wanted.shape[0]}×{wanted.shape[1]}, {wanted.size:,} entries", limit=limit)
     matrix(got, axes[1], f"approximation\n{spent}", limit=limit)
     matrix(wanted - got, axes[2], f"difference\nrelative error {error:.2g}", limit=limit)
     bar = axes[0].figure.colorbar(axes[2].images[0], ax=list(axes), shrink=0.85, pad=0.02)
@@ -178,14 +181,31 @@ def _cells(ax: "Axes") -> int:
     return int(np.clip(_CELLS_PER_PIXEL * min(box.width, box.height), _LEAST_SIDE, _MOST_SIDE))
 
 
-def _panels(shapes: Sequence[tuple[int, int]]) -> "list[Axes]":
-    """Axes of a new figure, one per matrix, a few in each line; wide matrices get wide ones."""
-    across = min(len(shapes), _PER_LINE)
-    down = -(-len(shapes) // across)
-    ratios = [float(np.clip(columns / rows, 0.5, 2.5)) for rows, columns in shapes]
-    widths = [max(ratios[column::across]) for column in range(across)]
-    figure = pyplot().figure(figsize=(2.1 * sum(widths), 2.6 * down), layout="constrained")
-    grid = figure.subplots(down, across, squeeze=False, width_ratios=widths).ravel()
+def size_of_panels(shapes: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """The width and height, in inches, of a figure with one panel per matrix."""
+    widths = _widths(shapes)
+    return 2.1 * sum(widths), 2.6 * -(-len(shapes) // len(widths))
+
+
+def panels(shapes: Sequence[tuple[int, int]], figure: "Figure | SubFigure | None" = None) -> "list[Axes]":
+    """Axes in a figure, a new one by default: one per matrix, a few in each line; wide matrices get wide ones."""
+    widths = _widths(shapes)
+    if figure is None:
+        figure = pyplot().figure(figsize=size_of_panels(shapes), layout="constrained")
+    down = -(-len(shapes) // len(widths))
+    grid = figure.subplots(down, len(widths), squeeze=False, width_ratios=widths).ravel()
     for unused in grid[len(shapes) :]:
         unused.remove()
     return list(grid[: len(shapes)])
+
+
+def _widths(shapes: Sequence[tuple[int, int]]) -> list[float]:
+    """The relative widths of the columns of panels."""
+    across = min(len(shapes), _PER_LINE)
+    ratios = [max(_ratio(shape, 2.5), 0.5) for shape in shapes]
+    return [max(ratios[column::across]) for column in range(across)]
+
+
+def _ratio(shape: tuple[int, int], longest: float) -> float:
+    """Columns over rows, at most ``longest`` and at least its inverse."""
+    return float(np.clip(shape[1] / shape[0], 1 / longest, longest))

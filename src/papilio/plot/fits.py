@@ -1,0 +1,92 @@
+"""A factorization in one figure."""
+
+from collections import defaultdict
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from ..results import Factorization
+from .common import HIGHLIGHT, pyplot
+from .curves import convergence, tradeoff
+from .matrices import factors, panels, size_of_panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+_DIAGRAM_WIDTH, _DIAGRAM_HEIGHT = 5.0, 3.0  # inches
+
+
+def factorization(fit: Factorization, figure: "Figure | SubFigure | None" = None) -> "list[Axes]":
+    """Draw a result: the product and its factors, and below them how it was found.
+
+    That is the error of each iteration (`convergence`), if there were at least two, and, from `papilio.factorize`,
+    errors and complexities of all attempts beside those of the result, if there were at least two.
+
+    Parameters
+    ----------
+    fit : Factorization
+        What a solver or `papilio.factorize` returned.
+    figure : matplotlib Figure or SubFigure, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    list of matplotlib Axes
+        The product, its factors, and the diagrams.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> axes = pp.plot.factorization(pp.factorize(pp.transforms.hadamard(16).toarray()))
+    >>> len(axes)
+    5
+    """
+    op = fit.operator
+    attempts = _attempts(fit)
+    has_curve, has_attempts = len(fit.history) > 1, sum(map(len, attempts.values())) > 1
+    shapes = [op.shape, *(factor.shape for factor in op.factors)]
+    n_diagrams = has_curve + has_attempts
+    width, height = size_of_panels(shapes)
+    if figure is None:
+        size = (max(width, _DIAGRAM_WIDTH * max(n_diagrams, 1)), height + _DIAGRAM_HEIGHT * bool(n_diagrams) + 0.5)
+        figure = pyplot().figure(figsize=size, layout="constrained")
+    figure.suptitle(_title(fit), fontsize="medium")
+    if not n_diagrams:
+        return list(factors(op, panels(shapes, figure)))
+    parts: Any = figure.subfigures(2, 1, height_ratios=[height, _DIAGRAM_HEIGHT])
+    above, below = parts
+    axes = list(factors(op, panels(shapes, above)))
+    rest = list(below.subplots(1, n_diagrams, squeeze=False)[0])
+    if has_curve:
+        convergence(fit, rest[0])
+    if has_attempts:
+        _draw_attempts(fit, attempts, rest[-1])
+    return [*axes, *rest]
+
+
+def _title(fit: Factorization) -> str:
+    op = fit.operator
+    rows, columns = op.shape
+    first = f"relative error {fit.error:.2g}, relative complexity {op.relative_complexity:.3g}"
+    found = f"{fit.method.replace('_', ' ')}, " if fit.method else ""
+    return f"{first}\n{found}{fit.status.replace('_', ' ')}: {op.nnz:,} entries instead of {rows * columns:,}"
+
+
+def _attempts(fit: Factorization) -> dict[str, list[tuple[float, float]]]:
+    """Relative complexities and errors of the attempts that found something, by method."""
+    rows, columns = fit.operator.shape
+    found = defaultdict(list)
+    for attempt in fit.attempts:
+        if isfinite(attempt.error):
+            found[attempt.method.replace("_", " ")].append((attempt.nnz / (rows * columns), attempt.error))
+    return dict(found)
+
+
+def _draw_attempts(fit: Factorization, attempts: dict[str, Any], ax: "Axes") -> None:
+    tradeoff(attempts, ax)
+    complexity = fit.operator.relative_complexity
+    ring: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 2, "color": HIGHLIGHT}
+    ax.plot(complexity, fit.error, "D", zorder=4, label="result", **ring)
+    ax.set_xlim(0, 1.05 * max(complexity, *(point[0] for points in attempts.values() for point in points)))
+    ax.set_xlabel("relative complexity")
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
