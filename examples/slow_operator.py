@@ -69,7 +69,7 @@ def main() -> None:
     axes = above.subplots(1, count + 1)
     pp.plot.matrix(measured, axes[0], f"calibration\n{measured.size:,} entries")
     for i, (ax, factor) in enumerate(zip(axes[1:], op.factors, strict=True)):
-        pp.plot.matrix(factor, ax, f"$S_{{{i + 1}}}$\n{factor.nnz} entries")
+        pp.plot.matrix(factor, ax, f"$S_{{{i + 1}}}$\n{factor.size} entries")
     left, right = below.subplots(1, 2, width_ratios=[1.7, 1])
     left.plot(inputs, color="0.75", linewidth=4, label="true inputs")
     left.plot(solved["sparse product"][0], color="#d55e00", linewidth=1.2, label="recovered with the product")

@@ -53,9 +53,9 @@ def info(
         listing.add_row(
             str(i + 1),
             f"{rows}×{columns}",
-            f"{factor.nnz:,}",
-            f"{factor.nnz / (rows * columns):.3g}",
-            f"{factor.nnz / rows:.3g}",
+            f"{factor.size:,}",
+            f"{factor.size / (rows * columns):.3g}",
+            f"{factor.size / rows:.3g}",
         )
     terminal.say(listing)
 

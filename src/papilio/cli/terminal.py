@@ -55,7 +55,7 @@ def facts(op: pp.SparseProduct) -> dict[str, Any]:
         "scale": op.scale,
         "entries": op.nnz,
         "relative_complexity": op.relative_complexity,
-        "factors": [{"shape": list(factor.shape), "entries": factor.nnz} for factor in op.factors],
+        "factors": [{"shape": list(factor.shape), "entries": factor.size} for factor in op.factors],
     }
 
 

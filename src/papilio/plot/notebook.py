@@ -46,7 +46,7 @@ def _image(i: int, factor: Any) -> str:
     rows, columns = factor.shape
     longest = max(rows, columns)
     height, width = (max(round(_PIXELS * side / longest), 6) for side in (rows, columns))
-    caption = f"S<sub>{i + 1}</sub> {rows} × {columns}<br>{factor.nnz:,} entries"
+    caption = f"S<sub>{i + 1}</sub> {rows} × {columns}<br>{factor.size:,} entries"
     return (
         '<div style="text-align:center;font-size:85%;line-height:1.3">'
         f'<img alt="factor {i + 1}" width="{width}" height="{height}" '

@@ -67,8 +67,8 @@ def factors(op: SparseProduct) -> str:
             continue
         factor = op.factors[i]
         height, width = factor.shape
-        caption = f"S<sub>{i + 1}</sub>: {height} × {width}<br>{factor.nnz:,} entries"
-        alt = f"factor {i + 1}, {height} by {width}, {factor.nnz} entries"
+        caption = f"S<sub>{i + 1}</sub>: {height} × {width}<br>{factor.size:,} entries"
+        alt = f"factor {i + 1}, {height} by {width}, {factor.size} entries"
         images.append(_image(factor, side, zoom, alt, caption))
     shown = "Real parts are shown: blue" if op.dtype.kind == "c" else "Blue"
     note = (
