@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LEAST_SIDE, _MOST_SIDE = 64, 512  # cells along an image
 _CELLS_PER_PIXEL = 0.7  # below 1, as axes shrink when their titles find their place
-_PER_LINE = 6  # panels in a line of a new figure
+_PER_LINE = 6  # panels in a line, at most
 _LONGEST = 4.0  # sides of an image: the entries of longer matrices are no longer squares
 
 
@@ -200,8 +200,9 @@ def panels(shapes: Sequence[tuple[int, int]], figure: "Figure | SubFigure | None
 
 
 def _widths(shapes: Sequence[tuple[int, int]]) -> list[float]:
-    """The relative widths of the columns of panels."""
-    across = min(len(shapes), _PER_LINE)
+    """The relative widths of the columns of panels; lines are about equally long."""
+    down = -(-len(shapes) // _PER_LINE)
+    across = -(-len(shapes) // down)
     ratios = [max(_ratio(shape, 2.5), 0.5) for shape in shapes]
     return [max(ratios[column::across]) for column in range(across)]
 
