@@ -46,6 +46,12 @@ def test_pruned_chains_keep_the_entries_on_a_path_and_no_others(seed, sizes):
     np.testing.assert_allclose(dense(result), dense(factors), atol=1e-13)
 
 
+def test_zeros_that_are_stored_do_not_count():
+    stored = sp.csr_array((np.array([1.0, 0.0, 2.0]), ([0, 0, 1], [0, 1, 1])), shape=(2, 2))
+    assert [factor.nnz for factor in pruned([stored, stored])] == [2, 2]
+    assert stored.nnz == 3
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 7), min_size=2, max_size=6))
 def test_joined_chains_are_equal_and_no_pair_of_neighbours_would_save_more(seed, sizes):

@@ -84,8 +84,7 @@ def _grid_forms(shape: tuple[int, int]) -> Iterator[Form]:
 def _samples(matrix: Array) -> tuple[Array, Array]:
     """The rows and columns of some entries that are not zero."""
     places = np.flatnonzero(matrix)
-    chosen = np.random.default_rng(0).choice(places, min(_SAMPLES, places.size), replace=False)
-    rows, columns = np.unravel_index(chosen, matrix.shape)
+    rows, columns = np.unravel_index(np.random.default_rng(0).choice(places, _SAMPLES), matrix.shape)
     return rows, columns
 
 

@@ -36,7 +36,9 @@ def without_rounding(factor: sp.csr_array) -> sp.csr_array:
 
 def pruned(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
     """The same product without rows that no factor reads and columns that only meet zeros."""
-    chain = list(factors)
+    chain = [factor.copy() for factor in factors]
+    for factor in chain:
+        factor.eliminate_zeros()
     for i in range(len(chain) - 1):
         read = np.unique(chain[i].indices)
         chain[i : i + 2] = chain[i][:, read], chain[i + 1][read]
