@@ -192,24 +192,27 @@ def test_dft_of_any_size_has_one_stage_per_prime_factor_and_a_permutation(n: int
 
 
 @pytest.mark.parametrize("n", SIZES[1:])
-def test_hartley_has_three_entries_per_row_and_stage_but_for_multiples_of_a_quarter(n: int) -> None:
-    *stages, permutation = hartley(n).factors
+def test_hartley_has_radix_4_stages_of_butterflies_and_rows_of_three_or_four_entries(n: int) -> None:
+    transform = hartley(n)
     depth = n.bit_length() - 1
-    assert len(stages) == depth
-    assert sum(stage.nnz for stage in stages) == 3 * n * depth - 3 * n + 4
-    assert entries_per_row(permutation) == {1}
-    for stage, size in zip(stages, [n >> k for k in range(depth)], strict=True):
-        quarter = np.arange(n) % size * 4 % size == 0
-        np.testing.assert_array_equal(np.diff(stage.indptr), np.where(quarter, 2, 3))
+    assert transform.nnz <= 2.75 * n * depth
+    assert len(transform.factors) == depth + (depth > 2)  # no digits to reverse for 4 = 4¹
+    for i in range(0, depth - 1, 2):
+        butterfly, sums = transform.factors[i : i + 2]
+        size = n >> i
+        expected = np.kron(np.eye(n // size), np.kron([[1, 1], [1, -1]], np.eye(size // 2)))
+        np.testing.assert_array_equal(butterfly.toarray(), expected)
+        assert entries_per_row(sums) <= {1, 2, 3, 4}
+        assert sums.nnz <= 3.5 * n
 
 
 @pytest.mark.parametrize(
-    ("n", "primes"), [(12, [2, 2, 3]), (30, [2, 3, 5]), (49, [7, 7]), (360, [2, 2, 2, 3, 3, 5])]
+    ("n", "most"),
+    [(20, [2, 4, 5]), (30, [3, 5, 5]), (49, [13, 7]), (360, [2, 4, 3, 5, 5, 5]), (243, [5, 5, 5, 5, 3])],
 )
-def test_hartley_of_any_size_has_one_stage_per_prime_factor(n: int, primes: list[int]) -> None:
+def test_hartley_of_any_size_has_at_most_2p_minus_1_entries_per_row_and_stage(n: int, most: list[int]) -> None:
     *stages, permutation = hartley(n).factors
-    assert [max(entries_per_row(stage)) for stage in stages[:-1]] == [2 * p - 1 for p in primes[:-1]]
-    assert entries_per_row(stages[-1]) == {primes[-1]}
+    assert [max(entries_per_row(stage)) for stage in stages] == most
     assert entries_per_row(permutation) == {1}
 
 

@@ -173,13 +173,14 @@ def _wrapped(kernel: Array, form: Form, level: int, is_periodic: bool) -> Array:
     return np.moveaxis(periodic, 0, level)
 
 
-def _cost(n: int, is_complex: bool) -> int:
+def _cost(n: int, is_complex: bool) -> float:
     """About the entries of a periodic convolution of size n: two transforms, with what is joined between them."""
     *outer, inner = prime_factors(n) or [1]
     if is_complex:
         return n * (2 * sum(outer) + inner)
-    trivial = 6 if inner == 2 else 0  # entries per row that powers of two save by rotations of a quarter
-    return n * (2 * sum(2 * p - 1 for p in outer) + 2 * inner - trivial)
+    rows = 2 * sum(2.75 if p == 2 else 2 * p - 1 for p in outer) + 2 * inner
+    # What rotations of a quarter and smaller stages in the middle save.
+    return n * (rows - {2: 5.5, 3: 2.5}.get(inner, 1.5))
 
 
 def _fast_size(least: int, is_complex: bool) -> int:
