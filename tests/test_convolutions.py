@@ -82,14 +82,14 @@ def test_the_detail_names_the_grid():
     assert found(matrix)[1] == "2-D convolution, 16×18 to 12×20"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(100, 400), st.integers(100, 400), st.booleans(), st.integers(0, 9))
 def test_toeplitz_and_hankel_matrices_of_any_shape_are_found(m, n, is_hankel, seed):
     matrix = scipy.linalg.toeplitz(vector(m, seed=seed), vector(n, seed=seed + 1))
     found(matrix[:, ::-1] if is_hankel else matrix)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(9, 20), min_size=4, max_size=4), st.booleans(), st.booleans())
 def test_convolutions_from_any_grid_to_any_grid_are_found(sizes, is_complex, is_reversed):
     rows, columns = tuple(sizes[:2]), tuple(sizes[2:])
@@ -110,15 +110,15 @@ def test_circulant_matrices_of_any_size_are_found(n):
 
 
 @pytest.mark.parametrize("n", [64, 128, 256, 512, 1024])
-def test_real_circulant_matrices_have_fewer_than_5_5_n_log_n_minus_6_n_entries(n):
+def test_real_circulant_matrices_have_at_most_5_5_n_log_n_minus_9_n_entries(n):
     operator, _ = found(scipy.linalg.circulant(vector(n)))
-    assert operator.nnz <= 5.5 * n * np.log2(n) - 6 * n
+    assert operator.nnz <= 5.5 * n * np.log2(n) - 9 * n
 
 
 def test_a_prime_size_costs_little_more_than_the_next_power_of_two():
     prime, _ = found(scipy.linalg.circulant(vector(251)))
     power, _ = found(scipy.linalg.toeplitz(vector(256), vector(256, seed=1)))
-    assert prime.nnz <= power.nnz
+    assert prime.nnz <= 1.1 * power.nnz
 
 
 def test_a_short_kernel_needs_little_room_around_it():
@@ -131,7 +131,7 @@ def test_a_short_kernel_needs_little_room_around_it():
 def test_a_level_that_only_repeats_is_not_transformed():
     block = scipy.linalg.toeplitz(vector(128), vector(128, seed=1))
     (curve,) = convolutions(np.kron(np.eye(3), block))
-    assert curve.entries[0] == 3 * found(block)[0].nnz
+    assert curve.entries[0] <= 3.4 * found(block)[0].nnz
 
 
 # -- what is none ----------------------------------------------------------------------------------------
@@ -148,6 +148,7 @@ REJECTED = {
     "small": lambda: scipy.linalg.circulant(vector(8)),
     "rank one": lambda: np.outer(vector(128), vector(128, seed=1)),
     "sparse": lambda: gaussian((128, 128)) * (gaussian((128, 128), seed=1) > 2),
+    "low rank": lambda: gaussian((128, 3)) @ gaussian((3, 128), seed=1),
     "permuted circulant": lambda: scipy.linalg.circulant(vector(128))[np.argsort(vector(128, seed=1))],
 }
 
@@ -161,15 +162,36 @@ def test_nothing_is_found_in_other_matrices(name):
 def test_one_changed_entry_is_noticed(name):
     matrix = np.array(MADE[name](256, np.float64))
     matrix[7, 11] += 1e-3
-    assert convolutions(matrix) == []
+    (curve,) = convolutions(matrix)
+    assert curve.detail(0).endswith(", nearly")
+    np.testing.assert_allclose(curve.errors, [true_error(matrix, curve.build(0))], rtol=1e-6)
+    np.testing.assert_allclose(curve.errors, [1e-3 / np.linalg.norm(matrix)], rtol=0.1)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_rounding_is_forgiven_and_averaged_out(dtype):
-    clean = scipy.linalg.circulant(vector(256, dtype))
-    level = largest_error(clean) / 4
-    noisy = clean + clean.real.dtype.type(level) * gaussian(clean.shape, dtype, seed=3)
+NOISE = {"rounding": lambda matrix: largest_error(matrix) / 4, "noise": lambda matrix: 0.05}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+@pytest.mark.parametrize("level", NOISE)
+@pytest.mark.parametrize("name", MADE)
+def test_rounding_and_noise_are_averaged_out(name, level, dtype):
+    clean = MADE[name](256, dtype)
+    size = (
+        NOISE[level](clean) * np.linalg.norm(clean) / np.sqrt(clean.size * (2 if clean.dtype.kind == "c" else 1))
+    )
+    noisy = clean + clean.real.dtype.type(size) * gaussian(clean.shape, dtype, seed=3)
     (curve,) = convolutions(noisy)
-    assert curve.detail(0) == "circulant"
-    np.testing.assert_allclose(curve.errors, [true_error(noisy, curve.build(0))], rtol=1e-2)
+    expected = convolutions(clean)[0].detail(0)
+    assert curve.detail(0) == expected + (", nearly" if level == "noise" else "")
+    np.testing.assert_allclose(curve.errors, [true_error(noisy, curve.build(0))], rtol=1e-3)
     assert true_error(clean, curve.build(0)) < 0.3 * curve.errors[0]
+
+
+def test_too_much_noise_is_not_called_near():
+    clean = scipy.linalg.circulant(vector(256))
+    assert convolutions(clean + 0.2 * gaussian(clean.shape, seed=3)) == []
+
+
+def test_a_smooth_matrix_is_not_a_convolution_because_neighbours_are_alike():
+    points = np.linspace(0, 1, 256)
+    assert convolutions(1 / (0.1 + np.add.outer(points, points**2))) == []

@@ -21,10 +21,13 @@ from ..linalg import frobenius, wide
 from ..transforms import dft, hartley, prime_factors
 from ..typing import Array
 from .curves import Curve
-from .exact_products import divisors, exact_curve, joined, largest_error, pruned, without_rounding
+from .exact_products import divisors, joined, largest_error, product_curve, pruned, without_rounding
 
 _SAMPLES = 256  # entries at which a form is tested before it is fitted
 _FEW = 4  # entries per row and column, of a matrix that no fast product can beat
+_NEAR = 0.1  # the largest error of a convolution that is near a matrix
+_GRID = 1.5  # by this factor a grid has to be nearer than a line
+_PHASES = (3, 4, 5)
 _SMALL_PRIMES = (2, 3, 5, 7)
 
 
@@ -48,20 +51,34 @@ class Form(NamedTuple):
         return grid
 
 
+class Fit(NamedTuple):
+    """A form, its kernel, t(d) at d + columns − 1, and its relative error."""
+
+    form: Form
+    kernel: Array
+    error: float
+
+
 def convolutions(matrix: Array) -> list[Curve]:
-    """The exact fast product of a convolution matrix, if it has fewer entries; none for other matrices."""
+    """The fast product of a convolution matrix, or of one that is near, if that has fewer entries."""
     if min(matrix.shape) < 2 or np.count_nonzero(matrix) <= _FEW * sum(matrix.shape):
         return []
     samples = _samples(matrix)
     limit = 2 * largest_error(matrix) * frobenius(matrix)  # of the difference of two entries
+    spreads: dict[Form, float] = {}
     for form in chain(_line_forms(matrix.shape), _grid_forms(matrix.shape)):
-        if not _agrees(matrix, form, samples, limit):
-            continue
-        kernel, error = _fitted(matrix, form)
-        if error <= largest_error(matrix):
-            curve = _curve(matrix, form, kernel)
-            return [curve] if curve else []
-    return []
+        differences, entries = _differences(matrix, form, samples)
+        spreads[form] = frobenius(differences) / frobenius(entries) if entries.size else np.inf
+        if np.abs(differences).max(initial=0.0) <= limit:
+            fitted = _fitted(matrix, form)
+            if fitted.error <= largest_error(matrix):
+                return _curves(matrix, fitted, largest_error(matrix))
+    # Whatever is a convolution on a line is one on grids, too.
+    nearest = min(spreads, key=lambda form: spreads[form] * (1 if len(form.rows) == 1 else _GRID))
+    if spreads[nearest] > _NEAR:
+        return []
+    fitted = _fitted(matrix, nearest)
+    return _curves(matrix, fitted, _NEAR) if fitted.error <= _NEAR else []
 
 
 # -- which form a matrix has ---------------------------------------------------------------------------
@@ -88,10 +105,11 @@ def _samples(matrix: Array) -> tuple[Array, Array]:
     return rows, columns
 
 
-def _agrees(matrix: Array, form: Form, samples: tuple[Array, Array], limit: float) -> bool:
-    """Whether samples differ by at most ``limit`` from their neighbours on the diagonals of each level."""
+def _differences(matrix: Array, form: Form, samples: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Differences of samples and their neighbours on the diagonals of each level, and these samples."""
     i, j = samples
     steps_down, steps_right = (np.cumprod([1, *counts[:0:-1]])[::-1] for counts in (form.rows, form.columns))
+    neighbours, entries = [], []
     for level, is_reversed in enumerate(form.reversed):
         down, right = steps_down[level], steps_right[level]
         for row_step in (-1, 1):
@@ -99,16 +117,14 @@ def _agrees(matrix: Array, form: Form, samples: tuple[Array, Array], limit: floa
             row = i // down % form.rows[level] + row_step
             column = j // right % form.columns[level] + column_step
             inside = (row >= 0) & (row < form.rows[level]) & (column >= 0) & (column < form.columns[level])
-            i_next = i[inside] + row_step * down
-            j_next = j[inside] + column_step * right
-            differences = matrix[i_next, j_next] - matrix[i[inside], j[inside]]
-            if np.abs(differences).max(initial=0.0) > limit:
-                return False
-    return True
+            neighbours.append(matrix[i[inside] + row_step * down, j[inside] + column_step * right])
+            entries.append(matrix[i[inside], j[inside]])
+    here = np.concatenate(entries)
+    return np.concatenate(neighbours) - here, here
 
 
-def _fitted(matrix: Array, form: Form) -> tuple[Array, float]:
-    """The means along the diagonals, t(d) at d + columns − 1, and the relative error of the matrix they make."""
+def _fitted(matrix: Array, form: Form) -> Fit:
+    """The means along the diagonals, and the relative error of the matrix that they make."""
     shape = tuple(m + n - 1 for m, n in zip(form.rows, form.columns, strict=True))
     last = np.array(form.columns)[:, np.newaxis] - 1
     down = np.ravel_multi_index(tuple(form.row_grid()), shape)
@@ -123,18 +139,18 @@ def _fitted(matrix: Array, form: Form) -> tuple[Array, float]:
         kernel += np.bincount(lags, differences.real) / counts
         if kernel.dtype.kind == "c":
             kernel += 1j * np.bincount(lags, differences.imag) / counts
-    return kernel.reshape(shape), frobenius(entries - kernel[lags]) / frobenius(entries)
+    return Fit(form, kernel.reshape(shape), frobenius(entries - kernel[lags]) / frobenius(entries))
 
 
-def _is_periodic(matrix: Array, form: Form, kernel: Array, level: int) -> bool:
-    """Whether t(d) = t(d − n) along a level, up to an error that is allowed."""
-    n = form.columns[level]
-    if form.rows[level] != n:
+def _is_periodic(matrix: Array, fit: Fit, level: int) -> bool:
+    """Whether t(d) = t(d − n) along a level, up to the error of the fit or rounding."""
+    n = fit.form.columns[level]
+    if fit.form.rows[level] != n:
         return False
-    lags = np.moveaxis(kernel, level, 0)
+    lags = np.moveaxis(fit.kernel, level, 0)
     # A value of the kernel stands at no more places than the matrix has rows.
     error = frobenius(lags[: n - 1] - lags[n:]) * np.sqrt(len(matrix))
-    return error <= largest_error(matrix) * frobenius(matrix)
+    return error <= max(largest_error(matrix), fit.error) * frobenius(matrix)
 
 
 def _described(form: Form, periodic: list[bool]) -> str:
@@ -149,12 +165,34 @@ def _described(form: Form, periodic: list[bool]) -> str:
 # -- its product ---------------------------------------------------------------------------------------
 
 
-def _curve(matrix: Array, form: Form, kernel: Array) -> Curve | None:
-    """The curve of the product of a matrix that has this form, if there is one with fewer entries."""
-    periodic = [_is_periodic(matrix, form, kernel, level) for level in range(kernel.ndim)]
-    for level, is_periodic in enumerate(periodic):
-        kernel = _wrapped(kernel, form, level, is_periodic)
-    return exact_curve("convolution", _described(form, periodic), matrix, _fast_product(kernel, form))
+def _curves(matrix: Array, fit: Fit, limit: float) -> list[Curve]:
+    """The curve of the product of a fit, if it has fewer entries than the matrix and an error within the limit."""
+    options = [_factors(matrix, each) for each in (fit, *_in_phases(fit))]
+    factors = min(options, key=lambda chain: sum(factor.nnz for factor in chain))
+    periodic = [_is_periodic(matrix, fit, level) for level in range(fit.kernel.ndim)]
+    detail = _described(fit.form, periodic) + (", nearly" if fit.error > largest_error(matrix) else "")
+    curve = product_curve("convolution", detail, matrix, factors)
+    return [curve] if curve is not None and curve.errors[0] <= limit else []
+
+
+def _in_phases(fit: Fit) -> Iterator[Fit]:
+    """A real convolution on a line as one on grids whose inner level are p phases, i = p·i₁ + i₂.
+
+    The product of the inner level, p×p blocks in the middle, may have fewer entries than more stages.
+    """
+    ((m, n), kernel) = (fit.form.rows[0], fit.form.columns[0]), fit.kernel
+    if kernel.ndim == 1 and kernel.dtype.kind != "c":
+        for p in (p for p in _PHASES if m % p == n % p == 0):
+            lags = p * np.arange(1 - n // p, m // p)[:, np.newaxis] + np.arange(1 - p, p)
+            form = Form((m // p, p), (n // p, p), fit.form.reversed * 2)
+            yield Fit(form, kernel[lags + n - 1], fit.error)
+
+
+def _factors(matrix: Array, fit: Fit) -> list[sp.csr_array]:
+    kernel = fit.kernel
+    for level in range(kernel.ndim):
+        kernel = _wrapped(kernel, fit.form, level, _is_periodic(matrix, fit, level))
+    return _fast_product(kernel, fit.form)
 
 
 def _wrapped(kernel: Array, form: Form, level: int, is_periodic: bool) -> Array:
@@ -168,6 +206,9 @@ def _wrapped(kernel: Array, form: Form, level: int, is_periodic: bool) -> Array:
     size = _fast_size(max(m, n, m - first, n + last), kernel.dtype.kind == "c")
     if is_periodic and _cost(n, kernel.dtype.kind == "c") <= _cost(size, kernel.dtype.kind == "c"):
         first, last, size = 0, n - 1, n
+        # The mean over all places of t(d) and t(d − n), exact where they are equal.
+        shares = (np.arange(n) / n).reshape(-1, *[1] * (lags.ndim - 1))
+        lags = np.concatenate([lags[: n - 1], lags[n - 1 :] + shares * (np.roll(lags[:n], 1, 0) - lags[n - 1 :])])
     periodic = np.zeros((size, *lags.shape[1:]), kernel.dtype)
     periodic[np.arange(first, last + 1) % size] = lags[first + n - 1 : last + n]
     return np.moveaxis(periodic, 0, level)

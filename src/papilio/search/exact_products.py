@@ -69,13 +69,10 @@ def joined(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
     return best[-1][1]
 
 
-def exact_curve(method: str, detail: str, matrix: Array, factors: Sequence[sp.csr_array]) -> Curve | None:
-    """The curve of one product; None unless it is exact and has fewer entries than the matrix."""
-    entries = sum(factor.nnz for factor in factors)
-    if entries >= np.count_nonzero(matrix):
+def product_curve(method: str, detail: str, matrix: Array, factors: Sequence[sp.csr_array]) -> Curve | None:
+    """The curve of one product, whose error is measured; None unless it has fewer entries than the matrix."""
+    if sum(factor.nnz for factor in factors) >= np.count_nonzero(matrix):
         return None
     operator = SparseProduct(factors).astype(matrix.dtype)
     error = frobenius(matrix - operator.toarray()) / frobenius(matrix)
-    if error > largest_error(matrix):
-        return None
     return Curve(method, np.array([operator.nnz]), np.array([error]), lambda i: operator, lambda i: detail)

@@ -6,7 +6,6 @@ the rearranged matrix. Which shapes fit is not known: all are tried at a few ent
 """
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from ..operators import SparseProduct
 from ..runtime.threads import one_blas_thread
 from ..typing import Array
 from .curves import Curve
-from .exact_products import divisors, exact_curve, joined, largest_error, pruned, without_rounding
+from .exact_products import divisors, joined, largest_error, product_curve, pruned, without_rounding
 
 _SAMPLES = 64  # entries whose rows and columns in R are looked at first
 _MOST_TERMS = 48
@@ -83,7 +82,7 @@ def kronecker(matrix: Array) -> list[Curve]:
 def _found(matrix: Array) -> list[Curve]:
     parts = _parts(matrix, largest_error(matrix))
     if len(parts) > 1:
-        curve = exact_curve("kronecker", _described(parts), matrix, _product_of(parts))
+        curve = product_curve("kronecker", _described(parts), matrix, _product_of(parts))
         return [curve] if curve else []
     curves = [_sums(matrix, split, terms) for split, terms in _promising(matrix)]
     found = [curve for curve in curves if curve is not None]
@@ -161,17 +160,8 @@ def _near_products(matrix: Array, limit: float) -> list[Curve]:
     parts = _parts(matrix, limit)
     if len(parts) < 3:
         return []
-    operator = SparseProduct(_product_of(parts)).astype(matrix.dtype)
-    error = frobenius(matrix - reduce(np.kron, parts)) / frobenius(matrix)
-    return [
-        Curve(
-            "kronecker",
-            np.array([operator.nnz]),
-            np.array([error]),
-            lambda i: operator,
-            lambda i: _described(parts),
-        )
-    ]
+    curve = product_curve("kronecker", _described(parts), matrix, _product_of(parts))
+    return [curve] if curve else []
 
 
 def _product_of(parts: Sequence[Array]) -> list[sp.csr_array]:
