@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from papilio.kernels.grouping import all_equal_parts, equal_parts, group_up, share_out
+from papilio.runtime.session import Session
 from papilio.search.splitting import likely_first
 
 
@@ -50,7 +51,7 @@ def test_the_order_leads_to_pairs_that_no_exchange_of_two_would_find():
         costs[i, j] = costs[j, i] = cost
     np.fill_diagonal(costs, np.inf)
     assert price(costs, group_up(costs, by_cost(costs), 2)) == 11
-    assert price(costs, group_up(costs, likely_first(costs), 2)) == 3
+    assert price(costs, group_up(costs, likely_first(Session(), costs, 2), 2)) == 3
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, nullcontext
 from math import inf
+from threading import get_ident
 from time import monotonic, perf_counter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -21,7 +22,7 @@ from .threads import start_aside
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _SECONDS_BETWEEN_LOOKS = 0.05  # at the stop flag, while a long call runs
-_SECONDS_BETWEEN_SIGNS = 0.5  # to the callback, that a long call still runs
+_SECONDS_BETWEEN_SIGNS = 0.5  # to the callback, that work still goes on
 _SHORT_WORK = 1 << 24  # multiplications of a call that is not worth a thread: it takes some 50 ms
 
 State: TypeAlias = Mapping[str, Any]  # arrays and numbers by name; may be nested
@@ -77,6 +78,8 @@ class Session:
         self._begin = self._clock = perf_counter()
         self._label, self._place, self._width, self._done = "", 0.0, 1.0, 0.0
         self._is_new_part = False
+        self._last = ("", 0, "")  # what was told last: phase, iteration, and how it is shown
+        self._told_at, self._thread = self._begin, get_ident()
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, identity or {})
         self._phase = ""
         self._kept: State = {}  # the last content of the checkpoint: the state, the history and more
@@ -97,7 +100,13 @@ class Session:
         return self._stopped
 
     def check(self) -> None:
-        """Raise `Interrupted` once the session is stopped: for loops deep inside."""
+        """Raise `Interrupted` once the session is stopped: for loops deep inside.
+
+        The callback, which may want to stop, is called again with the last phase if that was a while ago.
+        """
+        if perf_counter() - self._told_at >= _SECONDS_BETWEEN_SIGNS and get_ident() == self._thread:
+            phase, iteration, number = self._last
+            self._tell(self._step(phase, iteration, 0.0), phase, number)
         if self.stopped:
             raise Interrupted
 
@@ -120,18 +129,16 @@ class Session:
         For one long call that nothing can interrupt, such as LAPACK's of a large matrix: it runs on a thread of
         its own, which ends by itself when it is abandoned. ``work`` is about how many multiplications it takes
         (the product of the three sizes, for a decomposition); if they are few, no thread is started. Meanwhile,
-        the callback is called now and then with the name ``phase`` and iteration 0.
+        the callback is called now and then, with iteration 0 of ``phase`` if that is given.
         """
+        last, self._last = self._last, (phase, 0, "") if phase else self._last
         self.check()
         running = start_aside(call) if work > _SHORT_WORK else None
         if running is None:
             return call()
-        last = perf_counter()
         while not futures.wait([running], _SECONDS_BETWEEN_LOOKS).done:
-            if perf_counter() - last >= _SECONDS_BETWEEN_SIGNS:
-                self._tell(self._step(phase, 0, 0.0), phase)
-                last = perf_counter()
             self.check()
+        self._last = last
         return running.result()
 
     def report(
@@ -157,10 +164,12 @@ class Session:
         """Work that is ``share`` of the enclosing part; ``label`` is prepended to the names of its phases."""
         place, width, before = self._place, self._width, self._label
         self._width, self._label, self._is_new_part = share * width, before + label, True
+        self._last = ("", 0, "")
         try:
             yield
         finally:
             self._place, self._width, self._label = place + share * width, width, before
+            self._last = ("", 0, "")
 
     def _progress(self, fraction: float) -> float:
         done = self._place + self._width * min(fraction, 1.0)
@@ -173,15 +182,18 @@ class Session:
         error = self.history[-1].error if self.history else np.nan
         return Step(phase, iteration, error, 1.0, perf_counter() - self._clock, (), self._progress(fraction))
 
-    def _tell(self, step: Step, phase: str, number: str = "") -> None:
+    def _tell(self, step: Step, phase: str, number: str) -> None:
+        self._last, self._told_at = (phase, step.iteration, number), perf_counter()
         if self._line is not None:
             note = "stopping" if self.stopped else (self._label + phase).rstrip(" :,") + number
             self._line.show(step.done, note, step.seconds)
         if self._callback is None or self.stopped:
             return
         now = perf_counter()
-        self._stopped = bool(self._callback(step._replace(phase=self._label + step.phase))) or self._stopped
-        self._clock += perf_counter() - now
+        phase = self._label + step.phase if step.phase else self._label.rstrip(" :,")
+        self._stopped = bool(self._callback(step._replace(phase=phase))) or self._stopped
+        self._told_at = perf_counter()
+        self._clock += self._told_at - now
 
     def _end_line(self) -> None:
         if self._line is not None:

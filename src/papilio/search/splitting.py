@@ -6,26 +6,31 @@ cost of a group on a part is the squared error of the best rank-one approximatio
 the smaller eigenvalue of their Gram matrix; larger groups are judged by their pairs.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import combinations
-from operator import attrgetter
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse.linalg import ArpackError, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ..kernels.grouping import all_equal_parts, equal_parts, group_up, share_out
 from ..linalg import probe
+from ..runtime.session import Session
 from ..typing import Array
+from .lifting import leading_directions, lifted
 
+STARTS = 4  # rows to start from
 _ROUNDS = 12  # of alternation, at most
 _ALL = 8  # the size up to which all splits into pairs and halves are tried
-_STARTS, _MORE_STARTS = 4, 32  # rows to start from; more if noise does not explain the cost of a small matrix
-_SMALL = 64
-_EXACT = 1e-14  # a cost, relative to the energy, that is rounding
+_SMALL = 64  # the size up to which eigenvectors are computed directly
+ROUNDING = 1e-14  # a cost, relative to the energy, that is rounding
+_FAR = 1.5  # times the cost that is hopeless: farther, no alternation comes down from there
+_SWEEPS = 20  # of exchanges between groups, about
+_CHUNK = 1 << 18  # entries of a matrix of pairs and columns that are worked on at a time
 
 
 class Split(NamedTuple):
@@ -36,43 +41,46 @@ class Split(NamedTuple):
     cost: float
 
 
-_cost = attrgetter("cost")
-
-
 def best_split(
+    session: Session,
     matrix: Array,
     radix: int,
-    random: np.random.RandomState,
-    noise: float | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> Split:
+    *,
+    enough: float | None = None,
+    hopeless: float = inf,
+    starts: int = STARTS,
+) -> Split | None:
     """The cheapest split found from several starting rows, each with its best partners.
 
-    With ``noise``, the mean energy of white noise per entry, the search ends when the noise explains the cost, and
-    tries more rows when it does not. Once ``should_stop()``, the best split so far is returned.
+    The search ends at a cost of ``enough``; if that is None, when two rows lead to the same cost, up to what noise
+    makes of it. It gives up where the cost will not fall below ``hopeless``, and returns None if it found nothing.
     """
     m = len(matrix)
     if radix == 2 and m <= _ALL:
         return _cheapest_of_all(matrix)
-    enough = _EXACT * float(np.vdot(matrix, matrix).real)
-    starts = _STARTS
-    if noise is not None:
-        # Rank one misses all but one of r dimensions; the spread of a sum of m²(1 − 1/r) squares is about 2/m.
-        enough = max(enough, noise * m**2 * (1 - 1 / radix) * (1 + 4 / m))
-        starts = _MORE_STARTS if m <= _SMALL else _STARTS
+    least = max(enough or 0.0, ROUNDING * float(np.vdot(matrix, matrix).real))
     best: Split | None = None
-    sizes = (np.abs(matrix) ** 2).sum(axis=1)
-    rows = random.permutation(m)
-    rows = rows[np.argsort(sizes[rows] <= 1e-3 * sizes.mean(), kind="stable")][:starts]  # empty rows last
-    for row in rows:
-        for parts in _candidate_parts(matrix, int(row), radix):
-            split = _alternate(matrix, parts)
+    costs: list[float] = []
+    for row in _starting_rows(session.random, matrix)[:starts]:
+        costs.append(inf)
+        for parts in _candidate_parts(session, matrix, int(row), radix):
+            split = _alternate(session, matrix, parts, hopeless)
+            if split is None:
+                continue
+            costs[-1] = min(costs[-1], split.cost)
             if best is None or split.cost < best.cost:
                 best = split
-            if best.cost <= enough or should_stop():
+            if best.cost <= least:
                 return best
-    assert best is not None
+        # The spread of a sum of about m² squares of noise is about 2/m; small matrices are worth another row.
+        if enough is None and m > _SMALL and best is not None and _count_near(costs, best.cost, 4 / m) > 1:
+            break
     return best
+
+
+def _count_near(costs: list[float], cost: float, tolerance: float) -> int:
+    """How many costs are the lowest one, ``cost``, up to a relative tolerance."""
+    return sum(other <= cost * (1 + tolerance) for other in costs)
 
 
 def leading_vectors(matrix: Array, groups: Array, columns: Array) -> tuple[Array, Array]:
@@ -83,18 +91,28 @@ def leading_vectors(matrix: Array, groups: Array, columns: Array) -> tuple[Array
     return u, (u.conj()[:, None, :] @ slices)[:, 0, :]
 
 
+def _starting_rows(random: np.random.RandomState, matrix: Array) -> Array:
+    """All rows in random order, those that are nearly empty last."""
+    sizes = (np.abs(matrix) ** 2).sum(axis=1)
+    rows = random.permutation(len(matrix))
+    return rows[np.argsort(sizes[rows] <= 1e-3 * sizes.mean(), kind="stable")]
+
+
+# -- all splits of a small matrix ----------------------------------------------------------------------
+
+
 def _cheapest_of_all(matrix: Array) -> Split:
     """The cheapest of all splits into pairs and halves, for a small matrix."""
-    m = len(matrix)
-    matchings = _matchings(tuple(range(m)))  # (count, m/2, 2)
-
-    def cheapest(others: tuple[int, ...]) -> Split:
-        halves = _as_parts(~np.isin(np.arange(m), (0, *others)), 2)
-        sums = _pair_costs(matrix, halves)[matchings[..., 0], matchings[..., 1]].sum(axis=1)
-        least = int(np.argmin(sums))
-        return Split(matchings[least], halves, float(sums[least]))
-
-    return min(map(cheapest, combinations(range(1, m), m // 2 - 1)), key=_cost)
+    matchings, halves = _matchings(tuple(range(len(matrix)))), _halvings(len(matrix))
+    masks = np.zeros((*halves.shape[:2], len(matrix)))
+    np.put_along_axis(masks, halves, 1.0, axis=2)
+    products = matrix[:, None, :] * matrix[None].conj()
+    grams = np.tensordot(products, masks, axes=(2, 2))  # rows, rows, ways to halve, halves
+    sizes = np.einsum("iiwh->iwh", grams).real
+    costs = _smaller_eigenvalue(sizes[:, None], sizes[None], np.abs(grams) ** 2).sum(axis=3)
+    sums = costs[matchings[..., 0], matchings[..., 1]].sum(axis=1)
+    least, way = np.unravel_index(np.argmin(sums), sums.shape)
+    return Split(matchings[least], halves[way], float(sums[least, way]))
 
 
 @cache
@@ -111,67 +129,122 @@ def _matchings(points: tuple[int, ...]) -> Array:
     return np.concatenate(found)
 
 
-def _candidate_parts(matrix: Array, row: int, radix: int, count: int = 2) -> list[Array]:
+@cache
+def _halvings(m: int) -> Array:
+    """All ways to halve m points: (ways, 2, m/2)."""
+    firsts = [(0, *others) for others in combinations(range(1, m), m // 2 - 1)]
+    return np.array([[first, sorted(set(range(m)).difference(first))] for first in firsts])
+
+
+# -- parts of the columns to start from ----------------------------------------------------------------
+
+
+def _candidate_parts(session: Session, matrix: Array, row: int, radix: int, count: int = 2) -> list[Array]:
     """Parts of the columns by their directions in the plane of ``row`` and a partner, for the best partners.
 
     If the partner belongs to the row's group, the columns of one part all have the same direction there.
     """
-    pairs = np.stack([np.full(len(matrix), row), np.arange(len(matrix))], axis=1)
-    coordinates, weights = _directions(matrix, pairs)
-    first, second = np.abs(matrix[row]) ** 2, np.abs(matrix) ** 2
-    mixed = matrix[row].conj() * matrix
-    options = []
-    for weight in (weights, np.sqrt(weights)):
-        weighted = coordinates * weight[..., None]
-        centred = weighted - weighted.mean(axis=1, keepdims=True)
-        axes = np.linalg.eigh(centred.transpose(0, 2, 1) @ centred)[1][:, :, 1 - radix :]
-        labels = all_equal_parts(centred @ axes, radix)
-        cost = np.zeros(len(matrix))
-        for p in range(radix):
-            mask = labels == p
-            squares = np.abs((mask * mixed).sum(axis=1)) ** 2
-            cost += _smaller_eigenvalue((mask * first).sum(axis=1), (mask * second).sum(axis=1), squares)
-        cost[row] = np.inf
-        for partner in np.argsort(cost, kind="stable")[:count]:
-            options.append((cost[partner], labels[partner]))
+    options: list[tuple[float, Array]] = []
+    others = np.delete(np.arange(len(matrix)), row)
+    for partners in np.array_split(others, -(-matrix.size // _CHUNK)):
+        session.check()
+        lifts = lifted(np.stack([np.broadcast_to(matrix[row], matrix[partners].shape), matrix[partners]], axis=1))
+        energies = lifts[:, :2].sum(axis=1)
+        for weighted in (lifts, _divided(lifts, np.sqrt(energies))):
+            labels = _labels_by_direction(weighted, radix)
+            costs = np.sum([_pair_cost_on(labels == p, lifts) for p in range(radix)], axis=0)
+            for i in np.argsort(costs, kind="stable")[:count]:
+                options.append((costs[i], labels[i]))
     options.sort(key=lambda option: option[0])
-    return [_as_parts(labels, radix) for _, labels in options[:count]]
+    found: list[Array] = []
+    for _, labels in options[:count]:
+        parts = _as_parts(labels, radix)
+        if not any((parts == other).all() for other in found):
+            found.append(parts)
+    return found
 
 
-def _alternate(matrix: Array, parts: Array) -> Split:
+def _labels_by_direction(weighted: Array, radix: int) -> Array:
+    """Labels (pairs, m) of the columns in equal parts, by their directions (pairs, c, m) in the pair's plane."""
+    centred = weighted - weighted.mean(axis=2, keepdims=True)
+    axes = np.linalg.eigh(centred @ centred.transpose(0, 2, 1))[1][:, :, 1 - radix :]
+    points = axes.transpose(0, 2, 1) @ centred
+    if radix > 2:
+        return all_equal_parts(np.ascontiguousarray(points.transpose(0, 2, 1), float), radix)
+    return _upper_half(points[:, 0])
+
+
+def _upper_half(points: Array) -> Array:
+    """Labels of points on a line, along the last axis: 1 for the larger half, which lies together."""
+    half = points.shape[-1] // 2
+    labels = np.zeros(points.shape, np.int64)
+    np.put_along_axis(labels, np.argpartition(points, half, axis=-1)[..., half:], 1, axis=-1)
+    return labels
+
+
+def _pair_cost_on(mask: Array, lifts: Array) -> Array:
+    """The squared error of rank one of each pair of rows on its part of the columns."""
+    sums = (lifts @ mask[:, :, None])[:, :, 0]
+    return _smaller_eigenvalue(sums[:, 0], sums[:, 1], (sums[:, 2:] ** 2).sum(axis=1) / 2)
+
+
+# -- groups for parts, and parts for groups ------------------------------------------------------------
+
+
+def _alternate(session: Session, matrix: Array, parts: Array, hopeless: float) -> Split | None:
     """Groups for the parts and parts for the groups in turn, while the cost falls."""
-    best = _group_rows(matrix, parts)
-    for _ in range(_ROUNDS):
-        options = [_group_rows(matrix, found) for found in _part_columns(matrix, best.groups)]
-        split = min(options, key=_cost)
-        if not split.cost < best.cost * (1 - 1e-9):
-            return min(best, split, key=_cost)
+    best = _group_rows(session, matrix, parts, _FAR * hopeless)
+    for left in reversed(range(_ROUNDS)):
+        if best is None:
+            return None
+        split = best
+        for found in _part_columns(session, matrix, best.groups):
+            if not (found == best.parts).all():
+                split = _group_rows(session, matrix, found, split.cost * (1 - 1e-9)) or split
+        gain = best.cost - split.cost
         best = split
+        if gain <= 0 or best.cost - left * gain > hopeless:  # the gains shrink
+            break
     return best
 
 
-def _group_rows(matrix: Array, parts: Array) -> Split:
-    """Groups of low cost for given parts."""
+def _group_rows(session: Session, matrix: Array, parts: Array, below: float) -> Split | None:
+    """Groups of low cost for given parts; None if none can cost less than ``below``."""
+    session.check()
     m, radix = len(matrix), len(parts)
     costs = _pair_costs(matrix, parts)
-    groups = _as_parts(group_up(costs, likely_first(costs), radix), m // radix)
+    # No row costs less than with those that suit it best; each pair counts for both of its rows.
+    if np.partition(costs, radix - 2, axis=1)[:, : radix - 1].sum() / 2 >= below:
+        return None
+    order = likely_first(session, costs, radix)
+    groups = _as_parts(session.wait(lambda: group_up(costs, order, radix), _SWEEPS * radix * m**2), m // radix)
     members = np.array(list(combinations(range(radix), 2)))
     pairs = groups[:, members]
-    return Split(groups, parts, float(costs[pairs[..., 0], pairs[..., 1]].sum()))
+    cost = float(costs[pairs[..., 0], pairs[..., 1]].sum())
+    return Split(groups, parts, cost) if cost < below else None
 
 
-def likely_first(costs: Array) -> Array:
-    """Flat indices of pairs: first those that are likely to be in the best groups, then by cost.
+def likely_first(session: Session, costs: Array, size: int) -> Array:
+    """Flat indices of pairs: first those that are likely to be in the best groups of a size, then by cost.
 
     The cheapest permutation without fixed points consists almost only of exchanges, which are then the best pairs.
     """
     m = len(costs)
     given = np.where(np.isfinite(costs), costs, 2 * costs[np.isfinite(costs)].sum() + 1)
-    likely = np.zeros((m, m), bool)
-    likely[linear_sum_assignment(given)] = True
-    first, second = np.triu_indices(m, 1)
-    both = (likely | likely.T)[first, second]
-    return (first * m + second)[np.lexsort((costs[first, second], ~both))]
+    target = session.wait(lambda: linear_sum_assignment(given)[1], m**3)
+    rows = np.arange(m)
+    exchanged = target[target] == rows
+    pairs = rows[exchanged & (rows < target)]
+    # What is in a pair is in no other group: no need to sort the others' costs with it.
+    first, second = np.triu_indices(m, 1) if size > 2 else _pairs_of(rows[~exchanged])
+    likely = (target[first] == second) | (target[second] == first)
+    order = (first * m + second)[np.lexsort((costs[first, second], ~likely))]
+    return order if size > 2 else np.concatenate([pairs * m + target[pairs], order])
+
+
+def _pairs_of(points: Array) -> tuple[Array, Array]:
+    first, second = np.triu_indices(len(points), 1)
+    return points[first], points[second]
 
 
 def _pair_costs(matrix: Array, parts: Array) -> Array:
@@ -186,35 +259,56 @@ def _pair_costs(matrix: Array, parts: Array) -> Array:
     return costs
 
 
-def _part_columns(matrix: Array, groups: Array) -> list[Array]:
-    """Parts for given groups, by the leading directions of the columns' slices, weighted in three ways."""
-    m, radix = len(matrix), groups.shape[1]
-    coordinates, weights = _directions(matrix, groups)
-    found = []
-    for weight in (np.sqrt(weights), weights, (weights > 0).astype(float)):
-        features = (coordinates * weight[..., None]).transpose(1, 0, 2).reshape(m, -1)
-        features = features - features.mean(axis=0)
-        points = _leading_components(features @ features.T, radix - 1)
-        found.append(_reassign_columns(matrix, groups, _as_parts(equal_parts(points, radix), radix)))
-    return found
+def _part_columns(session: Session, matrix: Array, groups: Array) -> Iterator[Array]:
+    """Different parts for given groups, by leading directions of the columns' slices, weighted in three ways."""
+    radix = groups.shape[1]
+    lifts = lifted(matrix[groups])
+    energies = lifts[:, :radix].sum(axis=1)
+    before: list[Array] = []
+    for weight in (np.sqrt(energies), None, energies):
+        session.check()
+        features = (lifts if weight is None else _divided(lifts, weight)).reshape(-1, len(matrix))
+        points = _leading_components(session, features - features.mean(axis=1, keepdims=True), radix - 1)
+        labels = (
+            _upper_half(points[:, 0]) if radix == 2 else equal_parts(np.ascontiguousarray(points, float), radix)
+        )
+        parts = _reassign_columns(lifts, _as_parts(labels, radix))
+        if not any((parts == other).all() for other in before):
+            before.append(parts)
+            yield parts
 
 
-def _leading_components(gram: Array, count: int) -> Array:
-    """The leading ``count`` eigenvectors of a semidefinite matrix, each times the root of its eigenvalue."""
-    m = len(gram)
-    if m > _SMALL and gram.any():
+def _leading_components(session: Session, features: Array, count: int) -> Array:
+    """The leading ``count`` eigenvectors of featuresᵀ·features, each times the root of its eigenvalue."""
+    m = features.shape[1]
+    if m > _SMALL and features.any():
+
+        def gram(vector: Array) -> Array:
+            session.check()
+            return features.T @ (features @ vector)
+
         with suppress(ArpackError):  # with equal leading eigenvalues it may not converge
-            values, vectors = eigsh(gram, count, v0=probe(m), tol=1e-6)
+            operator = LinearOperator((m, m), matvec=gram, dtype=features.dtype)
+            values, vectors = eigsh(operator, count, v0=probe(m).astype(features.dtype), tol=1e-6)
             return vectors * np.sqrt(np.maximum(values, 0))
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = session.wait(lambda: np.linalg.eigh(features.T @ features), m**3)
     return vectors[:, m - count :] * np.sqrt(np.maximum(values[m - count :], 0))
 
 
-def _reassign_columns(matrix: Array, groups: Array, parts: Array) -> Array:
+def _reassign_columns(lifts: Array, parts: Array) -> Array:
     """Move columns to the parts that they fit best, as in k-means, but with parts of equal size."""
+    groups, coordinates, m = lifts.shape
+    flat, radix = lifts.reshape(-1, m), len(parts)
     for _ in range(5):
-        missed = [-(np.abs(leading_vectors(matrix, groups, part)[1]) ** 2).sum(axis=0) for part in parts]
-        new = _as_parts(share_out(np.stack(missed, axis=1)), len(parts))
+        members = np.zeros((m, radix), lifts.dtype)
+        members[parts, np.arange(radix)[:, None]] = 1
+        directions = leading_directions((flat @ members).reshape(groups, coordinates, radix), radix)
+        captured = directions.reshape(-1, radix).T @ flat
+        if radix == 2:
+            labels = _upper_half(captured[1] - captured[0])
+        else:
+            labels = share_out(np.ascontiguousarray(-captured.T, float))
+        new = _as_parts(labels, radix)
         if (new == parts).all():
             break
         parts = new
@@ -222,22 +316,14 @@ def _reassign_columns(matrix: Array, groups: Array, parts: Array) -> Array:
 
 
 def _as_parts(labels: Array, count: int) -> Array:
-    """The members of each of ``count`` equal parts, ascending."""
-    return np.argsort(labels, kind="stable").reshape(count, -1)
+    """The members of each of ``count`` equal parts, ascending; the part of the first one first."""
+    parts = np.argsort(labels, kind="stable").reshape(count, -1)
+    return parts[np.argsort(parts[:, 0])]
 
 
-def _directions(matrix: Array, groups: Array) -> tuple[Array, Array]:
-    """Coordinates (groups, m, c) of the lifted unit vectors uuᴴ of the columns' slices, and their energies."""
-    slices = matrix[groups]  # (groups, r, m)
-    squares = np.abs(slices) ** 2
-    sizes = squares.sum(axis=1)
-    parts = [squares[:, i] for i in range(groups.shape[1])]
-    for i, j in combinations(range(groups.shape[1]), 2):
-        mixed = np.sqrt(2) * slices[:, i] * slices[:, j].conj()
-        parts += [mixed.real, mixed.imag] if np.iscomplexobj(matrix) else [mixed]
-    coordinates = np.stack(parts, axis=-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(sizes[..., None] > 0, coordinates / sizes[..., None], 0.0), sizes
+def _divided(lifts: Array, sizes: Array) -> Array:
+    """Lifted vectors (groups, c, m) divided by (groups, m) sizes; zero where these are."""
+    return lifts / np.where(sizes > 0, sizes, np.inf)[:, None, :].astype(lifts.dtype)
 
 
 def _smaller_eigenvalue(a: Array, b: Array, g_squared: Array) -> Array:

@@ -6,6 +6,7 @@ from time import perf_counter
 import numpy as np
 
 from ..results import Factorization, Status
+from ..runtime.session import Interrupted
 from .attempts import EXACT, Search
 from .butterfly import butterfly_entries, find_butterfly
 from .known_transforms import recognise
@@ -49,7 +50,10 @@ def _transform(search: Search) -> tuple[str, Factorization | None]:
 
 
 def _butterfly(search: Search) -> tuple[str, Factorization | None]:
-    fit = find_butterfly(search.matrix, search.session.random, lambda: search.session.stopped)
+    try:
+        fit = find_butterfly(search.session, search.matrix)
+    except Interrupted:
+        return "stopped", None
     if fit.status is Status.NO_STRUCTURE:
         return "no structure", None
     return f"{len(fit.operator.factors)} factors", fit
