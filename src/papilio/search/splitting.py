@@ -28,7 +28,10 @@ _ROUNDS = 12  # of alternation, at most
 _ALL = 8  # the size up to which all splits into pairs and halves are tried
 _SMALL = 64  # the size up to which eigenvectors are computed directly
 ROUNDING = 1e-14  # a cost, relative to the energy, that is rounding
-_FAR = 1.5  # times the cost that is hopeless: farther, no alternation comes down from there
+_FAR = 2.0  # times the cost that is hopeless: farther, no alternation comes down from there
+_LEAST_GAIN = 0.01  # relative, of a round of alternation
+_MORE_GAINS = 3  # like the last one are all that is to be expected: they shrink
+_WORSE = 0.8  # the cost of the best groups over that of those formed greedily, at least
 _SWEEPS = 20  # of exchanges between groups, about
 _CHUNK = 1 << 18  # entries of a matrix of pairs and columns that are worked on at a time
 
@@ -72,15 +75,11 @@ def best_split(
                 best = split
             if best.cost <= least:
                 return best
-        # The spread of a sum of about m² squares of noise is about 2/m; small matrices are worth another row.
-        if enough is None and m > _SMALL and best is not None and _count_near(costs, best.cost, 4 / m) > 1:
+        # Small matrices are worth another row. The spread of a sum of about m² squares of noise is about 2/m.
+        lowest = min(costs) * (1 + 4 / m) if enough is None else -inf
+        if m > _SMALL and sum(cost <= lowest or cost > hopeless for cost in costs) > 1:
             break
     return best
-
-
-def _count_near(costs: list[float], cost: float, tolerance: float) -> int:
-    """How many costs are the lowest one, ``cost``, up to a relative tolerance."""
-    return sum(other <= cost * (1 + tolerance) for other in costs)
 
 
 def leading_vectors(matrix: Array, groups: Array, columns: Array) -> tuple[Array, Array]:
@@ -193,35 +192,53 @@ def _pair_cost_on(mask: Array, lifts: Array) -> Array:
 
 def _alternate(session: Session, matrix: Array, parts: Array, hopeless: float) -> Split | None:
     """Groups for the parts and parts for the groups in turn, while the cost falls."""
-    best = _group_rows(session, matrix, parts, _FAR * hopeless)
-    for left in reversed(range(_ROUNDS)):
+    best = _group_rows(session, matrix, parts, _FAR * hopeless, hopeless)
+    for _ in range(_ROUNDS):
         if best is None:
             return None
         split = best
         for found in _part_columns(session, matrix, best.groups):
             if not (found == best.parts).all():
-                split = _group_rows(session, matrix, found, split.cost * (1 - 1e-9)) or split
+                split = _group_rows(session, matrix, found, split.cost * (1 - _LEAST_GAIN), hopeless) or split
         gain = best.cost - split.cost
         best = split
-        if gain <= 0 or best.cost - left * gain > hopeless:  # the gains shrink
+        if gain <= 0 or best.cost - _MORE_GAINS * gain > hopeless:
             break
     return best
 
 
-def _group_rows(session: Session, matrix: Array, parts: Array, below: float) -> Split | None:
-    """Groups of low cost for given parts; None if none can cost less than ``below``."""
-    session.check()
-    m, radix = len(matrix), len(parts)
-    costs = _pair_costs(matrix, parts)
+def _group_rows(session: Session, matrix: Array, parts: Array, below: float, hopeless: float) -> Split | None:
+    """Groups of low cost for given parts; None if none were found that cost less than ``below``.
+
+    The best order to form them in takes long to find: not for what looks hopeless without it.
+    """
+    costs = _pair_costs(session, matrix, parts)
+    radix = len(parts)
     # No row costs less than with those that suit it best; each pair counts for both of its rows.
-    if np.partition(costs, radix - 2, axis=1)[:, : radix - 1].sum() / 2 >= below:
+    lowest = costs.min(axis=1) if radix == 2 else np.partition(costs, radix - 2, axis=1)[:, : radix - 1]
+    if lowest.sum() / 2 >= below:
         return None
-    order = likely_first(session, costs, radix)
+    split: Split | None = None
+    if hopeless < inf:
+        split = _grouped(session, costs, session.wait(lambda: _by_cost(costs), 20 * costs.size), parts)
+    if split is None or _WORSE * split.cost <= hopeless:
+        split = _grouped(session, costs, likely_first(session, costs, radix), parts)
+    return split if split.cost < below else None
+
+
+def _grouped(session: Session, costs: Array, order: Array, parts: Array) -> Split:
+    """The groups that are formed in an order of pairs of rows."""
+    m, radix = len(costs), len(parts)
     groups = _as_parts(session.wait(lambda: group_up(costs, order, radix), _SWEEPS * radix * m**2), m // radix)
     members = np.array(list(combinations(range(radix), 2)))
     pairs = groups[:, members]
-    cost = float(costs[pairs[..., 0], pairs[..., 1]].sum())
-    return Split(groups, parts, cost) if cost < below else None
+    return Split(groups, parts, float(costs[pairs[..., 0], pairs[..., 1]].sum()))
+
+
+def _by_cost(costs: Array) -> Array:
+    """Flat indices of pairs by cost."""
+    first, second = np.triu_indices(len(costs), 1)
+    return (first * len(costs) + second)[np.argsort(costs[first, second], kind="stable")]
 
 
 def likely_first(session: Session, costs: Array, size: int) -> Array:
@@ -247,14 +264,19 @@ def _pairs_of(points: Array) -> tuple[Array, Array]:
     return points[first], points[second]
 
 
-def _pair_costs(matrix: Array, parts: Array) -> Array:
+def _pair_costs(session: Session, matrix: Array, parts: Array) -> Array:
     """The squared error of rank one over all parts, for each pair of rows."""
-    costs = np.zeros((len(matrix), len(matrix)))
-    for part in parts:
-        block = matrix[:, part]
-        gram = block @ block.conj().T
-        sizes = gram.diagonal().real
-        costs += _smaller_eigenvalue(sizes[:, None], sizes[None, :], np.abs(gram) ** 2)
+    m = len(matrix)
+    costs = np.empty((m, m))
+    blocks = [matrix[:, part] for part in parts]
+    sizes = [(np.abs(block) ** 2).sum(axis=1) for block in blocks]
+    step = max(_CHUNK // m, 1)
+    for rows in (slice(start, start + step) for start in range(0, m, step)):
+        session.check()
+        costs[rows] = 0
+        for block, size in zip(blocks, sizes, strict=True):
+            gram = block[rows] @ block.conj().T
+            costs[rows] += _smaller_eigenvalue(size[rows, None], size, np.abs(gram) ** 2)
     np.fill_diagonal(costs, np.inf)
     return costs
 
@@ -272,7 +294,7 @@ def _part_columns(session: Session, matrix: Array, groups: Array) -> Iterator[Ar
         labels = (
             _upper_half(points[:, 0]) if radix == 2 else equal_parts(np.ascontiguousarray(points, float), radix)
         )
-        parts = _reassign_columns(lifts, _as_parts(labels, radix))
+        parts = _reassign_columns(session, lifts, _as_parts(labels, radix))
         if not any((parts == other).all() for other in before):
             before.append(parts)
             yield parts
@@ -295,11 +317,12 @@ def _leading_components(session: Session, features: Array, count: int) -> Array:
     return vectors[:, m - count :] * np.sqrt(np.maximum(values[m - count :], 0))
 
 
-def _reassign_columns(lifts: Array, parts: Array) -> Array:
+def _reassign_columns(session: Session, lifts: Array, parts: Array) -> Array:
     """Move columns to the parts that they fit best, as in k-means, but with parts of equal size."""
     groups, coordinates, m = lifts.shape
     flat, radix = lifts.reshape(-1, m), len(parts)
     for _ in range(5):
+        session.check()
         members = np.zeros((m, radix), lifts.dtype)
         members[parts, np.arange(radix)[:, None]] = 1
         directions = leading_directions((flat @ members).reshape(groups, coordinates, radix), radix)

@@ -11,6 +11,8 @@ from .attempts import EXACT, Search
 from .butterfly import butterfly_entries, find_butterfly
 from .known_transforms import recognise
 
+_BUTTERFLY_SHARE = 0.05  # of the whole search, by estimate
+
 
 def structured_fits(search: Search, enough: int) -> list[Factorization]:
     """All fits by structure that were found.
@@ -51,7 +53,8 @@ def _transform(search: Search) -> tuple[str, Factorization | None]:
 
 def _butterfly(search: Search) -> tuple[str, Factorization | None]:
     try:
-        fit = find_butterfly(search.session, search.matrix)
+        with search.session.part(_BUTTERFLY_SHARE, "butterfly: "):
+            fit = find_butterfly(search.session, search.matrix)
     except Interrupted:
         return "stopped", None
     if fit.status is Status.NO_STRUCTURE:

@@ -14,7 +14,8 @@ from ..typing import Array
 from .splitting import ROUNDING, STARTS, Split, best_split, leading_vectors
 
 RADICES = (2, 3, 5, 7)  # by which a matrix is split; what remains stays a block
-HOPELESS = 0.2  # the share of the energy that the first split may miss; a Gaussian matrix misses about 0.4
+HOPELESS = 0.2  # the share of the energy that a butterfly may miss
+_HOPELESS_AT_FIRST = 0.15  # the share that its first split may miss; a Gaussian matrix misses about 0.4
 _LOST = 0.3  # the share that all splits may miss: the factors that are fitted afterwards miss less
 _MORE_STARTS = 32  # rows to start from if noise does not explain the cost of a small matrix
 _SMALL = 64
@@ -67,7 +68,7 @@ class Effort:
         """The best split of a node."""
         m = len(block)
         if self.share == inf:
-            return best_split(session, block, radix, hopeless=HOPELESS * frobenius(block) ** 2)
+            return best_split(session, block, radix, hopeless=_HOPELESS_AT_FIRST * frobenius(block) ** 2)
         # Rank one misses all but one of r dimensions; the spread of a sum of m²(1 − 1/r) squares is about 2/m.
         enough = None
         if self._noise is not None:
@@ -92,7 +93,7 @@ def find_supports(session: Session, matrix: Array, effort: Effort) -> list[sp.cs
         if effort.balanced:
             nodes = [node._replace(block=_balance(node.block)) for node in nodes]
         energy = _energy(nodes)
-        session.tick("butterfly, level", len(masks) + 1, _n_levels(n))
+        session.tick("level", len(masks) + 1, _n_levels(n))
         found: Level | None = None
         noise = inf
         for radix in radices:
@@ -102,7 +103,7 @@ def find_supports(session: Session, matrix: Array, effort: Effort) -> list[sp.cs
                 found, noise = level, share
             if noise <= 1e-14:
                 break
-        if found is None or (not masks and found.missed > HOPELESS * energy):
+        if found is None or (not masks and found.missed > _HOPELESS_AT_FIRST * energy):
             return None
         if not masks:
             effort.end_first_level(noise, n)
@@ -137,7 +138,7 @@ def _split(session: Session, nodes: Sequence[Node], radix: int, effort: Effort) 
     offset, missed = 0, 0.0
     for node in nodes:
         session.check()
-        with blas_threads(len(node.block) ** 3 // 2):
+        with blas_threads(8 * node.block.size):  # most products are of a matrix and a few vectors
             split = effort.split(session, node.block, radix)
         if split is None:
             return None
