@@ -1,5 +1,6 @@
 """Fixtures that several files share."""
 
+import os
 import sys
 
 import pytest
@@ -8,6 +9,9 @@ import papilio as pp
 
 from .helpers import DTYPES
 from .limits import lower
+
+# Whether kernels must be compiled, and that is said, depends on what ran before; in processes of tests, too.
+os.environ["PAPILIO_QUIET"] = "1"
 
 
 @pytest.fixture(params=DTYPES)

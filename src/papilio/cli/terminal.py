@@ -13,12 +13,16 @@ from rich.table import Table
 
 import papilio as pp
 
+from ..runtime.notice import compilation
+
 
 class Terminal:
     """The two streams, as the options ``--quiet`` and ``--json`` have them."""
 
     def __init__(self, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet = quiet
+        if quiet:
+            compilation.silence()
         self.as_json = as_json
         self.errors = Console(stderr=True, highlight=False)
         self._output = Console(highlight=False)

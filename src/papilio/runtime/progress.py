@@ -4,6 +4,7 @@ import sys
 from contextlib import suppress
 from shutil import get_terminal_size
 from time import monotonic
+from typing import TextIO
 
 _SECONDS_BETWEEN_UPDATES = 0.2
 _SECONDS_BETWEEN_LINES = 30.0
@@ -19,8 +20,7 @@ class ProgressLine:
     def __init__(self, title: str) -> None:
         self._title = title
         self._stream = sys.stderr
-        is_terminal = self._stream is not None and self._stream.isatty()
-        self._in_place = is_terminal or type(self._stream).__module__.startswith("ipykernel")
+        self._in_place = is_rewritable(self._stream)
         self._pause = _SECONDS_BETWEEN_UPDATES if self._in_place else _SECONDS_BETWEEN_LINES
         # The first line of a log comes late: short work leaves none.
         self._last = monotonic() - (self._pause if self._in_place else 0.0)
@@ -35,20 +35,30 @@ class ProgressLine:
         line = f"{self._title} {100 * done:3.0f} %  {note}: {seconds:.0f} s"
         if self._in_place:
             line = line[: get_terminal_size().columns - 1]
-            self._write("\r" + line.ljust(self._length))
+            write_line(self._stream, "\r" + line.ljust(self._length))
             self._length = len(line)
         else:
-            self._write(line + "\n")
+            write_line(self._stream, line + "\n")
 
     def end(self) -> None:
         """Wipe the line out."""
         if self._length:
-            self._write("\r" + " " * self._length + "\r")
+            write_line(self._stream, "\r" + " " * self._length + "\r")
             self._length = 0
 
-    def _write(self, text: str) -> None:
-        # Closed, or nobody reads it: no reason to lose the work.
-        with suppress(OSError, ValueError):
-            if self._stream is not None:
-                self._stream.write(text)
-                self._stream.flush()
+
+def is_rewritable(stream: TextIO | None) -> bool:
+    """Whether a carriage return lets a line be written again: on terminals and in notebooks."""
+    if stream is None or type(stream).__module__.startswith("ipykernel"):
+        return stream is not None
+    with suppress(ValueError):  # closed
+        return stream.isatty()
+    return False
+
+
+def write_line(stream: TextIO | None, text: str) -> None:
+    """Write to a stream, unless it is closed or nobody reads it: no reason to lose the work."""
+    with suppress(OSError, ValueError):
+        if stream is not None:
+            stream.write(text)
+            stream.flush()
