@@ -12,7 +12,7 @@ from papilio.search.candidates import even_schedule
 from papilio.solvers.hierarchical import factorize_by_splits
 from papilio.solvers.palm import Limits
 
-from .helpers import gaussian, orthogonal, true_error
+from .helpers import as_array, gaussian, orthogonal, true_error
 
 
 def started(matrix, schedule):
@@ -28,7 +28,7 @@ def assert_in_sets(fit, schedule):
     factors = fit.operator.factors
     assert len(factors) == len(sets)
     for constraint, factor in zip(sets, factors, strict=True):
-        assert constraint.contains(factor.toarray())
+        assert constraint.contains(as_array(factor))
 
 
 SCHEDULES = {

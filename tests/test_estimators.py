@@ -187,7 +187,7 @@ def test_sparse_ksvd_takes_a_base_and_its_sparsity():
     base = pp.transforms.haar(16).T
     model = pp.SparseKSVD(20, 3, base=base, k=2, max_iter=5, random_state=0).fit(X)
     assert len(model.operator_.factors) == len(base.factors) + 1
-    assert model.operator_.factors[-1].nnz <= 40
+    assert model.operator_.factors[-1].size <= 40
     with pytest.raises(ValueError, match="base must have 16 rows"):
         pp.SparseKSVD(base=np.eye(8)).fit(X)
     with pytest.raises(ValueError, match="k"):

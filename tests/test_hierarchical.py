@@ -49,7 +49,7 @@ def test_hadamard_comes_out_exact_from_either_side(side, order):
     left = pp.Schedule.hadamard(32)
     result = pp.hierarchical(hadamard(32), pp.Schedule(left.factors, left.residuals, side), order=order)
     assert result.error <= 1e-12
-    assert [factor.nnz for factor in result.operator.factors] == [64] * 5
+    assert [factor.size for factor in result.operator.factors] == [64] * 5
 
 
 def test_noise_within_rounding_does_not_decide_the_ties():

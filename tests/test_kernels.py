@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 import papilio as pp
 from papilio import constraints as c
 from papilio.constraints.selection import slack_of
+from papilio.kernels.apply import QUADS
 from papilio.kernels.convert import count_entries, fill_entries
 from papilio.kernels.descent import multiply, norm_squared
 from papilio.kernels.select import keep_largest, keep_largest_of_lines, nth_largest
 from papilio.linalg import probe, wide
-from papilio.operators import packing as application
+from papilio.operators import packing
+from papilio.operators import segments as application
+from papilio.operators.cost import Plan
 from papilio.solvers import descent as descents
 from papilio.solvers.palm import default_start
 
@@ -48,11 +51,24 @@ def assert_product(actual, matrix, magnitudes, x):
     assert (np.abs(actual - matrix @ x) <= bound).all()
 
 
+@pytest.fixture(params=["kernel", "BLAS", "either"])
+def way(request, monkeypatch):
+    """What applies the factors: the kernel, BLAS wherever it can, or each in turn."""
+
+    def plan(units, rate):
+        choices = {"kernel": [False], "BLAS": [True], "either": [True, False, False]}[request.param]
+        by_blas = [choices[i % len(choices)] and unit.kind != QUADS for i, unit in enumerate(units)]
+        return Plan(0.0, tuple(by_blas))
+
+    monkeypatch.setattr(packing, "plan", plan)
+    return request.param
+
+
 @pytest.mark.parametrize("name", CHAINS)
-def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype):
+def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype, way):
     masks, kinds = CHAINS[name]
     op, matrix, magnitudes = operator(masks, dtype)
-    assert kinds is None or op._packed()._arrays[0][:, 1].tolist() == kinds
+    assert kinds is None or [unit.kind for unit in op._packed().units] == kinds
     rows, columns = op.shape
     for count in COUNTS:
         X, Z = gaussian((columns, count), dtype), gaussian((rows, count), dtype)
@@ -68,8 +84,9 @@ def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype):
                 assert_product(z[:, 3] @ op, matrix.T, magnitudes.T, z[:, 3])
 
 
+@pytest.mark.parametrize("way", ["kernel"], indirect=True)
 @pytest.mark.parametrize("name", ["all", "twice quads", "ragged", "longer than a tile's rows"])
-def test_results_do_not_depend_on_the_number_of_threads(name, dtype, monkeypatch):
+def test_results_do_not_depend_on_the_number_of_threads(name, dtype, way, monkeypatch):
     masks = [butterfly(1040, 8), butterfly(1040, 1)] if name not in CHAINS else CHAINS[name][0]
     op = operator(masks, dtype)[0]
     parts = []

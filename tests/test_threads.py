@@ -13,7 +13,7 @@ import pytest
 
 import papilio as pp
 from papilio import constraints as c
-from papilio.operators import packing as application
+from papilio.operators import segments as application
 from papilio.runtime import threads
 
 X = np.random.default_rng(0).standard_normal((64, 300))

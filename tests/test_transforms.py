@@ -15,6 +15,8 @@ import papilio.transforms
 from papilio import SparseProduct
 from papilio.transforms import dct, dft, haar, hadamard, hartley, wavelet
 
+from .helpers import as_array
+
 SIZES = [2**k for k in range(1, 11)]
 ANY_SIZE = [dft, hartley]
 POWERS_OF_TWO = [hadamard, dct, haar, wavelet]
@@ -30,7 +32,7 @@ def assert_close(actual: Any, expected: Any, tolerance: float = 1e-12) -> None:
 
 
 def assert_same_matrix(actual: sp.csr_array, expected: Any) -> None:
-    assert_close(actual.toarray(), np.asarray(expected), 1e-15)
+    assert_close(as_array(actual), np.asarray(expected), 1e-15)
 
 
 def signals(n: int, dtype: Any = np.float64) -> Any:
@@ -43,8 +45,8 @@ def pywt_analysis(x: Any, name: str, level: int | None) -> list[Any]:
     return pywt.wavedec(x, name, mode="periodization", level=level, axis=0)
 
 
-def entries_per_row(factor: sp.csr_array) -> set[int]:
-    return set(np.diff(factor.indptr).tolist())
+def entries_per_row(factor: Any) -> set[int]:
+    return set(np.count_nonzero(as_array(factor), axis=1).tolist())
 
 
 # -- what they compute ---------------------------------------------------------------------------------
@@ -90,7 +92,7 @@ def test_dct_is_scipys_orthonormal_dct_and_its_adjoint_the_inverse(n: int) -> No
 @pytest.mark.parametrize("n", SIZES)
 def test_every_factor_of_the_dct_is_orthogonal(n: int) -> None:
     for factor in dct(n).factors:
-        assert_close((factor @ factor.T).toarray(), np.eye(n), 1e-15)
+        assert_close(as_array(factor @ factor.T), np.eye(n), 1e-15)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -132,7 +134,7 @@ def test_wavelet_takes_db4_and_pywavelets_number_of_levels_by_default() -> None:
 def test_wavelet_of_level_0_is_the_identity(n: int) -> None:
     (factor,) = wavelet(n, level=0).factors
     assert_same_matrix(factor, np.eye(n))
-    assert factor.nnz == n
+    assert np.count_nonzero(as_array(factor)) == n
 
 
 @pytest.mark.parametrize("n", [1, *SIZES])
@@ -169,8 +171,8 @@ def test_hadamard_has_log_n_factors_of_2n_entries_that_are_kronecker_products(n:
     for k, factor in enumerate(transform.factors):
         two_by_two = sp.kron(sp.eye_array(2**k), [[1, 1], [1, -1]])
         expected = sp.kron(two_by_two, sp.eye_array(n // 2 ** (k + 1)))
-        assert factor.nnz == 2 * n
-        assert (factor - expected).count_nonzero() == 0
+        assert np.count_nonzero(as_array(factor)) == 2 * n
+        assert np.count_nonzero(as_array(factor) - expected.toarray()) == 0
 
 
 @pytest.mark.parametrize("n", SIZES)

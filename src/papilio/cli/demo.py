@@ -11,6 +11,7 @@ from rich.table import Table
 import papilio as pp
 
 from ..experiments.drawing import new_figure
+from ..operators.csr import to_dense
 from ..operators.speed import BELOW_ONE, compare
 from ..report import Subject
 from .outputs import check_folder
@@ -81,7 +82,7 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
     cosine = pp.transforms.dct(8).T
     eye = np.eye(8)
     planes = pp.SparseProduct(
-        [np.kron(f.toarray(), eye) for f in cosine.factors] + [np.kron(eye, f.toarray()) for f in cosine.factors],
+        [np.kron(to_dense(f), eye) for f in cosine.factors] + [np.kron(eye, to_dense(f)) for f in cosine.factors],
         cosine.scale**2,
     )
     error = float(np.linalg.norm(X.T - planes @ pp.omp(planes, X.T, N_NONZERO)) / np.linalg.norm(X))

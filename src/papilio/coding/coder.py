@@ -48,8 +48,7 @@ class Coder:
             self._dense = dense * narrow
         if isinstance(dictionary, SparseProduct) and (dense is None or dictionary.relative_complexity <= _FAST):
             *others, last = dictionary.factors
-            unit = sp.csr_array((last.data * narrow[last.indices], last.indices, last.indptr), shape=last.shape)
-            self._product = SparseProduct([*others, unit], dictionary.scale)
+            self._product = SparseProduct([*others, last * narrow], dictionary.scale)
 
     def code(self, signals: Array, n_nonzero_coefs: int | None = None, tol: float | None = None) -> sp.csc_array:
         """What `omp` does, for a matrix of signals that is known to be finite."""

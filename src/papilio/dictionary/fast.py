@@ -6,6 +6,7 @@ from math import nan
 from typing import Any, NamedTuple
 
 from ..operators import SparseProduct
+from ..operators.csr import to_dense
 from ..results import Callback, Status
 from ..runtime.session import Phase, Session, State
 from ..samples import PassStopped, Samples, held
@@ -145,7 +146,7 @@ def _hierarchy_phase(session: Session, signals: Signals, schedule: Schedule, lim
 
     def work(state: State) -> State:
         product = _as_product(from_state(state["dictionary"]))
-        fit = Fit([factor.toarray() for factor in product.factors], product.scale, nan, Status.MAX_ITER)
+        fit = Fit([to_dense(factor) for factor in product.factors], product.scale, nan, Status.MAX_ITER)
         split = Split(int(state.get("levels", 0)), fit, Moments(product.toarray()))
 
         def now() -> State:

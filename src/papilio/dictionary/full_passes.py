@@ -7,6 +7,7 @@ import numpy as np
 
 from ..kernels.atoms import descend_atoms
 from ..operators import SparseProduct
+from ..operators.csr import to_dense
 from ..results import Status
 from ..runtime.session import Phase, Session, State
 from ..samples import PassStopped, Samples
@@ -37,7 +38,7 @@ def run_phases(session: Session, signals: Signals, phases: list[Phase], state: S
     end = session.run(phases, state)
     dictionary, statistics = from_state(end["dictionary"]), Statistics.from_state(end["statistics"])
     is_product = isinstance(dictionary, SparseProduct)
-    factors = [factor.toarray() for factor in dictionary.factors] if is_product else [dictionary]
+    factors = [to_dense(factor) for factor in dictionary.factors] if is_product else [dictionary]
     session.report("final", statistics.error, dictionary.scale if is_product else 1.0, factors, 1.0)
     status = Status.STOPPED if session.stopped else Status(str(end.get("status", Status.CONVERGED)))
     return Outcome(dictionary, statistics, signals, status)

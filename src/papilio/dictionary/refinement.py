@@ -1,6 +1,7 @@
 """Improving all factors of a product together with the codes: in rounds, or on one mini-batch after the other."""
 
 from ..operators import SparseProduct
+from ..operators.csr import to_dense
 from ..runtime.session import Phase, Session, State
 from ..solvers.hierarchical import hierarchical
 from ..solvers.moments import Moments
@@ -39,7 +40,7 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
             part = signals.part(some)
             product = descended(part.statistics(product).moments(product), schedule, product)
             error = part.error(product)
-            factors = [factor.toarray() for factor in product.factors]
+            factors = [to_dense(factor) for factor in product.factors]
             session.report(PHASE, error, product.scale, factors, (i + 1) / n_rounds)
             if some is signals.rows:
                 best.record(error, to_state(product))

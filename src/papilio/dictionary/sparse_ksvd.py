@@ -74,7 +74,7 @@ def sparse_ksvd(
     >>> import papilio as pp
     >>> X = pp.datasets.rand(random_state=0).signals
     >>> learned = pp.sparse_ksvd(X, pp.transforms.dct(32).T, 32, 5, k=3, max_iter=10, random_state=0)
-    >>> learned.dictionary.factors[-1].nnz
+    >>> learned.dictionary.factors[-1].size
     96
     """
     rows = as_rows(signals)

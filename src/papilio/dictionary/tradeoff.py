@@ -6,6 +6,7 @@ from time import perf_counter
 
 from ..linalg import frobenius
 from ..operators import SparseProduct
+from ..operators.csr import entries, to_dense
 from ..results import Callback, Status, Tradeoff, TradeoffPoint
 from ..runtime.session import Session
 from ..search.tradeoff import as_complexities, never_rising
@@ -141,8 +142,8 @@ class _Neighbours:
         factorized = SparseProduct(fit.factors, fit.scale)
         if before is None or session.stopped:
             return factorized
-        scale = before.scale * prod(frobenius(factor.data) for factor in before.factors)
-        members = [c.project(factor.toarray()) for c, factor in zip(sets, before.factors, strict=True)]
+        scale = before.scale * prod(frobenius(entries(factor)) for factor in before.factors)
+        members = [c.project(to_dense(factor)) for c, factor in zip(sets, before.factors, strict=True)]
         starts = [SparseProduct(members, scale), factorized]
         starts = [descended(self._moments(start), schedule, start) for start in starts]
         return min(starts, key=self._sample.error)

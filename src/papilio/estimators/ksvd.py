@@ -131,7 +131,7 @@ class SparseKSVD(DictionaryEstimator):
     >>> import papilio as pp
     >>> X = pp.datasets.rand(random_state=0).signals.T
     >>> model = pp.SparseKSVD(n_nonzero_coefs=5, k=3, random_state=0).fit(X)
-    >>> model.operator_.factors[-1].nnz
+    >>> model.operator_.factors[-1].size
     96
     """
 

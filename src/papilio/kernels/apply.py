@@ -197,6 +197,9 @@ def apply_vector(steps: Array, pointers: Array, indices: Array, values: Array, x
                 a, b = source[j], source[k]
                 result[j] = own_values[4 * p] * a + own_values[4 * p + 1] * b
                 result[k] = own_values[4 * p + 2] * a + own_values[4 * p + 3] * b
+        elif kind == 1:
+            for i in range(rows):
+                result[i] = own_values[i] * source[own_indices[i]]
         elif kind == 2:
             for i in range(rows):
                 a, b = source[own_indices[2 * i]], source[own_indices[2 * i + 1]]
@@ -204,13 +207,22 @@ def apply_vector(steps: Array, pointers: Array, indices: Array, values: Array, x
         elif kind == ANY:
             own_pointers = pointers[steps[f, 2] :]
             for i in range(rows):
-                total = y.dtype.type(0)
-                for n in range(own_pointers[i], own_pointers[i + 1]):
-                    total += own_values[n] * source[own_indices[n]]
-                result[i] = total
+                n, end = own_pointers[i], own_pointers[i + 1]
+                # Four sums at a time: each addition of one would wait for the one before.
+                a = b = c = d = y.dtype.type(0)
+                while end - n >= 4:
+                    own, v = own_indices[n : n + 4], own_values[n : n + 4]
+                    a += v[0] * source[own[0]]
+                    b += v[1] * source[own[1]]
+                    c += v[2] * source[own[2]]
+                    d += v[3] * source[own[3]]
+                    n += 4
+                while n < end:
+                    a += own_values[n] * source[own_indices[n]]
+                    n += 1
+                result[i] = (a + b) + (c + d)
         else:
             for i in range(rows):
-                total = y.dtype.type(0)
-                for n in range(kind * i, kind * (i + 1)):
-                    total += own_values[n] * source[own_indices[n]]
-                result[i] = total
+                a, b = source[own_indices[3 * i]], source[own_indices[3 * i + 1]]
+                c = source[own_indices[3 * i + 2]]
+                result[i] = own_values[3 * i] * a + own_values[3 * i + 1] * b + own_values[3 * i + 2] * c

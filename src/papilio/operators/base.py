@@ -35,7 +35,7 @@ class _Derived(Generic[Operator]):
 class FactoredOperator(LinearOperator):  # type: ignore[misc]
     """scale · S₁…S_M without its arithmetic; see `SparseProduct`, the one class that users see."""
 
-    _factors: tuple[sp.csr_array, ...]
+    _factors: tuple[csr.Factor, ...]
     _scale: float
     _derived: _Derived[Self]
     __iter__ = None  # NumPy would take it for a sequence of vectors, but op[i] is a matrix of one row
@@ -44,13 +44,13 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
         if isinstance(factors, str) or not isinstance(factors, Iterable) or sp.issparse(factors):
             raise TypeError(f"factors must be a sequence of matrices, got {type(factors).__name__}")
         scale = as_real("scale", scale)
-        matrices: list[sp.csr_array] = []
+        matrices: list[csr.Factor] = []
         for i, factor in enumerate(factors):
             if isinstance(factor, FactoredOperator):
                 matrices.extend(factor._factors)
                 scale = as_real("scale", scale * factor._scale)
             else:
-                matrices.append(csr.as_csr(f"factors[{i}]", factor))
+                matrices.append(csr.as_factor(f"factors[{i}]", factor))
         if not matrices:
             raise ValueError("factors must hold at least one matrix, got none")
         for i, (left, right) in enumerate(pairwise(matrices)):
@@ -59,10 +59,10 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
                     f"factors must chain: factors[{i}] has {left.shape[1]} columns "
                     f"but factors[{i + 1}] has {right.shape[0]} rows"
                 )
-        dtype = np.result_type(*matrices)
+        dtype = np.result_type(*(matrix.dtype for matrix in matrices))
         self._set([matrix.astype(dtype, copy=False) for matrix in matrices], scale)
 
-    def _set(self, factors: Iterable[sp.csr_array], scale: float) -> None:
+    def _set(self, factors: Iterable[csr.Factor], scale: float) -> None:
         frozen = tuple(csr.frozen(factor) for factor in factors)
         # What else SciPy keeps in an operator differs between its versions.
         LinearOperator.__init__(self, frozen[0].dtype, (frozen[0].shape[0], frozen[-1].shape[1]))
@@ -71,8 +71,8 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
         self._derived = _Derived()  # the last one: nothing can be set from here on
 
     @classmethod
-    def _trusted(cls, factors: Iterable[sp.csr_array], scale: float) -> Self:
-        """A product of csr_arrays that are known to be sound, of one dtype and chained."""
+    def _trusted(cls, factors: Iterable[csr.Factor], scale: float) -> Self:
+        """A product of factors that are known to be sound, of one dtype and chained."""
         op = cls.__new__(cls)
         op._set(factors, scale)
         return op
@@ -86,12 +86,9 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
         raise AttributeError(f"a SparseProduct cannot be changed: {name!r} was not deleted")
 
     @property
-    def factors(self) -> tuple[sp.csr_array, ...]:
-        """S₁, …, S_M from left to right. Their arrays are read-only."""
-        return tuple(
-            sp.csr_array((factor.data, factor.indices, factor.indptr), shape=factor.shape, copy=False)
-            for factor in self._factors
-        )
+    def factors(self) -> tuple[csr.Factor, ...]:
+        """S₁, …, S_M from left to right: csr_arrays, or plain arrays where no entry is zero; all read-only."""
+        return tuple(map(csr.shared, self._factors))
 
     @property
     def scale(self) -> float:
@@ -100,8 +97,8 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
 
     @property
     def nnz(self) -> int:
-        """Stored entries of all factors."""
-        return sum(factor.nnz for factor in self._factors)
+        """Entries of all factors that are not zero."""
+        return sum(factor.size for factor in self._factors)
 
     @property
     def relative_complexity(self) -> float:
@@ -186,7 +183,8 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
         if self._derived.halves:
             left, right = self._derived.halves
             return turn_half(right)._compose(turn_half(left))
-        return self._trusted([sp.csr_array(turn_factor(f)) for f in reversed(self._factors)], self._scale)
+        factors = (turn_factor(factor) for factor in reversed(self._factors))
+        return self._trusted([sp.csr_array(f) if sp.issparse(f) else f for f in factors], self._scale)
 
     def _compose(self, other: Self) -> Self:
         if self.shape[1] != other.shape[0]:

@@ -1,15 +1,18 @@
-"""Sound csr_arrays: every index in range and in order, every value finite, arrays read-only.
+"""Sound factors: csr_arrays with every index in range and in order, plain arrays where no entry is zero.
 
-Kernels index without bounds checks, so whatever comes from a user or a file passes through here first.
+Every value is finite, and arrays are read-only. Kernels index without bounds checks, so whatever comes from a user
+or a file passes through here first.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..typing import Array
 from ..validation import as_matrix, require_finite, working_dtype
+
+Factor: TypeAlias = sp.csr_array | Array
 
 _LARGEST = 2**31 - 1  # rows, columns: what a 32-bit index can name
 
@@ -34,6 +37,29 @@ def as_csr(name: str, value: Any) -> sp.csr_array:
     require_finite(name, matrix.data)
     matrix.eliminate_zeros()
     return matrix
+
+
+def as_factor(name: str, value: Any) -> Factor:
+    """A copy of ``value``, as it is stored: a plain array if no entry is zero, else a csr_array."""
+    if sp.issparse(value):
+        return as_csr(name, value)
+    matrix = as_matrix(name, value)
+    return matrix.copy("K") if matrix.all() else sp.csr_array(matrix)
+
+
+def to_dense(factor: Factor) -> Array:
+    """``factor`` as a plain array."""
+    return factor if isinstance(factor, np.ndarray) else factor.toarray()
+
+
+def to_csr(factor: Factor) -> sp.csr_array:
+    """``factor`` as a csr_array."""
+    return sp.csr_array(factor) if isinstance(factor, np.ndarray) else factor
+
+
+def entries(factor: Factor) -> Array:
+    """The values of the entries that are not zero, in any order."""
+    return factor.ravel("K") if isinstance(factor, np.ndarray) else factor.data
 
 
 def from_parts(name: str, data: Array, indices: Array, indptr: Array, shape: Array) -> sp.csr_array:
@@ -63,17 +89,37 @@ def _check_lines(name: str, indptr: Array, indices: Array, size: int, n_lines: i
         raise ValueError(f"{name} has indices outside of the {length} places of a line")
 
 
-def frozen(matrix: sp.csr_array) -> sp.csr_array:
-    """``matrix`` with sorted indices, on read-only arrays."""
-    if matrix.data.flags.writeable:
-        matrix.sort_indices()
-        for array in (matrix.data, matrix.indices, matrix.indptr):
+def frozen(factor: Factor) -> Factor:
+    """``factor`` as it is stored, on read-only arrays."""
+    if isinstance(factor, np.ndarray):
+        if not factor.flags.writeable:
+            return factor
+        if not factor.all():
+            return frozen(sp.csr_array(factor))
+        factor.flags.writeable = False
+        return factor
+    if factor.data.flags.writeable:
+        if not factor.data.all():
+            factor.eliminate_zeros()
+        if factor.nnz == factor.shape[0] * factor.shape[1]:
+            return frozen(factor.toarray())
+        factor.sort_indices()
+        for array in (factor.data, factor.indices, factor.indptr):
             array.flags.writeable = False
-    return matrix
+    return factor
 
 
-def same(left: sp.csr_array, right: sp.csr_array) -> bool:
-    """Whether two frozen matrices are equal, place by place."""
-    return left.shape == right.shape and all(
-        np.array_equal(getattr(left, part), getattr(right, part)) for part in ("indptr", "indices", "data")
-    )
+def shared(factor: Factor) -> Factor:
+    """The same factor for others, who cannot change it."""
+    if isinstance(factor, np.ndarray):
+        return factor.view()
+    return sp.csr_array((factor.data, factor.indices, factor.indptr), shape=factor.shape, copy=False)
+
+
+def same(left: Factor, right: Factor) -> bool:
+    """Whether two frozen factors are equal, place by place."""
+    if left.shape != right.shape or sp.issparse(left) != sp.issparse(right):
+        return False
+    if isinstance(left, np.ndarray):
+        return np.array_equal(left, right)
+    return all(np.array_equal(getattr(left, part), getattr(right, part)) for part in ("indptr", "indices", "data"))

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from ..linalg import frobenius, wide
+from .csr import entries
 from .product import SparseProduct
 
 _BLOCK_ENTRIES = 1 << 22  # of the matrix are formed at once: 32 MB of float64
@@ -16,7 +17,7 @@ def norm_of(op: SparseProduct, ord: int | str) -> float:
     if ord not in (2, "fro"):
         raise ValueError(f"ord must be 2 or 'fro', got {ord!r}")
     # The scale and the factors' sizes stand apart, so that products do not leave the number range.
-    sizes = [frobenius(factor.data) for factor in op.factors]
+    sizes = [frobenius(entries(factor)) for factor in op.factors]
     if 0.0 in sizes:
         return 0.0
     unit = SparseProduct([f.astype(wide(op.dtype)) / size for f, size in zip(op.factors, sizes, strict=True)])

@@ -1,104 +1,99 @@
-"""Applying a product: its factors packed for the kernels, once per operator and direction."""
+"""Applying a product: its factors packed for the kernels or for BLAS, once per operator and direction."""
 
 from collections.abc import Sequence
-from math import prod
+from functools import cached_property
+from itertools import groupby
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..kernels.apply import ANY, PAIRS, QUADS, apply_block, apply_vector
+from ..kernels.apply import ANY, PAIRS, QUADS
 from ..linalg import wide
-from ..runtime.threads import split_work, workspace
 from ..typing import Array
+from .cost import plan, rates
+from .csr import Factor, to_csr, to_dense
+from .segments import Dense, Fused
 
-_TILE_BYTES = 1024  # of one row of a tile; half of it where the tile would leave a megabyte of cache
-_LINE = 64  # bytes that go to and from memory together: no two threads should write into the same
-_ROOM = 1 << 23  # for a tile, in bytes
-_THREAD_WORK = 2_000_000  # entries × vectors from which a second thread pays, about 0.2 ms
+Arrays = tuple[Array, Array, Array]  # pointers, indices and values, as `papilio.kernels.apply` reads them
 
 
 class PackedFactor:
-    """One factor, or two that were joined, as the arrays that the kernels read (`papilio.kernels.apply`).
+    """One factor, or two that were joined, in the forms that kernels and BLAS read, each made when first needed.
 
     ``joined`` keeps what became of the attempts to join it with a later factor: neighbours meet again in each
     product that holds both.
     """
 
-    def __init__(self, kind: int, n_rows: int, pointers: Array, indices: Array, values: Array) -> None:
+    def __init__(self, kind: int, factor: Factor | None, shape: tuple[int, int], arrays: Arrays | None) -> None:
         self.kind = kind
-        self.n_rows = n_rows
-        self.arrays = pointers, indices, values
+        self.shape = shape
+        self.n_entries = 4 * shape[0] if factor is None else factor.size
+        self._factor = factor
+        self._arrays = arrays
         self.joined: WeakKeyDictionary[PackedFactor, PackedFactor | None] = WeakKeyDictionary()
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        if self._arrays is not None:
+            return self._arrays
+        factor = to_csr(self._factor)
+        return factor.indptr if self.kind == ANY else factor.indptr[:0], factor.indices, factor.data
+
+    @cached_property
+    def matrix(self) -> Array:
+        return to_dense(self._factor)
 
 
 class PackedProduct:
     """scale · S₁…S_M, of sound factors and the same ones packed; times vectors and blocks of its own dtype."""
 
-    def __init__(self, factors: Sequence[sp.csr_array], scale: float, packed: Sequence[PackedFactor]) -> None:
+    def __init__(self, factors: Sequence[Factor], scale: float, packed: Sequence[PackedFactor]) -> None:
         packed = list(reversed(packed))  # in the order of application
-        self._dtype = factors[0].dtype
-        self._n_rows = factors[0].shape[0]
-        self._n_entries = sum(factor.nnz for factor in factors)
-        self._longest = max(factors[-1].shape[1], *(factor.shape[0] for factor in factors))
+        dtype = factors[0].dtype
         if scale != 1.0:
-            first = factors[0].astype(wide(self._dtype))
-            packed[-1] = pack_factor((first * scale).astype(self._dtype))
-        steps: list[tuple[int, ...]] = []
-        pieces: tuple[list[Array], ...] = ([], [], [])  # pointers, indices, values
-        for factor in _join_neighbours(packed):
-            steps.append((factor.n_rows, factor.kind, *(sum(map(len, piece)) for piece in pieces)))
-            for piece, array in zip(pieces, factor.arrays, strict=True):
-                piece.append(array)
-        pointers, indices, values = map(np.concatenate, pieces)
-        self._tile = self._tile_width(in_place=all(kind in (PAIRS, QUADS) for _, kind, *_ in steps))
-        self._arrays = (
-            np.array(steps, dtype=np.int64),
-            pointers.astype(np.int64),
-            indices.astype(np.uint32),
-            values,
-        )
+            first = factors[0].astype(wide(dtype))
+            packed[-1] = pack_factor((first * scale).astype(dtype))
+        self.units = join_neighbours(packed)
+        vector_plan, block_plan = (plan(self.units, rates(dtype, block)).by_blas for block in (False, True))
+        segments = self._segments(vector_plan, dtype)
+        self._vector = [segment.vector for segment in segments]
+        if block_plan != vector_plan:
+            segments = self._segments(block_plan, dtype)
+        self._block = [segment.block for segment in segments]
 
-    def _tile_width(self, in_place: bool) -> int:
-        """How many vectors a tile holds, so that it stays in cache, or else within a few megabytes."""
-        if self._longest <= (1024 if in_place else 256):
-            return _TILE_BYTES // self._dtype.itemsize
-        return max(64, min(_TILE_BYTES // 2, _ROOM // self._longest)) // self._dtype.itemsize
+    def _segments(self, by_blas: Sequence[bool], dtype: np.dtype[Any]) -> list[Dense | Fused]:
+        """Each dense unit on its own, the others between them together."""
+        segments: list[Dense | Fused] = []
+        for is_dense, group in groupby(zip(by_blas, self.units, strict=True), key=lambda pair: pair[0]):
+            units = [unit for _, unit in group]
+            segments += [Dense(unit.matrix) for unit in units] if is_dense else [Fused(units, dtype)]
+        return segments
 
     def vector(self, x: Array) -> Array:
         """scale · S₁…S_M x."""
-        y = np.empty(self._n_rows, self._dtype)
-        apply_vector(*self._arrays, x if x.flags.c_contiguous else x.copy(), y)
-        return y
+        for apply in self._vector:
+            x = apply(x)
+        return x
 
     def block(self, X: Array) -> Array:
         """scale · S₁…S_M X, row-major for row-major X and column-major for column-major X."""
-        count = X.shape[1]
-        by_rows = not X.flags.f_contiguous or X.flags.c_contiguous
-        source = np.ascontiguousarray(X if by_rows else X.T)
-        Y = np.empty((self._n_rows, count) if by_rows else (count, self._n_rows), self._dtype)
-
-        def run(start: int, stop: int) -> None:
-            tiles = -(-(stop - start) // self._tile)
-            size = (2, self._longest, -(-(stop - start) // tiles))  # tiles of equal width
-            room = workspace(self._dtype.itemsize * prod(size)).view(self._dtype).reshape(size)
-            apply_block(*self._arrays, source, Y, by_rows, room[0], room[1], start, stop)
-
-        if count and self._n_entries * count < _THREAD_WORK:
-            run(0, count)
-        elif count:
-            split_work(run, count, _LINE // self._dtype.itemsize)
-        return Y if by_rows else Y.T
+        for apply in self._block:
+            X = apply(X)
+        return X
 
 
-def pack_factor(factor: sp.csr_array) -> PackedFactor:
+def pack_factor(factor: Factor) -> PackedFactor:
     """A factor packed in the form that the kernels apply fastest."""
+    if isinstance(factor, np.ndarray):
+        if factor.shape[1] > 3:
+            return PackedFactor(ANY, factor, factor.shape, None)
+        factor = to_csr(factor)
     n_rows = factor.shape[0]
     counts = np.diff(factor.indptr)
     width = int(counts[0])
-    none = factor.indptr[:0]
     if width > 3 or width == 0 or not (counts == width).all():
-        return PackedFactor(ANY, n_rows, factor.indptr, factor.indices, factor.data)
+        return PackedFactor(ANY, factor, factor.shape, None)
     if width == 2 and n_rows == factor.shape[1]:
         columns = factor.indices.reshape(-1, 2)
         upper = np.flatnonzero(columns[:, 0] == np.arange(n_rows))  # the upper row of each pair
@@ -106,11 +101,12 @@ def pack_factor(factor: sp.csr_array) -> PackedFactor:
         if 2 * upper.size == n_rows and (columns[lower] == columns[upper]).all():
             values = factor.data.reshape(-1, 2)
             blocks = np.hstack([values[upper], values[lower]])
-            return PackedFactor(PAIRS, n_rows, none, columns[upper].ravel(), blocks.ravel())
-    return PackedFactor(width, n_rows, none, factor.indices, factor.data)
+            arrays = factor.indptr[:0], columns[upper].ravel(), blocks.ravel()
+            return PackedFactor(PAIRS, factor, factor.shape, arrays)
+    return PackedFactor(width, factor, factor.shape, None)
 
 
-def _join_neighbours(packed: Sequence[PackedFactor]) -> list[PackedFactor]:
+def join_neighbours(packed: Sequence[PackedFactor]) -> list[PackedFactor]:
     """Neighbouring `PAIRS` joined to `QUADS` wherever their pairs form squares."""
     joined = [packed[0]]
     for later in packed[1:]:
@@ -134,7 +130,7 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     later one.
     """
     (none, earlier_rows, earlier_values), (_, later_rows, later_values) = earlier.arrays, later.arrays
-    if not (_is_moderate(earlier_values) and _is_moderate(later_values)):
+    if not (is_moderate(earlier_values) and is_moderate(later_values)):
         return None  # the product may leave the number range where one after the other would not
     earlier_pairs, later_pairs = earlier_rows.reshape(-1, 2), later_rows.reshape(-1, 2)
     earlier_blocks, later_blocks = earlier_values.reshape(-1, 2, 2), later_values.reshape(-1, 2, 2)
@@ -146,7 +142,7 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     ik, jm = in_earlier[i] // 2, in_earlier[j] // 2
     k, m = earlier_pairs[ik, 1], earlier_pairs[jm, 1]
     km = in_later[k] // 2
-    if 4 * ij.size != earlier.n_rows or (later_pairs[km] != np.stack([k, m], axis=1)).any():
+    if 4 * ij.size != earlier.shape[0] or (later_pairs[km] != np.stack([k, m], axis=1)).any():
         return None
     first, second = np.zeros((2, ij.size, 4, 4), dtype=earlier_values.dtype)  # both factors on the rows i, j, k, m
     first[:, 0::2, 0::2] = earlier_blocks[ik]
@@ -154,29 +150,25 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     second[:, :2, :2] = later_blocks[ij]
     second[:, 2:, 2:] = later_blocks[km]
     squares = np.stack([i, j, k, m], axis=1)
-    return PackedFactor(QUADS, later.n_rows, none, squares.ravel(), (second @ first).ravel())
+    arrays = none, squares.ravel(), (second @ first).ravel()
+    return PackedFactor(QUADS, None, later.shape, arrays)
 
 
-def _is_moderate(values: Array) -> bool:
+def is_moderate(values: Array) -> bool:
+    """Whether products of two such arrays cannot leave the number range, as far as their largest entries tell."""
     limit = 1e100 if values.dtype in (np.float64, np.complex128) else 1e12
-    return bool(1 / limit < np.abs(values).max() < limit)
+    return bool(1 / limit < np.abs(values).max(initial=0.0) < limit)
 
 
-def merged(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
-    """The cheapest way to multiply out neighbours, by dynamic programming over where groups end."""
-    best: list[tuple[float, list[sp.csr_array]]] = [(0.0, [])]
-    for end in range(1, len(factors) + 1):
-        options = []
-        product = None
-        for begin in reversed(range(end)):
-            product = factors[begin] if product is None else sp.csr_array(factors[begin] @ product)
-            options.append((best[begin][0] + _cost(product), [*best[begin][1], product]))
-            if _cost(product) > sum(map(_cost, factors[begin:end])):
-                break  # products only fill up from here
-        best.append(min(options, key=lambda option: option[0]))
-    return best[-1][1]
+def modelled_cost(factors: Sequence[Factor]) -> tuple[float, float]:
+    """The modelled time of a product for one vector, and for a block of 256, relative to the dense matrix."""
+    shape, dtype = (factors[0].shape[0], factors[-1].shape[1]), factors[0].dtype
+    times = modelled_times([pack_factor(factor) for factor in factors], dtype)
+    vector, block = (time / rates(dtype, i == 1).blas(shape) for i, time in enumerate(times))
+    return vector, block
 
 
-def _cost(factor: sp.csr_array) -> float:
-    """The time for one vector, in units of one entry: a row costs about a quarter, a butterfly half."""
-    return factor.nnz * (0.5 if pack_factor(factor).kind == PAIRS else 1.0) + 0.25 * factor.shape[0]
+def modelled_times(packed: Sequence[PackedFactor], dtype: np.dtype[Any]) -> tuple[float, float]:
+    """What a product of packed factors, from left to right, takes for one vector, and per vector of a block."""
+    units = join_neighbours(list(reversed(packed)))
+    return plan(units, rates(dtype, False)).cost, plan(units, rates(dtype, True)).cost

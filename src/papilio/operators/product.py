@@ -11,6 +11,7 @@ from ..linalg import wide
 from ..typing import Array, MatrixLike, Path
 from ..validation import as_float, as_numbers, as_real, is_scalar, require_finite, working_dtype
 from .application import AppliedOperator
+from .csr import entries, to_csr, to_dense
 from .indexing import read_key
 
 
@@ -30,13 +31,14 @@ class SparseProduct(AppliedOperator):
 
     Attributes
     ----------
-    factors : tuple of scipy.sparse.csr_array
+    factors : tuple of scipy.sparse.csr_array and numpy.ndarray
+        Plain arrays where no entry is zero.
     scale : float
     shape : tuple of int
     dtype : numpy.dtype
         float32, float64, complex64 or complex128.
     nnz : int
-        Stored entries of all factors.
+        Entries of all factors that are not zero.
     relative_complexity : float
         nnz / (rows · columns).
 
@@ -49,9 +51,9 @@ class SparseProduct(AppliedOperator):
     with two integers is the entry. Sums and everything else are SciPy's lazy operators. ``numpy.asarray(op)`` is
     the dense matrix, which is also what NumPy's functions take an operator for, unless they refuse it.
 
-    The factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
-    (`papilio.set_num_threads`). A complex scalar goes into a factor, as the scale is real; scalars never change
-    the precision.
+    Sparse factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
+    (`papilio.set_num_threads`); dense ones by BLAS where that is faster. A complex scalar goes into a factor, as
+    the scale is real; scalars never change the precision.
 
     Examples
     --------
@@ -149,7 +151,7 @@ class SparseProduct(AppliedOperator):
         if x.ndim != 2 or x.shape[0] != self.shape[1]:
             raise ValueError(f"x must be a block of {self.shape[1]} rows, got shape {x.shape}")
         block = sp.csr_array(x, dtype=working_dtype("x", x.dtype))
-        product = reduce(lambda right, left: left @ right, reversed(self._factors), block)
+        product = reduce(lambda right, left: to_csr(left) @ right, reversed(self._factors), block)
         return product * product.dtype.type(self._scale)
 
     def conj(self) -> "SparseProduct":
@@ -191,11 +193,10 @@ class SparseProduct(AppliedOperator):
             return self._trusted(self._factors, as_real("scale", self._scale * as_float("scale", number)))
         require_finite("scale", np.asarray(number))
         factors = list(self.astype(np.result_type(self.dtype, np.complex64))._factors)
-        smallest = min(range(len(factors)), key=lambda i: factors[i].nnz)
+        smallest = min(range(len(factors)), key=lambda i: factors[i].size)
         with np.errstate(over="ignore"):
             factors[smallest] = factors[smallest] * factors[smallest].dtype.type(number)
-        require_finite("scale", factors[smallest].data)
-        factors[smallest].eliminate_zeros()
+        require_finite("scale", entries(factors[smallest]))
         return self._trusted(factors, self._scale)
 
     # -- parts and forms of it -------------------------------------------------------------------------
@@ -204,9 +205,9 @@ class SparseProduct(AppliedOperator):
         rows, columns, is_entry = read_key(key, self.shape)
         factors = list(self._factors)
         if rows is not None:
-            factors[0] = sp.csr_array(factors[0][rows, :])
+            factors[0] = factors[0][rows, :]
         if columns is not None:
-            factors[-1] = sp.csr_array(factors[-1][:, columns])
+            factors[-1] = factors[-1][:, columns]
         part = self._trusted(factors, self._scale)
         return part.toarray()[0, 0] if is_entry else part
 
@@ -225,18 +226,19 @@ class SparseProduct(AppliedOperator):
         """
         *others, last = self._factors
         if not others:
-            return (last.astype(wide(self.dtype)) * self._scale).astype(self.dtype).toarray()
+            return to_dense((last.astype(wide(self.dtype)) * self._scale).astype(self.dtype))
         if self.shape[0] < self.shape[1]:
             return self.T.toarray().T
         rest = self._trusted(others, self._scale)
         rest._derived.packed_factors = self._packed_factors()[:-1]
-        return rest @ last.toarray()
+        return rest @ to_dense(last)
 
     def optimized(self) -> "SparseProduct":
         """An equal operator (up to rounding) that is faster to apply.
 
-        Neighbouring factors are multiplied out wherever a model of the kernels says that this saves time; the
-        model is fixed, so that the same operator always gives the same result.
+        Neighbouring factors are multiplied out wherever a model of the kernels and of BLAS says that this saves
+        time, and that it costs none, neither for one vector nor for a block; the model is fixed, so that the same
+        operator always gives the same result.
 
         Returns
         -------
@@ -250,7 +252,7 @@ class SparseProduct(AppliedOperator):
         >>> len(op.optimized().factors)
         1
         """
-        from .packing import merged
+        from .merging import merged
 
         factors = merged(self._factors)
         return self if len(factors) == len(self._factors) else self._trusted(factors, self._scale)

@@ -19,7 +19,7 @@ def to_arrays(op: SparseProduct) -> dict[str, Array]:
     """``op`` as named arrays; `from_arrays` is the inverse."""
     arrays = {"scale": np.array(op.scale), "n_factors": np.array(len(op.factors))}
     for i, factor in enumerate(op.factors):
-        arrays |= {f"{part}_{i}": np.asarray(getattr(factor, part)) for part in _PARTS}
+        arrays |= {f"{part}_{i}": np.asarray(getattr(csr.to_csr(factor), part)) for part in _PARTS}
     return arrays
 
 

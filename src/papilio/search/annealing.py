@@ -10,6 +10,7 @@ import numpy as np
 from ..constraints import Constraint
 from ..linalg import frobenius
 from ..operators import SparseProduct
+from ..operators.csr import to_dense
 from ..results import Factorization, History, Status
 from ..runtime.session import Session
 from ..solvers.moments import Moments
@@ -41,7 +42,7 @@ def annealed(
     begin = len(session.history)
     moments, sets = Moments(matrix), schedule.constraints
     limits = Limits(schedule.order, STEPS, tol=0.0, inertia=True)
-    factors = [factor.toarray() for factor in start.operator.factors]
+    factors = [to_dense(factor) for factor in start.operator.factors]
     fit = best = Fit(factors, start.operator.scale, start.error, start.status)
     for r in range(rounds):
         relaxation = _WARM * (_COLD / _WARM) ** (r / max(rounds - 1, 1))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..constraints import Constraint, Sparse, SparseColumns, SparseRows
+from ..operators.csr import to_dense
 from ..results import Factorization, History, Status
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.moments import Moments
@@ -180,7 +181,7 @@ def start_of(search: Search, option: Candidate) -> Factorization:
         return replace(fit, status=Status.STOPPED)
     assert search.svd is not None
     fit = search.best_of_rank(schedule.constraints[0].shape[1])
-    factors = [factor.toarray() for factor in fit.operator.factors]
+    factors = [to_dense(factor) for factor in fit.operator.factors]
     return descended(search, schedule, factors, float(np.linalg.norm(search.svd[1])))
 
 

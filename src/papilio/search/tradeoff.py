@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..operators.csr import to_dense
 from ..results import Callback, Factorization, Status, Tradeoff, TradeoffPoint
 from ..runtime.session import Session
 from ..typing import MatrixLike, RandomState
@@ -192,7 +193,7 @@ class _Sweep:
         starts = []
         # The inner size of sparse low-rank products grows: these start from singular vectors each time.
         if option.method == "hierarchical" and kept and kept.option.schedule.side == option.schedule.side:
-            factors = [factor.toarray() for factor in kept.fit.operator.factors]
+            factors = [to_dense(factor) for factor in kept.fit.operator.factors]
             with self._session.part(1 / 2):
                 starts.append(descended(self._search, option.schedule, factors))
         if not starts or (probe and not self._session.stopped):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...operators.csr import to_dense
 from ...search.butterfly import butterfly
 from ...transforms import dft
 from ...typing import Array
@@ -22,7 +23,7 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress)
     found = butterfly(C)
     matrices = {"C": C, "P": P, "PCP": P @ C @ P.T}
     matrices |= {f"S{i}": stage for i, stage in enumerate(stages, start=1)}
-    factors = [factor.toarray() for factor in found.operator.factors]
+    factors = [to_dense(factor) for factor in found.operator.factors]
     factors[0] = factors[0] * found.operator.scale
     matrices |= {f"found S{i}": factor for i, factor in enumerate(factors, start=1)}
     product = P.T @ np.linalg.multi_dot(stages) @ P if len(stages) > 1 else P.T @ stages[0] @ P

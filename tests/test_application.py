@@ -1,0 +1,258 @@
+"""How factors are kept and applied: dense ones as plain arrays, by BLAS where the model says so; mergers."""
+
+import copy
+import pickle
+from functools import reduce
+from itertools import pairwise, product
+from math import inf
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
+
+import papilio as pp
+from papilio.kernels.apply import ANY, PAIRS, QUADS
+from papilio.operators import segments
+from papilio.operators.cost import plan, rates
+from papilio.operators.packing import modelled_cost
+from papilio.transforms import dct, dft, haar, hadamard, hartley, wavelet
+
+from .helpers import DTYPES, as_array, gaussian
+
+SHAPES = [(1, 1), (1, 7), (7, 1), (2, 2), (5, 3), (3, 5)]
+
+
+# -- how factors are kept ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("form", ["array", "column-major", "csr", "coo"])
+def test_a_factor_without_zeros_is_a_plain_array(shape, form, dtype):
+    matrix = gaussian(shape, dtype)
+    forms = {
+        "array": matrix,
+        "column-major": np.asfortranarray(matrix),
+        "csr": sp.csr_array(matrix),
+        "coo": sp.coo_array(matrix),
+    }
+    op = pp.SparseProduct([forms[form], np.eye(shape[1], dtype=dtype)])
+    factor = op.factors[0]
+    assert type(factor) is np.ndarray
+    np.testing.assert_array_equal(factor, matrix, strict=True)
+    assert not factor.flags.writeable
+    assert not np.shares_memory(factor, matrix)
+    assert op.nnz == matrix.size + shape[1]
+    assert op == pp.SparseProduct([matrix, np.eye(shape[1], dtype=dtype)])
+    assert isinstance(op.factors[1], sp.csr_array) == (shape[1] > 1)
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_one_zero_makes_it_a_csr_array(zero, dtype):
+    matrix = gaussian((4, 3), dtype)
+    matrix[1, 2] = zero
+    with_zero = sp.csr_array((matrix.ravel(), np.tile(range(3), 4), range(0, 13, 3)))
+    for form in (matrix, sp.csr_array(matrix), with_zero):
+        (factor,) = pp.SparseProduct([form]).factors
+        assert isinstance(factor, sp.csr_array)
+        assert factor.nnz == 11
+        np.testing.assert_array_equal(factor.toarray(), matrix)
+
+
+def test_values_that_vanish_in_another_form_make_it_sparse_again():
+    op = pp.SparseProduct([[[1.0, 1e-60], [2.0, 1.0]]])
+    assert isinstance(op.factors[0], np.ndarray)
+    assert op.astype(np.float32).factors[0].nnz == 3
+    tiny = pp.SparseProduct([[[1.0, 1e-300], [2.0, 1.0]]])
+    assert (tiny * 1e-100j).factors[0].nnz == 3
+    assert isinstance(pp.SparseProduct([[[1.0, 0], [2.0, 1.0]]])[:, :1].factors[0], np.ndarray)
+
+
+def test_turned_copied_and_selected_factors_are_of_the_same_form(dtype):
+    matrix = gaussian((6, 4), dtype)
+    op = pp.SparseProduct([matrix, np.eye(4, 3)], scale=-2)
+    for other in (copy.deepcopy(op), pickle.loads(pickle.dumps(op)), op.T.T, op.H.H):
+        assert other == op
+        assert isinstance(other.factors[0], np.ndarray)
+    assert np.shares_memory(op.T.factors[-1], op.factors[0])
+    assert np.shares_memory(op.H.factors[-1], op.factors[0]) == (np.dtype(dtype).kind != "c")
+    np.testing.assert_array_equal(op.H.factors[-1], matrix.conj().T)
+    np.testing.assert_array_equal(op[[1, 5]].factors[0], matrix[[1, 5]])
+
+
+# -- how they are applied ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(200, 200), (300, 100), (100, 300)])
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray])
+def test_the_matrix_itself_gives_the_bits_of_numpys_product(shape, layout, dtype):
+    matrix, X = gaussian(shape, dtype), layout(gaussian((shape[1], 40), dtype, 1))
+    op = pp.SparseProduct([matrix])
+    np.testing.assert_array_equal(op @ X[:, 0].copy(), matrix @ X[:, 0].copy())
+    bound = 10 * np.finfo(dtype).eps * (np.abs(matrix) @ np.abs(X))
+    assert (np.abs(op @ X - matrix @ X) <= bound).all()
+    assert (op @ X).flags.c_contiguous == X.flags.c_contiguous
+    assert (op @ X).flags.f_contiguous == X.flags.f_contiguous
+
+
+def kinds(op, block=False):
+    """The classes of the segments, in the order of application."""
+    return [type(apply.__self__) for apply in (op._packed()._block if block else op._packed()._vector)]
+
+
+def test_each_factor_goes_where_it_is_faster():
+    low_rank = pp.SparseProduct([gaussian((512, 40)), gaussian((40, 512))])
+    assert kinds(low_rank) == kinds(low_rank, block=True) == [segments.Dense, segments.Dense]
+    assert kinds(hadamard(512)) == kinds(hadamard(512), block=True) == [segments.Fused]
+    small = pp.SparseProduct([gaussian((6, 6), seed=i) for i in range(8)])
+    assert kinds(small) == [segments.Fused]
+    mixed = hadamard(512) @ pp.SparseProduct([gaussian((512, 300))]) @ pp.SparseProduct([sp.eye_array(300)] * 2)
+    assert kinds(mixed) == [segments.Fused, segments.Dense, segments.Fused]
+    nearly = gaussian((300, 300))
+    nearly[0, 0] = 0
+    assert kinds(pp.SparseProduct([nearly])) == kinds(pp.SparseProduct([nearly]), block=True) == [segments.Dense]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_blas_has_one_thread_where_papilio_has_one(threads, monkeypatch, default_threads):
+    op, X = pp.SparseProduct([gaussian((64, 64))]), gaussian((64, 64))
+    seen, apply = [], segments.Dense._product
+
+    def watched(self, block):
+        seen.append({info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"})
+        return apply(self, block)
+
+    monkeypatch.setattr(segments.Dense, "_product", watched)
+    monkeypatch.setattr(segments, "_THREAD_WORK", 1)
+    before = {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+    pp.set_num_threads(threads)
+    np.testing.assert_allclose(op @ X, op.factors[0] @ X)
+    assert seen == [{1} if threads == 1 else before]
+
+
+units = st.builds(
+    SimpleNamespace,
+    kind=st.sampled_from([ANY, PAIRS, QUADS, 1, 2, 3]),
+    shape=st.sampled_from([(4, 4), (64, 64), (8, 512), (512, 8), (300, 300)]),
+    n_entries=st.integers(1, 90000),
+)
+
+
+@settings(deadline=None)
+@given(units=st.lists(units, min_size=1, max_size=6), dtype=st.sampled_from(DTYPES), block=st.booleans())
+def test_the_plan_is_the_cheapest_of_all(units, dtype, block):
+    rate = rates(np.dtype(dtype), block)
+
+    def price(by_blas):
+        """By its definition: each call, what it reads and writes, and the work in it."""
+        total = 0.0
+        for i, (unit, is_dense) in enumerate(zip(units, by_blas, strict=True)):
+            begins = is_dense or i == 0 or by_blas[i - 1]
+            ends = is_dense or i == len(units) - 1 or by_blas[i + 1]
+            total += begins * (rate.call + unit.shape[1] * rate.line) + ends * unit.shape[0] * rate.line
+            total += unit.shape[0] * unit.shape[1] * rate.blas_entry if is_dense else rate.kernel(unit)
+        return inf if any(d and unit.kind == QUADS for unit, d in zip(units, by_blas, strict=True)) else total
+
+    chained = all(left.shape[0] == right.shape[1] for left, right in pairwise(units))
+    if not chained:
+        for unit in units:
+            unit.shape = (64, 64)
+    best = min(map(price, product([False, True], repeat=len(units))))
+    found = plan(units, rate)
+    assert found.cost == pytest.approx(best)
+    assert price(found.by_blas) == pytest.approx(best)
+
+
+# -- mergers -------------------------------------------------------------------------------------------
+
+
+def assert_better(op):
+    """``op.optimized()`` is equal up to rounding, and no slower by the model."""
+    better = op.optimized()
+    exact = op.astype(np.result_type(op.dtype, np.float64)).toarray()
+    size = reduce(np.matmul, [np.abs(as_array(factor)).astype(float) for factor in op.factors]) * abs(op.scale)
+    bound = 50 * np.finfo(op.dtype).eps * size.max(initial=1e-300)
+    assert np.abs(better.toarray() - exact).max() <= bound
+    assert (better.shape, better.dtype, better.scale) == (op.shape, op.dtype, op.scale)
+    for before, after in zip(modelled_cost(op.factors), modelled_cost(better.factors), strict=True):
+        assert after <= before * (1 + 1e-12)
+    assert better == op.optimized()
+    assert (better is op) == (len(better.factors) == len(op.factors))
+    return better
+
+
+@pytest.mark.parametrize("make", [hadamard, dft, dct, haar, hartley, wavelet])
+@pytest.mark.parametrize("n", [2, 4, 16, 64, 256])
+def test_transforms_are_optimized_without_loss(make, n):
+    better = assert_better(make(n))
+    assert make is not hadamard or len(better.factors) == len(hadamard(n).factors)  # as fast as can be
+
+
+def test_what_the_dense_matrix_does_faster_becomes_dense():
+    for factors in ([gaussian((300, 300))] * 2, [gaussian((20, 90)), gaussian((90, 20))]):
+        op = pp.SparseProduct(factors)
+        better = assert_better(op)
+        assert [type(factor) for factor in better.factors] == [np.ndarray]
+        assert max(modelled_cost(better.factors)) == pytest.approx(1)
+    low_rank = pp.SparseProduct([gaussian((300, 20)), gaussian((20, 300))])
+    assert low_rank.optimized() is low_rank
+    diagonal = pp.SparseProduct([gaussian((400, 400)), sp.diags_array(np.arange(1.0, 401)), sp.eye_array(400)])
+    assert len(assert_better(diagonal).factors) == 1
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_products_that_may_leave_the_number_range_are_not_merged(size):
+    op = pp.SparseProduct([size * gaussian((4, 4)), size * gaussian((4, 4), seed=1)])
+    x = gaussian((4, 3)) * size**-1.5
+    np.testing.assert_allclose(op.optimized() @ x, op @ x)
+    assert op.optimized() is op
+
+
+@st.composite
+def products(draw):
+    """Chains of factors of any density, butterflies, permutations and diagonals among them."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 7, 8, 16, 31, 64]), min_size=1, max_size=3))
+    chain = []
+    for size in sizes:
+        for _ in range(draw(st.integers(1, 3))):
+            kind = draw(st.sampled_from(["butterfly", "permutation", "diagonal", "sparse", "dense"]))
+            matrix = rng.standard_normal((size, size))
+            if kind == "butterfly" and size in (2, 8, 16, 64):
+                mask = np.eye(size) + np.eye(size)[np.arange(size) ^ 2 ** int(rng.integers(size.bit_length() - 1))]
+            else:
+                mask = {
+                    "permutation": np.eye(size)[rng.permutation(size)],
+                    "diagonal": np.eye(size),
+                    "sparse": rng.random((size, size)) < rng.random(),
+                }.get(kind, np.ones((size, size)))
+            chain.append(matrix * mask)
+    links = []
+    for left, right in pairwise(chain):
+        links.append(left)
+        if left.shape[1] != right.shape[0]:
+            links.append(rng.standard_normal((left.shape[1], right.shape[0])))
+    dtype = draw(st.sampled_from(DTYPES))
+    return pp.SparseProduct([factor.astype(dtype) for factor in [*links, chain[-1]]], scale=0.5)
+
+
+@settings(deadline=None, max_examples=150)
+@given(op=products())
+def test_random_products_are_optimized_without_loss(op):
+    better = assert_better(op)
+    x = gaussian((op.shape[1], 3), op.dtype)
+    size = reduce(np.matmul, [np.abs(as_array(factor)).astype(float) for factor in op.factors])
+    bound = 100 * np.finfo(op.dtype).eps * (size @ np.abs(x)).max(initial=1e-300)
+    assert np.abs(better @ x - op @ x).max() <= bound
+
+
+def test_the_model_is_relative_to_the_dense_matrix_and_sees_vectors_and_blocks(dtype):
+    assert modelled_cost([gaussian((70, 90), dtype)]) == (1.0, 1.0)
+    vector, block = modelled_cost(hadamard(1024).astype(dtype).factors)
+    assert 0.01 < vector < 0.15
+    assert 0.01 < block < 0.5
+    scattered = gaussian((512, 512), dtype) * (np.random.default_rng(0).random((512, 512)) < 0.02)
+    assert max(modelled_cost([sp.csr_array(scattered)])) < 0.3
