@@ -121,9 +121,9 @@ def test_a_search_that_is_stopped_between_two_ways_returns_the_fit_so_far():
         return levels.count(1) == 2  # the second way begins
 
     find_butterfly(Session(lambda step: whole.append(step.iteration)), matrix)
-    assert whole.count(1) > 2
     fit = find_butterfly(Session(callback), matrix)
-    assert levels.count(1) == 2
+    assert whole.count(1) >= levels.count(1) == 2
+    assert len(whole) > len(levels)
     assert fit.status == "converged"
     product = fit.operator.toarray()
     assert fit.error == pytest.approx(np.linalg.norm(product - matrix) / np.linalg.norm(matrix))

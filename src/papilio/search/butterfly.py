@@ -96,11 +96,12 @@ def find_butterfly(session: Session, matrix: Array) -> Factorization:
     is_even, is_quick = _is_balanced(matrix), False
     try:
         for (balanced, transposed), share in zip(_WAYS, _SHARES, strict=True):
-            # Without structure in its rows, a matrix has none in its columns.
-            if (best is None and transposed) or (balanced and is_even):
+            # Without structure in its rows, a matrix has none in its columns. Scaling does nothing for lines of
+            # the same norm, and is for structure with noise.
+            if (best is None and transposed) or (balanced and (is_even or is_quick)):
                 continue
             with session.part(share):
-                effort = Effort(balanced, is_quick and balanced)
+                effort = Effort(balanced)
                 masks = find_supports(session, matrix.T if transposed else matrix, effort)
                 if masks is not None:
                     masks = [sp.csr_array(mask.T) for mask in reversed(masks)] if transposed else masks

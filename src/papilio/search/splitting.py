@@ -8,7 +8,7 @@ the smaller eigenvalue of their Gram matrix; larger groups are judged by their p
 
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from math import inf
 from typing import NamedTuple
@@ -150,7 +150,7 @@ def _candidate_parts(session: Session, matrix: Array, row: int, radix: int, coun
         lifts = lifted(np.stack([np.broadcast_to(matrix[row], matrix[partners].shape), matrix[partners]], axis=1))
         energies = lifts[:, :2].sum(axis=1)
         for weighted in (lifts, _divided(lifts, np.sqrt(energies))):
-            labels = _labels_by_direction(weighted, radix)
+            labels = _labels_by_direction(session, weighted, radix)
             costs = np.sum([_pair_cost_on(labels == p, lifts) for p in range(radix)], axis=0)
             for i in np.argsort(costs, kind="stable")[:count]:
                 options.append((costs[i], labels[i]))
@@ -163,13 +163,14 @@ def _candidate_parts(session: Session, matrix: Array, row: int, radix: int, coun
     return found
 
 
-def _labels_by_direction(weighted: Array, radix: int) -> Array:
+def _labels_by_direction(session: Session, weighted: Array, radix: int) -> Array:
     """Labels (pairs, m) of the columns in equal parts, by their directions (pairs, c, m) in the pair's plane."""
     centred = weighted - weighted.mean(axis=2, keepdims=True)
     axes = np.linalg.eigh(centred @ centred.transpose(0, 2, 1))[1][:, :, 1 - radix :]
     points = axes.transpose(0, 2, 1) @ centred
     if radix > 2:
-        return all_equal_parts(np.ascontiguousarray(points.transpose(0, 2, 1), float), radix)
+        points = np.ascontiguousarray(points.transpose(0, 2, 1), float)
+        return session.wait(lambda: all_equal_parts(points, radix), _SWEEPS * radix * points.size)
     return _upper_half(points[:, 0])
 
 
@@ -283,21 +284,32 @@ def _pair_costs(session: Session, matrix: Array, parts: Array) -> Array:
 
 def _part_columns(session: Session, matrix: Array, groups: Array) -> Iterator[Array]:
     """Different parts for given groups, by leading directions of the columns' slices, weighted in three ways."""
-    radix = groups.shape[1]
-    lifts = lifted(matrix[groups])
+    radix, work = groups.shape[1], 8 * matrix.size
+    lifts = session.wait(lambda: lifted(matrix[groups]), work)
     energies = lifts[:, :radix].sum(axis=1)
     before: list[Array] = []
     for weight in (np.sqrt(energies), None, energies):
-        session.check()
-        features = (lifts if weight is None else _divided(lifts, weight)).reshape(-1, len(matrix))
-        points = _leading_components(session, features - features.mean(axis=1, keepdims=True), radix - 1)
-        labels = (
-            _upper_half(points[:, 0]) if radix == 2 else equal_parts(np.ascontiguousarray(points, float), radix)
-        )
+        features = session.wait(partial(_centred, lifts, weight), work)
+        points = _leading_components(session, features, radix - 1)
+        labels = _labels_of(session, points, radix)
         parts = _reassign_columns(session, lifts, _as_parts(labels, radix))
         if not any((parts == other).all() for other in before):
             before.append(parts)
             yield parts
+
+
+def _labels_of(session: Session, points: Array, radix: int) -> Array:
+    """Labels of (m, radix − 1) points in equal parts that lie together."""
+    if radix == 2:
+        return _upper_half(points[:, 0])
+    given = np.ascontiguousarray(points, float)
+    return session.wait(lambda: equal_parts(given, radix), _SWEEPS * len(points) ** 2)
+
+
+def _centred(lifts: Array, weight: Array | None) -> Array:
+    """Lifted vectors over their ``weight``, as a matrix with a row per coordinate and group, of mean zero."""
+    features = (lifts if weight is None else _divided(lifts, weight)).reshape(-1, lifts.shape[2])
+    return features - features.mean(axis=1, keepdims=True)
 
 
 def _leading_components(session: Session, features: Array, count: int) -> Array:
@@ -330,7 +342,7 @@ def _reassign_columns(session: Session, lifts: Array, parts: Array) -> Array:
         if radix == 2:
             labels = _upper_half(captured[1] - captured[0])
         else:
-            labels = share_out(np.ascontiguousarray(-captured.T, float))
+            labels = session.wait(partial(share_out, np.ascontiguousarray(-captured.T, float)), _SWEEPS * m**2)
         new = _as_parts(labels, radix)
         if (new == parts).all():
             break

@@ -1,6 +1,7 @@
 """The supports of a butterfly under unknown permutations, found level by level."""
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 from typing import NamedTuple
 
@@ -48,11 +49,11 @@ class Effort:
     and how large the noise is then is not known.
     """
 
-    def __init__(self, balanced: bool, is_quick: bool = False) -> None:
+    def __init__(self, balanced: bool) -> None:
         self.balanced = balanced
         self.share = inf
         self._noise: float | None = None  # its mean energy per entry
-        self._failures = _FAILURES if is_quick else 0
+        self._failures = 0
 
     def end_first_level(self, share: float, n: int) -> None:
         """Note the share of the noise in the unit energy of an n×n matrix."""
@@ -147,7 +148,8 @@ def _split(session: Session, nodes: Sequence[Node], radix: int, effort: Effort) 
             inner = offset + p * count + np.arange(count)  # one for each group
             rows.append(node.rows[split.groups].ravel())
             columns.append(np.repeat(inner, radix))
-            residual = leading_vectors(node.block, split.groups, part)[1][:, part]
+            project = partial(leading_vectors, node.block, split.groups, part)
+            residual = session.wait(project, 8 * node.block.size)[1][:, part]
             below.append(Node(inner, node.columns[part], residual))
         offset += len(node.block)
         missed += split.cost
