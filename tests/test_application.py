@@ -203,6 +203,14 @@ def test_what_the_dense_matrix_does_faster_becomes_dense():
     assert len(assert_better(diagonal).factors) == 1
 
 
+def test_products_that_would_not_fit_into_memory_are_not_tried():
+    n = 10**6
+    thin = np.ones((n, 1))
+    arrow = sp.csr_array((np.ones(n), np.zeros(n, int), range(n + 1)), shape=(n, 2))
+    for op in (pp.SparseProduct([thin, thin.T]), pp.SparseProduct([arrow, arrow.T])):
+        assert op.optimized() is op
+
+
 @pytest.mark.parametrize("size", [1e200, 1e-200])
 def test_products_that_may_leave_the_number_range_are_not_merged(size):
     op = pp.SparseProduct([size * gaussian((4, 4)), size * gaussian((4, 4), seed=1)])

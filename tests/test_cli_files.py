@@ -74,6 +74,7 @@ def test_one_of_several_matrices_is_taken_by_its_name(here):
     np.testing.assert_array_equal(inputs.read("odd:b.npz:b"), MATRIX.T)
 
 
+@pytest.mark.filterwarnings("ignore:The default value for `spmatrix`:DeprecationWarning")  # of SciPy's reader
 @pytest.mark.parametrize("packed", [False, True])
 def test_matlab_files_hold_what_scipy_wrote(packed):
     values = {

@@ -63,12 +63,12 @@ def require_finite(name: str, array: Array) -> None:
 def as_integer(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
     """``value`` as an integer from ``minimum`` to ``maximum``."""
     accepted = f"an integer of at least {minimum}" + ("" if maximum is None else f" and at most {maximum}")
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be {accepted}, got {value!r}")
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be {accepted}, got {value!r}") from None
-    if isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be {accepted}, got {value!r}")
     if number < minimum or (maximum is not None and number > maximum):
         raise ValueError(f"{name} must be {accepted}, got {number}")
     return number

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from .cost import rates
 from .csr import Factor, entries, frozen
 from .packing import PackedFactor, is_moderate, modelled_times, pack_factor
 
 _LEAST_GAIN = 0.02  # of both times together, below which a merger is not worth its rounding errors
+_SMALL = 100_000  # entries: products of so many are always tried
+_LARGE = 16  # times the entries of its factors: a product of more cannot pay, as BLAS gains less per entry
 _FILLED = 3  # times the work of its parts: a product that takes so much is not extended, as it only fills up
 
 
@@ -68,10 +72,10 @@ class _Search:
         return trials
 
     def _multiply(self, left: Span, right: Span, whole: Span) -> bool:
-        """Whether ``whole`` is known; not so if the product might leave the number range."""
+        """Whether ``whole`` is known; not so if it is far too large, or might leave the number range."""
         if whole not in self._products:
             parts = self.factor(left), self.factor(right)
-            is_safe = all(is_moderate(entries(part)) for part in parts)
+            is_safe = _is_small(*parts) and all(is_moderate(entries(part)) for part in parts)
             self._products[whole] = frozen(parts[0] @ parts[1]) if is_safe else None
         return self._products[whole] is not None
 
@@ -80,3 +84,11 @@ class _Search:
         unit = self.packed(span)
         each = (rates(self._dtype, block) for block in (False, True))
         return sum(min(rate.kernel(unit), rate.blas(unit.shape) - rate.call) / rate.entry for rate in each)
+
+
+def _is_small(left: Factor, right: Factor) -> bool:
+    """Whether a product may pay, by what is known before it is made."""
+    most = left.shape[0] * right.shape[1]
+    if not (isinstance(left, np.ndarray) or isinstance(right, np.ndarray)):
+        most = min(most, int(np.bincount(left.indices, minlength=left.shape[1]) @ np.diff(right.indptr)))
+    return most <= max(_SMALL, _LARGE * (left.size + right.size))

@@ -161,7 +161,10 @@ def is_moderate(values: Array) -> bool:
 
 
 def modelled_cost(factors: Sequence[Factor]) -> tuple[float, float]:
-    """The modelled time of a product for one vector, and for a block of 256, relative to the dense matrix."""
+    """The modelled time of a product for one vector, and for a block of 256, relative to the dense matrix.
+
+    ``factors`` are as `SparseProduct.factors` has them.
+    """
     shape, dtype = (factors[0].shape[0], factors[-1].shape[1]), factors[0].dtype
     times = modelled_times([pack_factor(factor) for factor in factors], dtype)
     vector, block = (time / rates(dtype, i == 1).blas(shape) for i, time in enumerate(times))
