@@ -7,6 +7,7 @@ import pytest
 from scipy.linalg import hadamard
 
 import papilio as pp
+from papilio.runtime.interrupt import awaiting_stop
 from papilio.runtime.session import Interrupted, Session
 from papilio.search.butterfly import find_butterfly
 from papilio.search.lifting import leading_directions, lifted
@@ -137,3 +138,11 @@ def test_a_factorization_that_is_stopped_in_the_search_for_butterflies_has_a_res
     fit = pp.factorize(matrix, callback=callback)
     assert fit.status == "stopped"
     assert fit.operator.shape == (64, 64)
+
+
+def test_a_public_search_within_something_that_ctrl_c_stops_ends_with_the_matrix_itself():
+    with awaiting_stop() as request:
+        request.is_made = True
+        fit = pp.butterfly(permuted(16))
+    assert fit.status == "stopped"
+    np.testing.assert_array_equal(fit.operator.toarray(), permuted(16))

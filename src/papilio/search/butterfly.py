@@ -70,7 +70,10 @@ def butterfly(
     matrix = given / given.real.dtype.type(unit)
     masks = None if supports is None else _as_masks(supports, matrix.shape)
     session = Session(random_state=random_state)
-    fit = find_butterfly(session, matrix) if masks is None else _fit_on(matrix, masks)
+    try:
+        fit = find_butterfly(session, matrix) if masks is None else _fit_on(matrix, masks)
+    except Interrupted:  # by Ctrl-C, where this is part of something else that it stops
+        fit = replace(_itself(matrix), status=Status.STOPPED)
     return replace(fit, operator=fit.operator * unit)
 
 
@@ -115,8 +118,12 @@ def find_butterfly(session: Session, matrix: Array) -> Factorization:
         if best is None:
             raise
     if best is None or best.error**2 > HOPELESS:
-        return Factorization(SparseProduct([matrix]), 0.0, 0, Status.NO_STRUCTURE, History())
+        return _itself(matrix)
     return best
+
+
+def _itself(matrix: Array) -> Factorization:
+    return Factorization(SparseProduct([matrix]), 0.0, 0, Status.NO_STRUCTURE, History())
 
 
 def _is_balanced(matrix: Array) -> bool:
