@@ -26,10 +26,10 @@ from .lifting import leading_directions, lifted
 STARTS = 4  # rows to start from
 _ROUNDS = 12  # of alternation, at most
 _ALL = 8  # the size up to which all splits into pairs and halves are tried
-_SMALL = 64  # the size up to which eigenvectors are computed directly
+_SMALL = 64  # the size up to which eigenvectors are computed directly, and nothing is spared
 ROUNDING = 1e-14  # a cost, relative to the energy, that is rounding
 _FAR = 2.0  # times the cost that is hopeless: farther, no alternation comes down from there
-_LEAST_GAIN = 0.01  # relative, of a round of alternation
+_LEAST_GAIN = 0.01  # relative, of a round of alternation; any gain for a small matrix, which takes no time
 _MORE_GAINS = 3  # like the last one are all that is to be expected: they shrink
 _WORSE = 0.8  # the cost of the best groups over that of those formed greedily, at least
 _SWEEPS = 20  # of exchanges between groups, about
@@ -194,13 +194,14 @@ def _pair_cost_on(mask: Array, lifts: Array) -> Array:
 def _alternate(session: Session, matrix: Array, parts: Array, hopeless: float) -> Split | None:
     """Groups for the parts and parts for the groups in turn, while the cost falls."""
     best = _group_rows(session, matrix, parts, _FAR * hopeless, hopeless)
+    least_gain = _LEAST_GAIN if len(matrix) > _SMALL else 1e-9
     for _ in range(_ROUNDS):
         if best is None:
             return None
         split = best
         for found in _part_columns(session, matrix, best.groups):
             if not (found == best.parts).all():
-                split = _group_rows(session, matrix, found, split.cost * (1 - _LEAST_GAIN), hopeless) or split
+                split = _group_rows(session, matrix, found, split.cost * (1 - least_gain), hopeless) or split
         gain = best.cost - split.cost
         best = split
         if gain <= 0 or best.cost - _MORE_GAINS * gain > hopeless:
