@@ -5,10 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from papilio.results import Factorization, History, Status
 from papilio.runtime.session import Session
 from papilio.search import candidates as module
-from papilio.search.attempts import Search, least_entries
+from papilio.search.attempts import METHODS as ALL_METHODS
+from papilio.search.attempts import Search
 from papilio.search.candidates import best_candidate, candidates, even_schedule, expected_steps
+from papilio.search.targets import Target, least_entries
 
 from .helpers import gaussian
 
@@ -114,23 +117,26 @@ def test_candidates_have_the_number_of_factors_that_is_asked_for():
     assert candidates((16, 16), 31, 2, ("hierarchical", "low_rank")) == []
 
 
+def search_for(X, callback=None, n_factors=None, methods=ALL_METHODS):
+    return Search(Session(callback), X, Target(X.size), n_factors, methods)
+
+
 # -- low rank ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
 @pytest.mark.parametrize("shape", [(9, 9), (12, 7), (5, 11)])
-def test_low_rank_is_the_best_of_its_rank_and_says_its_error(shape, dtype):
+def test_low_rank_is_the_best_of_its_rank(shape, dtype):
     X = gaussian(shape).astype(dtype)
     if np.iscomplexobj(X):
         X += (1j * gaussian(shape, seed=1)).astype(dtype)
     for rank in range(1, min(shape)):
-        fit = Search(Session(), X).best_of_rank(rank)
-        assert fit.operator.dtype == dtype
-        assert fit.operator.nnz == rank * sum(shape)
+        operator = search_for(X).of_rank(rank)
+        assert operator.dtype == dtype
+        assert operator.nnz == rank * sum(shape)
         sizes = np.linalg.svd(X.astype(complex), compute_uv=False)
         best = np.linalg.norm(sizes[rank:]) / np.linalg.norm(sizes)
-        assert fit.error == pytest.approx(best, rel=1e-4)
-        assert np.linalg.norm(X - fit.operator.toarray()) / np.linalg.norm(X) == pytest.approx(best, rel=1e-4)
+        assert np.linalg.norm(X - operator.toarray()) / np.linalg.norm(X) == pytest.approx(best, rel=1e-4)
 
 
 # -- the session of a search ---------------------------------------------------------------------------
@@ -179,8 +185,8 @@ def test_with_a_time_budget_the_time_that_passed_counts_as_done():
 
 
 def test_a_search_lists_what_it_is_told():
-    search = Search(Session(), gaussian((6, 6)))
-    fit = search.best_of_rank(2)
+    search = search_for(gaussian((6, 6)))
+    fit = Factorization(search.of_rank(2), 0.25, 0, Status.CONVERGED, History())
     added = search.add("low_rank", "rank 2", fit, 0.0)
     assert added.method == "low_rank"
     assert search.attempts[0][:4] == ("low_rank", "rank 2", fit.error, 24)
@@ -194,7 +200,7 @@ METHODS = ("hierarchical", "low_rank")
 
 
 def test_the_search_returns_the_best_of_all_attempts(few_rounds):
-    search = Search(Session(), gaussian((12, 12)), methods=METHODS)
+    search = search_for(gaussian((12, 12)), methods=METHODS)
     fit = best_candidate(search, 72)
     assert fit.error == min(attempt.error for attempt in search.attempts)
     assert len(search.attempts) == len(candidates((12, 12), 72, None, METHODS)) + 1
@@ -203,12 +209,12 @@ def test_the_search_returns_the_best_of_all_attempts(few_rounds):
 
 
 def test_the_search_among_nothing_finds_nothing():
-    assert best_candidate(Search(Session(), gaussian((4, 4)), methods=()), 12) is None
-    assert best_candidate(Search(Session(), np.zeros((4, 4))), 12) is None
+    assert best_candidate(search_for(gaussian((4, 4)), methods=()), 12) is None
+    assert best_candidate(search_for(np.zeros((4, 4))), 12) is None
 
 
 def test_an_attempt_has_its_own_part_of_the_history(few_rounds):
-    search = Search(Session(), gaussian((12, 12)), methods=METHODS)
+    search = search_for(gaussian((12, 12)), methods=METHODS)
     fit = best_candidate(search, 72)
     assert fit.n_iter == len(fit.history) < len(search.session.history)
     assert set(map(id, fit.history)) <= set(map(id, search.session.history))
@@ -218,7 +224,7 @@ def test_an_attempt_has_its_own_part_of_the_history(few_rounds):
 @pytest.mark.parametrize("n_factors", [2, 3, 4])
 def test_a_search_that_is_stopped_anywhere_ends_in_the_sets_of_a_candidate(few_rounds, n_factors):
     for at in (1, 2, 30, 120, 250):
-        search = Search(Session(counting(at)), gaussian((10, 10)), n_factors, ("hierarchical",))
+        search = search_for(gaussian((10, 10)), counting(at), n_factors, ("hierarchical",))
         fit = best_candidate(search, 60)
         assert search.session.stopped
         assert len(fit.operator.factors) == n_factors
@@ -241,7 +247,7 @@ def test_a_search_that_is_stopped_among_many_candidates_keeps_the_budget(few_rou
         seen.append(step.phase)
         return step.phase.endswith(phase)
 
-    search = Search(Session(stop), gaussian((10, 10)), methods=METHODS)
+    search = search_for(gaussian((10, 10)), stop, methods=METHODS)
     fit = best_candidate(search, 60)
     assert [name.endswith(phase) for name in seen] == [False] * (len(seen) - 1) + [True]
     assert fit.error == min(attempt.error for attempt in search.attempts)
@@ -272,7 +278,7 @@ def test_more_effort_and_smaller_matrices_plan_more_steps(shape):
 
 def test_the_plan_is_about_what_the_search_takes():
     seen = []
-    best_candidate(Search(Session(seen.append), gaussian((12, 12)), methods=METHODS), 72)
+    best_candidate(search_for(gaussian((12, 12)), seen.append, methods=METHODS), 72)
     assert 0.3 * planned((12, 12)) < len(seen) < 1.5 * planned((12, 12))
     done = [step.done for step in seen]
     assert done == sorted(done)

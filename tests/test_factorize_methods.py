@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import papilio as pp
 from papilio.search import candidates
+from papilio.search.attempts import METHODS
 
 from .helpers import gaussian, orthogonal, true_error
 
@@ -75,7 +76,7 @@ def test_complexity_is_kept_and_the_attempts_say_what_was_found(name, complexity
     assert_honest(M, result)
     assert result.operator.relative_complexity <= complexity
     within = [attempt for attempt in result.attempts if 0 < attempt.nnz <= complexity * M.size]
-    assert min(attempt.error for attempt in within) == result.error
+    assert min(attempt.error for attempt in within) == pytest.approx(result.error, rel=0, abs=1e-13)
     taken = [attempt for attempt in within if attempt.error == result.error]
     assert (result.method, result.operator.nnz) in [(attempt.method, attempt.nnz) for attempt in taken]
 
@@ -218,12 +219,7 @@ def test_each_attempt_took_some_time_and_the_best_is_annealed_for_longer(few_rou
     result = pp.factorize(gaussian((12, 12)), complexity=0.5)
     assert all(attempt.seconds >= 0 for attempt in result.attempts)
     assert result.attempts[-1].detail.endswith("annealed for longer")
-    assert {attempt.method for attempt in result.attempts} == {
-        "transform",
-        "butterfly",
-        "low_rank",
-        "hierarchical",
-    }
+    assert {attempt.method for attempt in result.attempts} == set(METHODS) - {"butterfly"}
 
 
 def test_a_search_is_far_better_than_the_hierarchical_strategy_alone():
@@ -249,13 +245,13 @@ def test_little_time_gives_a_valid_result_and_no_work_afterwards(time_budget, co
     )
     assert len(late) <= 2  # of the several thousands that come without a limit
     if time_budget == 0:
-        assert result.n_iter == 1
-        assert len({attempt.method for attempt in result.attempts}) == len(result.attempts)
+        assert result.n_iter == 0
+        assert [attempt.method for attempt in result.attempts] == ["thresholding"]
     assert result.status == "stopped"
     assert_honest(M, result)
     assert result.error < 1
     assert result.operator.relative_complexity <= complexity
-    assert len(result.operator.factors) in ((2, 3) if n_factors is None else (n_factors,))
+    assert len(result.operator.factors) in ((1, 2, 3) if n_factors is None else (n_factors,))
 
 
 @pytest.mark.parametrize("target", [{"max_error": 0.2}, {}], ids=["error", "knee"])
@@ -286,7 +282,7 @@ def test_a_callback_sees_steps_whose_share_grows_to_nearly_all(target):
     assert done == sorted(done)
     assert done[0] < 0.05
     assert done[-1] > 0.8
-    assert all(": " in step.phase for step in seen)
+    assert all(": " in step.phase or step.phase.replace(" ", "_") in METHODS for step in seen)
     assert result.status != "stopped"
 
 

@@ -9,13 +9,17 @@ import numpy as np
 from .typing import Array
 
 _TINY = 1e-300
+_LONG = 8192
 
 
 def frobenius(array: Array) -> float:
     """The Frobenius norm, in float64, safe against overflow and underflow of the squares."""
     values = array.astype(wide(array.dtype), copy=False).ravel(order="K").view(np.float64)
     with np.errstate(over="ignore", under="ignore"):
-        norm = float(np.linalg.norm(values))
+        if values.size > _LONG:  # which BLAS would share among threads that mostly wait for each other
+            norm = float(np.sqrt(np.einsum("i,i", values, values)))
+        else:
+            norm = float(np.linalg.norm(values))
     if 1e-100 < norm < 1e100:
         return norm
     largest = float(np.max(np.abs(values), initial=0.0))

@@ -34,7 +34,7 @@ class Attempt(NamedTuple):
     Attributes
     ----------
     method : str
-        "itself", "transform", "butterfly", "low_rank" or "hierarchical".
+        One of the methods of `factorize`, or "itself" for the matrix as one factor.
     detail : str
         What was tried by this method, such as "2 factors from the left".
     error : float
@@ -48,8 +48,8 @@ class Attempt(NamedTuple):
     --------
     >>> import papilio as pp
     >>> fit = pp.factorize(pp.transforms.hadamard(16).toarray())
-    >>> [(attempt.method, attempt.detail, attempt.nnz) for attempt in fit.attempts]
-    [('transform', 'no known transform', 0), ('butterfly', '4 factors', 128)]
+    >>> [(attempt.method, attempt.nnz, attempt.error) for attempt in fit.attempts if attempt.error < 1e-12]
+    [('kronecker', 128, 0.0), ('transform', 144, 0.0)]
     """
 
     method: str

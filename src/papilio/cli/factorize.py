@@ -33,7 +33,11 @@ def factorize(
     ] = None,
     n_factors: Annotated[int | None, typer.Option(help="Number of factors.")] = None,
     method: Annotated[
-        str, typer.Option(help="Method: auto (all of them), transform, butterfly, low_rank or hierarchical.")
+        str,
+        typer.Option(
+            help="Method: thresholding, low_rank, transform, convolution, kronecker, sparse_plus_low_rank, "
+            "butterfly or hierarchical; auto tries all."
+        ),
     ] = "auto",
     time_budget: Annotated[
         float | None, typer.Option(help="Seconds after which the best result so far is returned.")

@@ -80,7 +80,12 @@ class Streamed:
         self._unfinished = {int(i): Statistics.from_state(each) for i, each in saved.items()}
         drawn = _drawn(len(samples), enough(n_components), session.seed())
         self.pass_share = len(samples) / (_SIGNALS_PER_PASS * len(drawn))
-        scan = passed_over(samples, _scan_part, drawn, _merge_scans, tick=self._scan_tick)
+
+        def tick(done: int, total: int) -> bool:
+            session.tick("scan", done, total)
+            return False  # there would be nothing to return
+
+        scan = passed_over(samples, _scan_part, drawn, _merge_scans, tick=tick)
         self.unit = unit_for(scan.largest)
         self.contents = scan.contents
         self.start = Held(scan.rows, n_nonzero_coefs, self.unit)
@@ -97,10 +102,6 @@ class Streamed:
 
         coding = Coding(dictionary, self.n_nonzero_coefs, n_worst, self.unit)
         return passed_over(self._samples, code_part, coding, merge_statistics, tick=tick, kept=groups)
-
-    def _scan_tick(self, done: int, total: int) -> bool:
-        self._session.tick("scan", done, total)
-        return False  # there would be nothing to return
 
 
 Signals = Held | Streamed

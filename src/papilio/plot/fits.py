@@ -39,7 +39,7 @@ def factorization(fit: Factorization, figure: "Figure | SubFigure | None" = None
     >>> import papilio as pp
     >>> axes = pp.plot.factorization(pp.factorize(pp.transforms.hadamard(16).toarray()))
     >>> len(axes)
-    5
+    6
     """
     op = fit.operator
     attempts = _attempts(fit)

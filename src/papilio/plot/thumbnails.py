@@ -20,7 +20,8 @@ def thumbnail(matrix: Any, side: int) -> Array:
     magnitude in its block, so that even a single entry of a large factor is seen. Otherwise it shows the entry in
     the middle: the largest ones alone would hide the mix of signs.
     """
-    rows, columns = (_edges(length, min(length, side)) for length in matrix.shape)
+    # Where the cells begin, and where the last one ends.
+    rows, columns = (np.arange(min(n, side) + 1) * n // min(n, side) for n in matrix.shape)
     if sp.issparse(matrix):
         if 2 * matrix.nnz < matrix.shape[0] * matrix.shape[1]:
             return _of_sparse(sp.coo_array(matrix), rows, columns)
@@ -50,11 +51,6 @@ def mosaic(columns: Array, height: int, width: int) -> Array:
         limit = float(np.abs(column).max()) or 1.0
         made[top : top + height, left : left + width] = column.reshape(height, width) / limit
     return made
-
-
-def _edges(length: int, cells: int) -> Array:
-    """Where the cells begin, and where the last one ends."""
-    return np.arange(cells + 1) * length // cells
 
 
 def _middles(edges: Array) -> Array:

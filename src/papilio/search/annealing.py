@@ -42,7 +42,7 @@ def annealed(
     begin = len(session.history)
     moments, sets = Moments(matrix), schedule.constraints
     limits = Limits(schedule.order, STEPS, tol=0.0, inertia=True)
-    factors = [to_dense(factor) for factor in start.operator.factors]
+    factors = dense_factors(start.operator)
     fit = best = Fit(factors, start.operator.scale, start.error, start.status)
     for r in range(rounds):
         relaxation = _WARM * (_COLD / _WARM) ** (r / max(rounds - 1, 1))
@@ -54,7 +54,7 @@ def annealed(
         if best.error <= _EXACT:
             break
     if not session.stopped:
-        factors, scale = polish(moments, sets, best.factors, best.scale, limits.order)
+        factors, scale = polish(moments, sets, best.factors, best.scale, limits.order, lambda: session.stopped)
         best = best._replace(factors=factors, scale=scale)
     status = Status.STOPPED if session.stopped else Status.CONVERGED
     history = History([*start.history, *session.history[begin:]])
@@ -93,6 +93,11 @@ def _disturbed(factor: Array, level: float, random: np.random.RandomState) -> Ar
     if np.iscomplexobj(factor):
         noise = (noise + 1j * random.standard_normal(factor.shape)) / np.sqrt(2)
     return (factor + level * size * noise).astype(factor.dtype)
+
+
+def dense_factors(operator: SparseProduct) -> list[Array]:
+    """The factors as dense matrices."""
+    return [to_dense(factor) for factor in operator.factors]
 
 
 def best_scale(target: Array, factors: Sequence[Array]) -> float:

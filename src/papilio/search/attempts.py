@@ -1,6 +1,7 @@
-"""The state of a search: the matrix, the conditions on its product, and what was tried so far."""
+"""The state of a search: the matrix, what is looked for, what was tried so far, and the best of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -12,86 +13,153 @@ import numpy as np
 from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..results import Attempt, Factorization, History, Status
-from ..runtime.session import Session
+from ..runtime.session import Interrupted, Session
 from ..runtime.threads import blas_threads
 from ..typing import Array
-from ..validation import as_real
+from .curves import Block, Curve, assembled, blocks_of, leading_subspace, relative_error
+from .targets import EXACT, Target
 
-METHODS = ("transform", "butterfly", "low_rank", "hierarchical")
-EXACT = 1e-6  # an error below which nothing else is tried
-_SVD_SIDE = 2048  # the short side up to which singular values are computed
+METHODS = (
+    "thresholding",
+    "low_rank",
+    "transform",
+    "convolution",
+    "kronecker",
+    "sparse_plus_low_rank",
+    "butterfly",
+    "hierarchical",
+)
+_SVD_SIDE = 2048  # the short side up to which all singular values are computed
+_MOST_RANK = 256  # singular values of larger matrices, unless the target allows fewer
+_BUILDS, _SPARE_SHARE = 3, 0.01  # how often a product is built larger, if so much of the budget is not used
+_SPARE = 10  # more columns than singular vectors in subspace iteration
 
 
 class Search:
     """The attempts to factorize a matrix (see `in_units`) into ``n_factors``, or any number, by some methods."""
 
     def __init__(
-        self, session: Session, matrix: Array, n_factors: int | None = None, methods: Sequence[str] = METHODS
+        self,
+        session: Session,
+        matrix: Array,
+        target: Target,
+        n_factors: int | None = None,
+        methods: Sequence[str] = METHODS,
     ) -> None:
-        self.session, self.matrix = session, matrix
+        self.session, self.matrix, self.target = session, matrix, target
         self.n_factors, self.methods = n_factors, tuple(methods)
         self.attempts: list[Attempt] = []
+        self.best: Factorization | None = None
 
     def allows(self, method: str) -> bool:
-        """Whether a method may be tried; low rank needs singular values and has two factors."""
-        if method == "low_rank" and (self.n_factors not in (None, 2) or self.svd is None):
-            return False
-        return method in self.methods
+        """Whether a method may be tried; some have two factors."""
+        has_two = method in ("low_rank", "sparse_plus_low_rank")
+        return method in self.methods and (not has_two or self.n_factors in (None, 2))
+
+    @property
+    def best_rank(self) -> float:
+        """The rank of the best product so far by the target; infinite if there is none."""
+        return inf if self.best is None else self.target.rank(self.best.operator.nnz, self.best.error)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether PALM can hardly improve on the best product: it is exact."""
+        return self.best is not None and self.best.error <= EXACT and self.target.limit is None
+
+    # -- what is known of the matrix -------------------------------------------------------------------
 
     @cached_property
-    def svd(self) -> tuple[Array, Array, Array] | None:
-        """The singular value decomposition; None for zero and very large matrices."""
-        if min(self.matrix.shape) > _SVD_SIDE or not self.matrix.any():
-            return None
-        with blas_threads(self.matrix.size * min(self.matrix.shape)):
-            U, values, V = np.linalg.svd(self.matrix, full_matrices=False)
-        return U, values, V
+    def blocks(self) -> list[Block]:
+        """The leading singular vectors and values of each block of the matrix; none for zeros."""
+        return [self._decomposed(*lines) for lines in blocks_of(self.matrix)] if self.matrix.any() else []
 
-    @cached_property
-    def low_rank_errors(self) -> Array:
-        """Relative errors of the best approximations of rank 1, 2, …; empty if low rank is not allowed."""
-        if self.svd is None or not self.allows("low_rank"):
-            return np.zeros(0)
-        squares = self.svd[1] ** 2
-        return np.sqrt(np.append(np.cumsum(squares[::-1])[::-1][1:], 0) / squares.sum())
+    def _decomposed(self, rows: Array, columns: Array) -> Block:
+        block = (
+            self.matrix if (rows.size, columns.size) == self.matrix.shape else self.matrix[np.ix_(rows, columns)]
+        )
+        short = min(block.shape)
 
-    def rank_within(self, limit: float) -> int:
-        """The lowest rank whose error is at most ``limit``."""
-        return int(np.count_nonzero(self.low_rank_errors > limit)) + 1
+        def decompose() -> tuple[Array, Array, Array]:
+            with blas_threads(block.size * short):
+                if short <= _SVD_SIDE:
+                    U, values, V = np.linalg.svd(block, full_matrices=False)
+                    return U, values, V
+                rank = _MOST_RANK if self.target.budget is None else 2 * self.target.budget // sum(block.shape)
+                rank = min(rank + _SPARE, short)
+                basis = np.random.default_rng(0).standard_normal((block.shape[1], rank)).astype(block.dtype)
+                left, right = leading_subspace(block, basis, 4)
+                U, values, V = np.linalg.svd(right, full_matrices=False)
+                return left @ U[:, :-_SPARE], values[:-_SPARE], V[:-_SPARE]
 
-    def best_of_rank(self, rank: int) -> Factorization:
-        """The best approximation of a rank, as two dense factors."""
-        assert self.svd is not None
-        U, values, V = self.svd
-        roots = np.sqrt(values[:rank])
-        error = float(np.linalg.norm(values[rank:]) / np.linalg.norm(values))
-        operator = SparseProduct([U[:, :rank] * roots, roots[:, None] * V[:rank]])
-        return Factorization(operator.astype(self.matrix.dtype), error, 0, Status.CONVERGED, History())
+        U, values, V = self.session.wait(decompose, block.size * short, "singular values")
+        return Block(rows, columns, U, values, V)
 
-    def low_rank(self, rank: int) -> list[Factorization]:
-        """`best_of_rank`, recorded, if it is allowed and has fewer entries than the matrix."""
-        if not 0 < rank * sum(self.matrix.shape) < self.matrix.size or not self.allows("low_rank"):
-            return []
-        begin = perf_counter()
-        return [self.add("low_rank", f"rank {rank}", self.best_of_rank(rank), begin)]
+    def of_rank(self, rank: int) -> SparseProduct:
+        """The best approximation of a rank, as two factors."""
+        values = np.concatenate([block.values for block in self.blocks])
+        owners = np.concatenate([np.full(block.values.size, b) for b, block in enumerate(self.blocks)])
+        counts = np.bincount(owners[np.argsort(-values, kind="stable")[:rank]], minlength=len(self.blocks))
+        return assembled(self.blocks, counts, self.matrix.shape)
 
-    def itself(self, status: Status = Status.CONVERGED) -> Factorization:
-        """The matrix as one factor, which has the status "no_structure" if nothing else was found."""
-        return Factorization(SparseProduct([self.matrix]), 0.0, 0, status, History(), "itself")
+    # -- what was tried --------------------------------------------------------------------------------
 
-    def itself_within(self, budget: int) -> list[Factorization]:
-        """The matrix as one factor, if that is allowed and has at most ``budget`` entries."""
-        is_allowed = self.n_factors is None and self.methods == METHODS
-        return [self.itself()] if is_allowed and np.count_nonzero(self.matrix) <= budget else []
+    def explore(self, method: str, curves: Iterable[Curve], begin: float) -> None:
+        """Record the best product of some curves by the target, and keep it if it is the best so far."""
+        found: tuple[float, Curve, int] | None = None
+        with suppress(Interrupted):
+            for curve in curves:
+                rank, place = curve.best(self.target)
+                if rank < inf and (found is None or rank < found[0]):
+                    found = rank, curve, place
+        if found is None:
+            self.add_failure(method, "nothing found", begin)
+            return
+        rank, curve, place = found
+        error, entries, detail = float(curve.errors[place]), int(curve.entries[place]), curve.detail(place)
+        if rank < self.best_rank:
+            operator = self._built(curve, place)
+            if self.n_factors not in (None, len(operator.factors)):
+                return
+            error = relative_error(self.matrix, operator)
+            fit = Factorization(operator, error, 0, Status.CONVERGED, History())
+            self.add(curve.method, detail, fit, begin)
+        else:
+            self.attempts.append(Attempt(curve.method, detail, error, entries, perf_counter() - begin))
+
+    def _built(self, curve: Curve, place: int) -> SparseProduct:
+        """The product at a place, or at a later one if it has fewer entries than were expected."""
+        operator, budget = curve.build(place), self.target.budget
+        if budget is None:
+            return operator
+        for _ in range(_BUILDS):
+            spare = budget - operator.nnz
+            later = int(np.searchsorted(curve.entries, curve.entries[place] + spare, side="right")) - 1
+            if spare < _SPARE_SHARE * budget or later <= place or curve.errors[later] >= curve.errors[place]:
+                break
+            larger = curve.build(later)
+            if larger.nnz > budget:
+                break
+            operator, place = larger, later
+        return operator
 
     def add(self, method: str, detail: str, fit: Factorization, begin: float) -> Factorization:
-        """Record a fit that was started at ``begin``, and return it with its method."""
+        """Record a fit that was started at ``begin``, keep it if it is the best, and return it with its method."""
         self.attempts.append(Attempt(method, detail, fit.error, fit.operator.nnz, perf_counter() - begin))
-        return replace(fit, method=method)
+        fit = replace(fit, method=method)
+        rank = self.target.rank(fit.operator.nnz, fit.error)
+        if rank < self.best_rank or (
+            self.best is not None and rank == self.best_rank < inf and fit.operator.nnz < self.best.operator.nnz
+        ):
+            self.best = fit
+        return fit
 
     def add_failure(self, method: str, detail: str, begin: float) -> None:
         """Record an attempt that found nothing."""
         self.attempts.append(Attempt(method, detail, inf, 0, perf_counter() - begin))
+
+    def itself(self) -> Factorization:
+        """The matrix as one factor: what remains if no product was found."""
+        return Factorization(SparseProduct([self.matrix]), 0.0, 0, Status.NO_STRUCTURE, History(), "itself")
 
 
 def in_units(given: Array) -> tuple[Array, float]:
@@ -105,26 +173,6 @@ def in_units(given: Array) -> tuple[Array, float]:
     rms = max(frobenius(given) / np.sqrt(given.size), float(np.finfo(given.dtype).tiny))
     unit = 2.0 ** round(np.log2(rms))
     return given / given.real.dtype.type(unit), unit
-
-
-def least_entries(shape: tuple[int, int], n_factors: int) -> int:
-    """The fewest entries of a product: with fewer, a factor would have empty rows or columns."""
-    return max(shape) + (n_factors - 1) * min(shape)
-
-
-def least_complexity(shape: tuple[int, int], n_factors: int | None) -> tuple[float, str]:
-    """The lowest relative complexity, and why; without ``n_factors``, the dense matrix is a product, too."""
-    least = least_entries(shape, n_factors or 2) / (shape[0] * shape[1])
-    reason = f"one entry per row or column of each of {n_factors or 2} factors of a {shape[0]}×{shape[1]} matrix"
-    return min(least, 1.0) if n_factors is None else least, reason
-
-
-def as_complexity(name: str, value: float, shape: tuple[int, int], n_factors: int | None) -> float:
-    complexity = as_real(name, value, 0.0, 1.0)
-    least, reason = least_complexity(shape, n_factors)
-    if (least - complexity) * shape[0] * shape[1] > 1e-9:
-        raise ValueError(f"{name} must be at least {least:.4g}, {reason}, and at most 1, got {complexity:g}")
-    return complexity
 
 
 n_entries = attrgetter("operator.nnz")

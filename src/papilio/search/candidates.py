@@ -8,22 +8,25 @@ from typing import NamedTuple
 import numpy as np
 
 from ..constraints import Constraint, Sparse, SparseColumns, SparseRows
-from ..operators.csr import to_dense
+from ..linalg import frobenius
 from ..results import Factorization, History, Status
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.moments import Moments
 from ..solvers.palm import Limits, as_factorization, descend, palm
 from ..solvers.schedule import Schedule
 from ..typing import Array
-from .annealing import STEPS, annealed, best_scale
-from .attempts import Search, error_of, least_entries
+from .annealing import STEPS, annealed, best_scale, dense_factors
+from .attempts import Search, error_of
+from .targets import least_entries
 
 _ROUNDS = 60  # of annealing at most
 _WORK = 1e10  # multiplications that the annealing of one candidate may take: all rounds for 80×80 and less
 _MANY_ROUNDS = 15  # with fewer, annealing takes long enough without trying both sides
 _TRIAL = 4  # a candidate is tried with the rounds divided by this
-START_STEPS = 100
+_MOST_STEPS, _LEAST_STEPS = 100, 10  # of a start, in each of its phases
+_START_WORK = 3e10  # multiplications that a phase of a start may take: all steps for 256×256 and less
 _BEHIND = 2  # a candidate that starts with more than this many times the lowest error is not annealed
+_HOPELESS = 5  # nor is its start finished if its first steps end with more than this many times
 _INNER = 2  # columns of the sparse factors of low rank over those of the dense ones
 
 
@@ -40,13 +43,23 @@ class Candidate(NamedTuple):
 
     @property
     def start_steps(self) -> int:
-        return START_STEPS * (2 * len(self.schedule.factors) if self.method == "hierarchical" else 1)
+        """Iterations of PALM that a start takes at most."""
+        return self.phase_steps * (2 * len(self.schedule.factors) if self.method == "hierarchical" else 1)
+
+    @property
+    def phase_steps(self) -> int:
+        """Iterations of PALM in each phase of a start, the fewer the larger the matrix."""
+        return int(np.clip(_START_WORK / (4 * self._product), _LEAST_STEPS, _MOST_STEPS))
 
     def rounds(self, effort: float = 1.0) -> int:
         """Rounds of annealing, the fewer the larger the matrix."""
+        return int(effort * _rounds_within(self._product))
+
+    @property
+    def _product(self) -> int:
+        """The multiplications of a product with each of the factors, as dense matrices."""
         sets, (m, n) = self.schedule.constraints, self.schedule.shape
-        inner = max(constraint.shape[1] for constraint in sets[:-1])
-        return int(effort * _rounds_within(len(sets) * m * n * inner))
+        return len(sets) * m * n * max(constraint.shape[1] for constraint in sets[:-1])
 
 
 # -- which candidates there are ------------------------------------------------------------------------
@@ -136,16 +149,17 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factoriz
     *trial_steps, last_steps = expected_steps(options, effort)
     total = sum(trial_steps) + last_steps
     trials: list[Trial] = []
+    lowest = min((attempt.error for attempt in search.attempts if 0 < attempt.nnz <= budget), default=np.inf)
     for option, steps in zip(options, trial_steps, strict=True):
         begin = perf_counter()
-        lowest = min((trial.start.error for trial in trials), default=np.inf)
         with session.part(steps / total, f"{option.title}: "):
             start, fit = _tried(search, option, _trial_rounds(options, option, effort), lowest)
+        lowest = min(lowest, start.error)
         trials.append(Trial(option, start, search.add(option.method, option.detail, fit, begin)))
         if session.stopped:
             break
     best = min(trials, key=lambda trial: trial.fit.error, default=None)
-    if best is None or session.stopped:
+    if best is None or session.stopped or best.start.error > _BEHIND * lowest:
         return None if best is None else best.fit
     option, begin = best.option, perf_counter()
     with session.part(last_steps / total, f"{option.title}: "):
@@ -161,39 +175,45 @@ def _tried(
     session = search.session
     share = option.start_steps / (option.start_steps + _annealing_steps(rounds))
     with session.part(share):
-        start = start_of(search, option)
-    if rounds is None or session.stopped or start.error > _BEHIND * min(lowest, start.error):
+        start = start_of(search, option, _LEAST_STEPS)
+        if not session.stopped and start.error <= _HOPELESS * lowest:
+            start = start_of(search, option)
+    if not rounds or session.stopped or start.error > _BEHIND * lowest:
         return start, start
     with session.part(1 - share):
         return start, annealed(session, search.matrix, option.schedule, start, rounds)
 
 
-def start_of(search: Search, option: Candidate) -> Factorization:
+def start_of(search: Search, option: Candidate, steps: int = _MOST_STEPS) -> Factorization:
     """A fit in the candidate's sets to start from: of low rank, or by the hierarchical strategy."""
     matrix, schedule = search.matrix, option.schedule
+    steps = min(steps, option.phase_steps)
     if option.method == "hierarchical":
-        limits = Limits(max_iter=START_STEPS, inertia=True)
-        fit = factorize_by_splits(search.session, matrix, schedule, limits)
+        limits = Limits(max_iter=steps, inertia=True)
+        is_small = steps == _MOST_STEPS  # else the polish would take most of the time
+        fit = factorize_by_splits(search.session, matrix, schedule, limits, polish=is_small)
         if len(fit.operator.factors) == len(schedule.constraints):
             return fit
         # Stopped before the last split: the residual is denser than the last factor may be.
         fit = palm(matrix, schedule.constraints, order=schedule.order, max_iter=1)
         return replace(fit, status=Status.STOPPED)
-    assert search.svd is not None
-    fit = search.best_of_rank(schedule.constraints[0].shape[1])
-    factors = [to_dense(factor) for factor in fit.operator.factors]
-    return descended(search, schedule, factors, float(np.linalg.norm(search.svd[1])))
+    operator = search.of_rank(schedule.constraints[0].shape[1])
+    return descended(search, schedule, dense_factors(operator), frobenius(matrix), steps)
 
 
 def descended(
-    search: Search, schedule: Schedule, factors: Sequence[Array], scale: float | None = None
+    search: Search,
+    schedule: Schedule,
+    factors: Sequence[Array],
+    scale: float | None = None,
+    steps: int = _MOST_STEPS,
 ) -> Factorization:
     """PALM from factors that are projected onto the sets, with the best scale by default."""
     session, sets = search.session, schedule.constraints
     begin = len(session.history)
     members = [constraint.project(factor) for constraint, factor in zip(sets, factors, strict=True)]
     scale = scale or best_scale(search.matrix, members) or 1.0
-    moments, limits = Moments(search.matrix), Limits(schedule.order, START_STEPS, inertia=True)
+    moments, limits = Moments(search.matrix), Limits(schedule.order, steps, inertia=True)
     fit = descend(session, "palm", moments, sets, members, scale, limits)
     return as_factorization(moments, fit, History(session.history[begin:]))
 

@@ -3,19 +3,23 @@
 from dataclasses import replace
 from math import inf, sqrt
 
-from ..results import Callback, Factorization, Status
+from ..results import Callback, Factorization, Status, warn_if_slower
 from ..runtime.session import Session
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.palm import Limits
 from ..typing import MatrixLike, RandomState
 from ..validation import as_choice, as_integer, as_matrix, as_real
-from .attempts import EXACT, METHODS, Search, as_complexity, error_of, in_units, least_entries, n_entries
+from .attempts import METHODS, Search, in_units
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
-from .structured import structured_fits
+from .structured import explore_structure
+from .targets import Target, as_complexity, least_entries
 
 _KNEES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities at which the knee may be
+_FEW_KNEES = (0.05, 0.1, 0.25, 0.5)  # for large matrices
 _QUICK_STEPS = 50
-_HALVINGS = 6  # of the interval in which the fewest entries lie
+_HALVINGS, _FEW_HALVINGS = 6, 2  # of the interval in which the fewest entries lie, for small and large matrices
+_PROMISING = 1.5  # a quick fit within this many times the target is worth longer ones
+_LARGE = 256  # the short side above which less is tried
 
 
 def factorize(
@@ -26,15 +30,27 @@ def factorize(
     max_error: float | None = None,
     method: str = "auto",
     time_budget: float | None = None,
+    progress: bool = False,
     callback: Callback | None = None,
     random_state: RandomState = 0,
 ) -> Factorization:
     """Approximate a matrix by a product of sparse factors, with at most one target: complexity or error.
 
-    Several methods are tried, and the best result is returned: cosine and Haar transforms, whose rows and columns
-    may be permuted and scaled; butterfly factors under unknown permutations; low rank, dense or sparse; and the
-    hierarchical strategy, from either side, with two and three factors. Sparse low rank and the hierarchical
-    strategy end with annealing, which loosens and tightens the sets of the factors to escape from local minima.
+    Methods are tried from the cheapest to the most expensive, and the best product by the target is returned:
+
+    - thresholding: the largest entries of M;
+    - low rank: the leading singular vectors, in each block if M is block-diagonal up to the order of its lines;
+    - convolution: circulant, Toeplitz and Hankel matrices, also of two levels, by fast transforms;
+    - Kronecker products of small matrices, and short sums of them;
+    - transforms: cosine and Haar transforms with permuted and scaled lines, and matrices that are nearly sparse in
+      the domain of a fast transform;
+    - butterfly factors under unknown permutations;
+    - sums of a sparse matrix and one of low rank;
+    - the hierarchical strategy, from either side, with two and three factors, and sparse factors of low rank; they
+      end with annealing, which loosens and tightens the sets of the factors to escape from local minima.
+
+    By the target, the product is never worse than thresholding and low rank, where ``n_factors`` and ``method``
+    allow these. Methods that cannot win, or whose first steps are far behind, are not continued.
 
     Parameters
     ----------
@@ -46,16 +62,18 @@ def factorize(
         The largest relative complexity: entries of all factors over m·n, above 0 and at most 1. The result has the
         lowest error that was found within it.
     max_error : float, optional
-        The largest relative error. The result has the fewest entries that were found to reach it; if no product
-        does, M itself is returned as one factor. Cannot be combined with ``complexity``.
-    method : {"auto", "transform", "butterfly", "low_rank", "hierarchical"}, default="auto"
-        The only method to try; "auto" tries all. If nothing is found, M itself is returned, with ``status``
-        "no_structure".
+        The largest relative error. The result has the fewest entries that were found to reach it. Cannot be
+        combined with ``complexity``.
+    method : str, default="auto"
+        The only method to try: "thresholding", "low_rank", "transform", "convolution", "kronecker", "butterfly",
+        "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
+    progress : bool, default=False
+        Show the method and the share of work done on the standard error.
     callback : callable, optional
-        Called with a `papilio.results.Step` after each iteration of PALM; a true result ends the search, and the
-        best result so far is returned.
+        Called with a `papilio.results.Step` after each iteration of PALM, and now and then in between; a true
+        result ends the search, and the best result so far is returned.
     random_state : int, RandomState, Generator or None, default=0
         The source of the random numbers of butterfly search and annealing. Results are reproducible by default;
         None stands for NumPy's global state.
@@ -63,14 +81,23 @@ def factorize(
     Returns
     -------
     Factorization
-        ``method`` is the method that found it; ``attempts`` lists all that was tried. Without ``complexity`` and
-        ``max_error`` it is the knee, where error + relative complexity is lowest: one percent more entries would
-        save less than one percent of error.
+        ``method`` is the method that found it; ``attempts`` lists all that was tried, and ``speedup`` measures how
+        much faster than the dense matrix it is. ``status`` is "converged" if the target was met; "stopped" if the
+        search ended early, by the time budget, the callback or Ctrl-C (in the main thread; a second one raises
+        KeyboardInterrupt); and "no_structure" if no product with fewer entries than M meets the target: then M
+        itself is returned as one factor.
+
+        Without ``complexity`` and ``max_error``, the result has the lowest sum of error and relative complexity of
+        all attempts: one percent more entries would save less than one percent of error. The sum of a product that
+        is exact (an error of at most 1e-9, or 1e-5 in single precision) and has at most half of M's entries counts
+        half.
 
     Examples
     --------
-    >>> import papilio as pp
-    >>> fit = pp.factorize(pp.transforms.hadamard(16).toarray())
+    >>> import numpy as np, papilio as pp
+    >>> H = pp.transforms.hadamard(16).toarray()
+    >>> rows, columns = np.random.default_rng(0).permuted([np.arange(16)] * 2, axis=1)
+    >>> fit = pp.factorize(H[rows][:, columns])
     >>> fit.operator
     <SparseProduct 16×16 float64: 4 factors (16×16×16×16×16), 128 entries, relative complexity 0.5>
     >>> fit.method, fit.error < 1e-12
@@ -80,112 +107,102 @@ def factorize(
     methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
     if n_factors is not None:
         n_factors = as_integer("n_factors", n_factors, 2)
-        if method == "low_rank" and n_factors != 2:
-            raise ValueError(f"n_factors must be 2 for low rank, got {n_factors}")
+        if method in ("low_rank", "sparse_plus_low_rank") and n_factors != 2:
+            raise ValueError(f"n_factors must be 2 for {method}, got {n_factors}")
     if complexity is not None and max_error is not None:
         raise ValueError("complexity and max_error cannot be combined: give one of them")
+    budget = None
     if complexity is not None:
         complexity = as_complexity("complexity", complexity, matrix.shape, n_factors)
+        budget = int(complexity * matrix.size + 1e-9)
     if max_error is not None:
         max_error = as_real("max_error", max_error, 0.0)
-    session = Session(callback, random_state=random_state, time_budget=time_budget)
-    search = Search(session, matrix, n_factors, methods)
-    if max_error is not None:
-        fit = _reaching(search, max_error)
-    elif complexity is not None:
-        fit = _within(search, int(complexity * matrix.size + 1e-9))
-    else:
-        fit = _at_knee(search)
+    session = Session(
+        callback, random_state=random_state, time_budget=time_budget, progress=progress, title="factorize"
+    )
+    target = Target(matrix.size, budget, max_error, matrix.dtype.char in "fF")
+    has_target = budget is not None or max_error is not None or n_factors is not None
+    is_tiny = least_entries(matrix.shape, 2) >= matrix.size  # no product could gain anything
+    search = Search(session, matrix, target, n_factors, () if is_tiny and not has_target else methods)
+    with session.interruptible():
+        explore_structure(search)
+        if matrix.any() and not search.is_settled and not session.stopped:
+            _approximate(search)
+    fit = search.best or search.itself()
     status = Status.STOPPED if session.stopped else fit.status
-    return replace(fit, operator=fit.operator * unit, status=status, attempts=tuple(search.attempts))
+    fit = replace(fit, operator=fit.operator * unit, status=status, attempts=tuple(search.attempts))
+    warn_if_slower(fit)
+    return fit
 
 
-# -- one search per target -----------------------------------------------------------------------------
+# -- PALM and annealing, for each target ---------------------------------------------------------------
 
 
-def _within(search: Search, budget: int) -> Factorization:
-    """The lowest error with at most ``budget`` entries."""
-    structured = [fit for fit in structured_fits(search, budget) if fit.operator.nnz <= budget]
-    structured += search.itself_within(budget)
-    exact = [fit for fit in structured if fit.error <= EXACT]
-    if exact:
-        return min(exact, key=n_entries)
-    fits = [*structured, *_approximations(search, budget)]
-    return min(fits, key=error_of, default=search.itself(Status.NO_STRUCTURE))
+def _approximate(search: Search) -> None:
+    """The hierarchical strategy and sparse low rank, where they may win."""
+    if search.target.budget is not None:
+        best_candidate(search, search.target.budget)
+    elif search.target.limit is not None:
+        _halve(search, search.target.limit)
+    else:
+        _look_for_knee(search)
 
 
-def _reaching(search: Search, limit: float) -> Factorization:
+def _halve(search: Search, limit: float) -> None:
     """The fewest entries with an error of at most ``limit``, by halving the interval in which they lie."""
-    options = [search.itself(), *structured_fits(search, 0), *search.low_rank(search.rank_within(limit))]
-    fewest = min((fit for fit in options if fit.error <= limit), key=n_entries)
-    low, high = least_entries(search.matrix.shape, search.n_factors or 2), fewest.operator.nnz
-    for _ in range(_HALVINGS):
+    shape, is_large = search.matrix.shape, min(search.matrix.shape) > _LARGE
+    low = least_entries(shape, search.n_factors or 2)
+    high = search.matrix.size if search.best is None else search.best.operator.nnz
+    halvings = _FEW_HALVINGS if is_large else _HALVINGS
+    for _ in range(halvings):
+        budget = int(sqrt(low * high))
         if low >= high or search.session.stopped:
             break
-        budget = int(sqrt(low * high))
-        with search.session.part(1 / _HALVINGS):
+        with search.session.part(1 / halvings):
+            if is_large and _quick_error(search, int(0.8 * high)) > _PROMISING * limit:
+                break
             fit = best_candidate(search, budget, effort=0.5)
         if fit is not None and fit.error <= limit:
-            fewest = min(fewest, fit, key=n_entries)
             high = min(budget, fit.operator.nnz)
         else:
             low = budget + 1
-    return fewest
 
 
-def _at_knee(search: Search) -> Factorization:
-    """The lowest sum of error and relative complexity."""
-    size = search.matrix.size
-    structured = structured_fits(search, size)
-    exact = [fit for fit in structured if fit.error <= EXACT and fit.operator.nnz <= size]
-    if exact:
-        return min(exact, key=n_entries)
-    structured = [fit for fit in structured if fit.operator.nnz < size]
-    quick_steps = 2 * _QUICK_STEPS * len(_KNEES)
-    share = quick_steps / (quick_steps + sum(expected_steps(allowed_candidates(search, size // 2))))
-    with search.session.part(share, "looking for the knee: "):
-        budget = _budget_at_knee(search)
-    if budget is None:
-        return min(structured, key=_cost, default=search.itself())
-    with search.session.part(1 - share):
-        fits = [*structured, *_approximations(search, budget)]
-    return min(fits, key=_cost, default=search.itself(Status.NO_STRUCTURE))
-
-
-def _budget_at_knee(search: Search) -> int | None:
-    """Entries with the lowest sum of error and complexity, by quick fits; None if no product saves any."""
+def _look_for_knee(search: Search) -> None:
+    """The lowest sum of error and complexity: quick fits with some numbers of entries, then the best of these."""
     size, least = search.matrix.size, least_entries(search.matrix.shape, search.n_factors or 2)
-    if not search.matrix.any():
-        return None
     if least >= size:
-        return None if search.n_factors is None else least
-    budgets = sorted({max(int(knee * size), least) for knee in _KNEES})
-    costs: dict[int, float] = {}
-    for budget in budgets:
-        with search.session.part(1 / len(budgets)):
-            costs[budget] = _quick_error(search, budget) + budget / size
-        if search.session.stopped:
-            break
-    return min(costs, key=lambda budget: costs[budget])
+        if search.n_factors is not None:
+            best_candidate(search, least)
+        return
+    if not search.allows("hierarchical"):
+        if search.best is not None:
+            best_candidate(search, search.best.operator.nnz)
+        return
+    knees = _FEW_KNEES if min(search.matrix.shape) > _LARGE else _KNEES
+    budgets = sorted({max(int(knee * size), least) for knee in knees})
+    quick_steps = 2 * _QUICK_STEPS * len(budgets)
+    share = quick_steps / (quick_steps + sum(expected_steps(allowed_candidates(search, size // 2))))
+    sums: dict[int, float] = {}
+    with search.session.part(share, "looking for the knee: "):
+        for budget in budgets:
+            # No error could make up for more entries than this.
+            if budget / size >= search.best_rank or search.session.stopped:
+                break
+            with search.session.part(1 / len(budgets)):
+                sums[budget] = _quick_error(search, budget) + budget / size
+    if not sums or min(sums.values()) > _PROMISING * search.best_rank:
+        return
+    with search.session.part(1 - share):
+        best_candidate(search, min(sums, key=lambda budget: sums[budget]))
 
 
 def _quick_error(search: Search, budget: int) -> float:
-    """The error that a few iterations, or singular values, reach with ``budget`` entries."""
-    shape, errors = search.matrix.shape, search.low_rank_errors
-    rank = budget // sum(shape)
-    error = float(errors[min(rank, len(errors)) - 1]) if errors.size and rank > 0 else inf
-    if search.allows("hierarchical"):
-        schedule = even_schedule(shape, search.n_factors or 2, budget, best_side(shape))
-        limits = Limits(max_iter=_QUICK_STEPS, inertia=True)
-        error = min(error, factorize_by_splits(search.session, search.matrix, schedule, limits).error)
-    return error
-
-
-def _approximations(search: Search, budget: int) -> list[Factorization]:
-    """Low rank, and the best candidate, with at most ``budget`` entries."""
-    fits, best = search.low_rank(budget // sum(search.matrix.shape)), best_candidate(search, budget)
-    return fits if best is None else [*fits, best]
-
-
-def _cost(fit: Factorization) -> float:
-    return fit.error + fit.operator.relative_complexity
+    """The error that a few iterations of the hierarchical strategy reach with ``budget`` entries."""
+    shape = search.matrix.shape
+    if not search.allows("hierarchical") or budget < least_entries(shape, search.n_factors or 2):
+        return inf
+    schedule = even_schedule(shape, search.n_factors or 2, budget, best_side(shape))
+    steps = min(_QUICK_STEPS, *(option.phase_steps for option in allowed_candidates(search, budget)))
+    limits = Limits(max_iter=steps, inertia=True)
+    return factorize_by_splits(search.session, search.matrix, schedule, limits, polish=steps == _QUICK_STEPS).error

@@ -1,62 +1,133 @@
-"""Fits by structure, which need no budget: sparse matrices, exact low rank, known transforms and butterflies."""
+"""Products by structure, cheapest to find first: each method gives curves, and needs no iterations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from time import perf_counter
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..results import Factorization, Status
+from ..linalg import frobenius
+from ..operators import SparseProduct
+from ..results import Status
 from ..runtime.session import Interrupted
-from .attempts import EXACT, Search
+from .attempts import Search
 from .butterfly import butterfly_entries, find_butterfly
+from .convolutions import convolutions
+from .curves import Curve, low_rank, single, thresholding
+from .domains import domains
 from .known_transforms import recognise
-
-_BUTTERFLY_SHARE = 0.05  # of the whole search, by estimate
-
-
-def structured_fits(search: Search, enough: int) -> list[Factorization]:
-    """All fits by structure that were found.
-
-    The search for butterflies, which takes longest, is skipped if something else is exact with at most ``enough``
-    entries, or with no more entries than a butterfly.
-    """
-    nonzero, errors = int(np.count_nonzero(search.matrix)), search.low_rank_errors
-    fits = []
-    if nonzero <= search.matrix.size // 2 and search.n_factors is None:
-        fits.append(search.add("itself", "sparse as it is", search.itself(), perf_counter()))
-    fits += search.low_rank(search.rank_within(errors.size * np.finfo(errors.dtype).eps))
-    fits += _found(search, "transform", _transform)
-    fewest = min((fit.operator.nnz for fit in fits if fit.error <= EXACT), default=search.matrix.size + 1)
-    if fewest > enough and butterfly_entries(search.matrix.shape) < min(fewest, nonzero):
-        fits += _found(search, "butterfly", _butterfly)
-    return fits
+from .kronecker import kronecker
+from .sparse_low_rank import sums
 
 
-def _found(
-    search: Search, method: str, find: Callable[[Search], tuple[str, Factorization | None]]
-) -> list[Factorization]:
-    """The fit of a method, recorded, unless it has another number of factors than the search allows."""
-    if not search.allows(method):
-        return []
+def explore_structure(search: Search) -> None:
+    """Try all methods that find structure, until the session is stopped."""
+    if search.allows("thresholding"):  # also without any time: there is always a result
+        search.explore("thresholding", _thresholding(search), perf_counter())
+    for method, curves in _QUICK.items():
+        if search.allows(method) and search.matrix.any():
+            with search.session.part(0.02, f"{method.replace('_', ' ')}: "):
+                _explore(search, method, curves)
+    if search.allows("sparse_plus_low_rank") and search.matrix.any() and not search.is_settled:
+        with search.session.part(0.1, "sparse plus low rank: "):
+            _explore(search, "sparse_plus_low_rank", _sums)
+    if search.allows("butterfly") and _may_win(search, butterfly_entries(search.matrix.shape)):
+        with search.session.part(0.2, "butterfly: "):
+            _explore_butterflies(search)
+
+
+def _explore(search: Search, method: str, curves: Callable[[Search], Iterator[Curve]]) -> None:
     begin = perf_counter()
-    detail, fit = find(search)
-    if fit is None:
-        search.add_failure(method, detail, begin)
-    elif search.n_factors in (None, len(fit.operator.factors)):
-        return [search.add(method, detail, fit, begin)]
-    return []
+    if not search.session.tick("", 0, 1):
+        search.explore(method, curves(search), begin)
 
 
-def _transform(search: Search) -> tuple[str, Factorization | None]:
-    return recognise(search.matrix) or ("no known transform", None)
-
-
-def _butterfly(search: Search) -> tuple[str, Factorization | None]:
-    try:
-        with search.session.part(_BUTTERFLY_SHARE, "butterfly: "):
+def all_curves(search: Search) -> list[Curve]:
+    """The curves of all methods but sums, for many targets; those so far if the session is stopped."""
+    curves: list[Curve] = []
+    with suppress(Interrupted):
+        curves += _thresholding(search)
+        for method, make in _QUICK.items():
+            if search.allows(method) and search.matrix.any():
+                curves += make(search)
+        if search.allows("butterfly") and butterfly_entries(search.matrix.shape) < np.count_nonzero(search.matrix):
             fit = find_butterfly(search.session, search.matrix)
-    except Interrupted:
-        return "stopped", None
-    if fit.status is Status.NO_STRUCTURE:
-        return "no structure", None
-    return f"{len(fit.operator.factors)} factors", fit
+            if fit.status is not Status.NO_STRUCTURE:
+                curves.append(single("butterfly", f"{len(fit.operator.factors)} factors", fit.operator, fit.error))
+    return curves
+
+
+def _may_win(search: Search, entries: float) -> bool:
+    """Whether an exact product with so many entries would be better than the best so far."""
+    if (search.is_settled and search.target.budget is not None) or entries >= np.count_nonzero(search.matrix):
+        return False
+    return search.target.rank(int(entries), 0.0) < search.best_rank
+
+
+def _explore_butterflies(search: Search) -> None:
+    begin = perf_counter()
+    with suppress(Interrupted):
+        search.session.check()
+        fit = find_butterfly(search.session, search.matrix)
+        count = len(fit.operator.factors)
+        if fit.status is Status.NO_STRUCTURE:
+            search.add_failure("butterfly", "no structure", begin)
+        elif search.n_factors in (None, count):
+            search.add("butterfly", f"{count} factors", fit, begin)
+
+
+# -- the curves of each method -------------------------------------------------------------------------
+
+
+def _thresholding(search: Search) -> Iterator[Curve]:
+    """The matrix itself, if it has zeros, and its largest entries; beside identities for more factors."""
+    matrix = search.matrix
+    others = [sp.eye_array(min(matrix.shape))] * ((search.n_factors or 1) - 1)
+    is_wide = matrix.shape[0] < matrix.shape[1]
+
+    def around(kept: sp.csr_array) -> SparseProduct:
+        return SparseProduct([*others, kept] if is_wide else [kept, *others]).astype(matrix.dtype)
+
+    if not matrix.all():
+        yield single("itself", "sparse as it is", around(sp.csr_array(matrix)), 0.0)
+    if matrix.any():
+        yield thresholding(matrix, search.target, around, len(others) * min(matrix.shape), "thresholding", "")
+
+
+def _low_rank(search: Search) -> Iterator[Curve]:
+    if search.blocks:
+        yield low_rank(search.blocks, search.matrix.shape, frobenius(search.matrix) ** 2)
+
+
+def _transform(search: Search) -> Iterator[Curve]:
+    known = recognise(search.matrix)
+    if known is not None:
+        name, fit = known
+        yield single("transform", name, fit.operator, fit.error)
+    for curve in domains(search.matrix, search.target):
+        search.session.check()
+        yield curve
+
+
+def _convolution(search: Search) -> Iterator[Curve]:
+    yield from search.session.wait(lambda: convolutions(search.matrix))
+
+
+def _kronecker(search: Search) -> Iterator[Curve]:
+    yield from search.session.wait(lambda: kronecker(search.matrix))
+
+
+def _sums(search: Search) -> Iterator[Curve]:
+    """With no more entries than the best product so far has, or than any error could make up for."""
+    size = search.matrix.size
+    most = search.best_rank if search.target.limit is not None else search.best_rank * size
+    return sums(search.session, search.matrix, search.target, int(min(most, size)))
+
+
+_QUICK: dict[str, Callable[[Search], Iterator[Curve]]] = {
+    "low_rank": _low_rank,
+    "convolution": _convolution,
+    "kronecker": _kronecker,
+    "transform": _transform,
+}

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..operators.csr import to_dense
 from ..results import Callback, Factorization, Status, Tradeoff, TradeoffPoint
 from ..runtime.session import Session
 from ..typing import MatrixLike, RandomState
 from ..validation import as_integer, as_matrix
-from .annealing import annealed
-from .attempts import EXACT, Search, as_complexity, error_of, in_units, least_complexity, n_entries
+from .annealing import annealed, dense_factors
+from .attempts import Search, error_of, in_units
 from .candidates import Candidate, Trial, allowed_candidates, descended, start_of
-from .structured import structured_fits
+from .structured import all_curves
+from .targets import EXACT, Target, as_complexity, least_complexity
 
 _POINTS = 12
 _LOWEST, _HIGHEST = 0.05, 0.8  # of the complexities by default, where the matrix is large enough
@@ -75,11 +75,13 @@ def tradeoff(
     limits = as_complexities(complexities, matrix.shape, n_factors)
     session = Session(callback, random_state=random_state)
     budgets = [int(complexity * matrix.size + 1e-9) for complexity in limits]
-    fits = _Sweep(Search(session, matrix, n_factors)).fits(budgets)
-    points = never_rising(
-        TradeoffPoint(complexity, fit.error, fit.operator * unit)
-        for complexity, fit in zip(limits, fits, strict=False)
-    )
+    target = Target(matrix.size, is_single=matrix.dtype.char in "fF")
+    with session.interruptible():
+        fits = _Sweep(Search(session, matrix, target, n_factors)).fits(budgets)
+        points = never_rising(
+            TradeoffPoint(complexity, fit.error, fit.operator * unit)
+            for complexity, fit in zip(limits, fits, strict=False)
+        )
     status = Status.STOPPED if session.stopped else Status.CONVERGED
     return Tradeoff(points, 0.0, status, perf_counter() - begin)
 
@@ -123,7 +125,7 @@ def never_rising(points: Iterable[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
 class _Sweep:
     """Fits within growing budgets, and the candidates that are kept from one to the next.
 
-    Structure (known transforms, butterflies, exact low rank) is looked for once. Then each point continues from
+    Structure is looked for once. Then each point continues from
     the factors of the one before, which nearly lie in its looser sets, by PALM and annealing, with half of the
     rounds that a fit from nothing takes. At the first point, and at every fourth one after it, each number of
     factors is also tried from nothing and from either side: the best for few entries need not be so for many.
@@ -136,28 +138,28 @@ class _Sweep:
 
     def fits(self, budgets: Sequence[int]) -> Iterator[Factorization]:
         """The best fit within each budget, until the session is stopped; there is always one."""
-        structured = sorted(structured_fits(self._search, 0), key=n_entries)
-        best = self._search.itself(Status.NO_STRUCTURE)
+        search = self._search
+        curves = all_curves(search)
+        best: Factorization | None = None
         for i, budget in enumerate(budgets):
+            search.target = search.target._replace(budget=budget)
             with self._session.part(1 / len(budgets), f"point {i + 1} of {len(budgets)}, "):
-                if i == 0 or best.error > EXACT:
-                    # The fit before comes first: of equal errors, that with the fewest entries stays.
-                    fits = [best] if i else []
-                    fits += [fit for fit in structured if fit.operator.nnz <= budget]
-                    fits += self._search.itself_within(budget)
-                    if all(fit.error > EXACT for fit in fits):
-                        fits += self._approximations(budget, probe=i % _PROBE_EVERY == 0)
-                    if self._session.stopped and i:
-                        return
-                    best = min(fits, key=error_of, default=best)
-            yield best
+                search.best = best
+                for curve in curves:
+                    search.explore(curve.method, [curve], perf_counter())
+                if search.best is None or search.best.error > EXACT:
+                    for fit in self._approximations(budget, probe=i % _PROBE_EVERY == 0):
+                        search.add(fit.method, "", fit, perf_counter())
+                if self._session.stopped and i:
+                    return
+                best = search.best
+            yield best or search.itself()
             if self._session.stopped:
                 return
 
     def _approximations(self, budget: int, probe: bool) -> list[Factorization]:
-        """Low rank, and the candidates, of which the best is annealed for longer."""
+        """The candidates, of which the best is annealed for longer."""
         session, options = self._session, allowed_candidates(self._search, budget)
-        dense = self._search.low_rank(budget // sum(self._search.matrix.shape))
         trials: list[Trial] = []
         for option in options:
             with session.part(_TRIALS_SHARE / len(options), f"{option.title}: "):
@@ -172,7 +174,7 @@ class _Sweep:
         self._kept = {}
         for trial in sorted(trials, key=lambda trial: trial.fit.error):
             self._kept.setdefault(_family(trial.option), trial)
-        return [*dense, *(trial.fit for trial in trials)]
+        return [trial.fit for trial in trials]
 
     def _trials(self, option: Candidate, probe: bool) -> list[Trial]:
         """Short annealing of a candidate; not from the side that was worse before, unless ``probe``."""
@@ -193,7 +195,7 @@ class _Sweep:
         starts = []
         # The inner size of sparse low-rank products grows: these start from singular vectors each time.
         if option.method == "hierarchical" and kept and kept.option.schedule.side == option.schedule.side:
-            factors = [to_dense(factor) for factor in kept.fit.operator.factors]
+            factors = dense_factors(kept.fit.operator)
             with self._session.part(1 / 2):
                 starts.append(descended(self._search, option.schedule, factors))
         if not starts or (probe and not self._session.stopped):

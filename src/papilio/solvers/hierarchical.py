@@ -101,7 +101,9 @@ def factorize_by_splits(
     levels, fit, moments = split_all(session, schedule, limits, start, retarget)
     if polish and fit.status is not Status.STOPPED:
         sets = schedule.together(levels - 1)
-        factors, scale = fit_on_supports(moments, sets, fit.factors, fit.scale, limits.order)
+        factors, scale = fit_on_supports(
+            moments, sets, fit.factors, fit.scale, limits.order, lambda: session.stopped
+        )
         fit = fit._replace(factors=factors, scale=scale)
     return as_factorization(moments, fit, History(session.history[begin:]))
 

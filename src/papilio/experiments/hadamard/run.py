@@ -62,18 +62,14 @@ def _solve(
     matrix = hadamard(n).toarray()
     per_line = Schedule.hadamard(n)
     if method == HIERARCHICAL:
-        schedule = per_line if sets == PER_LINE else _in_all(per_line)
-        return hierarchical(matrix, schedule, callback=callback, **limits)
+        factors, residuals = (
+            [Sparse(member.shape, member.n_nonzero) for member in group]  # as many entries, anywhere in a factor
+            for group in (per_line.factors, per_line.residuals)
+        )
+        in_all = Schedule(factors, residuals)
+        return hierarchical(matrix, per_line if sets == PER_LINE else in_all, callback=callback, **limits)
     factor: Constraint = SparseRowsAndColumns((n, n), 2) if sets == PER_LINE else Sparse((n, n), 2 * n)
     return palm(matrix, [factor] * (len(per_line.factors) + 1), callback=callback, **limits)
-
-
-def _in_all(schedule: Schedule) -> Schedule:
-    """The same numbers of entries, anywhere in a factor."""
-    return Schedule(
-        [Sparse(factor.shape, factor.n_nonzero) for factor in schedule.factors],
-        [Sparse(residual.shape, residual.n_nonzero) for residual in schedule.residuals],
-    )
 
 
 def _known(n: int) -> list[dict[str, Any]]:
