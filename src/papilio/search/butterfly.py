@@ -86,13 +86,14 @@ def butterfly_entries(shape: tuple[int, int]) -> float:
     return float(n * (total + left)) if shape == (n, n) and total else inf
 
 
-def find_butterfly(session: Session, matrix: Array) -> Factorization:
+def find_butterfly(session: Session, matrix: Array, largest_error: float = 1.0) -> Factorization:
     """The best fit on supports found in up to four ways, until one cannot be far from the best.
 
     For white noise of energy e, the first split into r parts misses e·(1 − 1/r), and all levels together miss less
     than e. If a fit misses more, another way is tried: neither transposing the matrix nor scaling its rows and
     columns changes the structure, and with lines of equal norm, small entries count as much as large ones. Once
-    the session is stopped, the best fit so far is returned; without one, `Interrupted` is raised.
+    the session is stopped, the best fit so far is returned; without one, `Interrupted` is raised. Fits that would
+    miss more than ``largest_error`` are not finished.
     """
     best: Factorization | None = None
     noise = inf
@@ -104,7 +105,7 @@ def find_butterfly(session: Session, matrix: Array) -> Factorization:
             if (best is None and transposed) or (balanced and (is_even or is_quick)):
                 continue
             with session.part(share):
-                effort = Effort(balanced)
+                effort = Effort(balanced, inf if balanced else largest_error**2)
                 masks = find_supports(session, matrix.T if transposed else matrix, effort)
                 if masks is not None:
                     masks = [sp.csr_array(mask.T) for mask in reversed(masks)] if transposed else masks

@@ -65,11 +65,22 @@ def _may_win(search: Search, entries: float) -> bool:
     return search.target.rank(int(entries), 0.0) < search.best_rank
 
 
+def _largest_error(search: Search) -> float:
+    """The error above which a butterfly is worse than the best product so far."""
+    target = search.target
+    if target.budget is not None:
+        return 1.0 if search.best is None else search.best.error
+    if target.limit is not None:
+        return target.limit
+    complexity = butterfly_entries(search.matrix.shape) / search.matrix.size
+    return max(min(search.best_rank, 1.0) - complexity, target.exact)
+
+
 def _explore_butterflies(search: Search) -> None:
     begin = perf_counter()
     with suppress(Interrupted):
         search.session.check()
-        fit = find_butterfly(search.session, search.matrix)
+        fit = find_butterfly(search.session, search.matrix, _largest_error(search))
         count = len(fit.operator.factors)
         if fit.status is Status.NO_STRUCTURE:
             search.add_failure("butterfly", "no structure", begin)

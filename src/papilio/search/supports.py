@@ -17,6 +17,7 @@ from .splitting import ROUNDING, STARTS, Split, best_split, leading_vectors
 RADICES = (2, 3, 5, 7)  # by which a matrix is split; what remains stays a block
 HOPELESS = 0.2  # the share of the energy that a butterfly may miss
 _HOPELESS_AT_FIRST = 0.15  # the share that its first split may miss; a Gaussian matrix misses about 0.4
+_BETTER_AFTERWARDS = 2  # the energy that splits miss over that which the fitted factors miss, at most
 _LOST = 0.3  # the share that all splits may miss: the factors that are fitted afterwards miss less
 _MORE_STARTS = 32  # rows to start from if noise does not explain the cost of a small matrix
 _SMALL = 64
@@ -46,11 +47,12 @@ class Effort:
     The first level tells the ``share`` of white noise in the energy. Below it, a split whose cost noise explains
     is good enough; if it does not, more rows are tried, until that has been in vain for some nodes: then it is not
     white noise that the structure leaves. With ``balanced``, all lines are scaled to equal norm before each split,
-    and how large the noise is then is not known.
+    and how large the noise is then is not known. The search ends where it misses ``most`` of the energy.
     """
 
-    def __init__(self, balanced: bool) -> None:
+    def __init__(self, balanced: bool, most: float = inf) -> None:
         self.balanced = balanced
+        self.most_at_first, self.most = min(_HOPELESS_AT_FIRST, most), min(_LOST, _BETTER_AFTERWARDS * most)
         self.share = inf
         self._noise: float | None = None  # its mean energy per entry
         self._failures = 0
@@ -69,7 +71,7 @@ class Effort:
         """The best split of a node."""
         m = len(block)
         if self.share == inf:
-            return best_split(session, block, radix, hopeless=_HOPELESS_AT_FIRST * frobenius(block) ** 2)
+            return best_split(session, block, radix, hopeless=self.most_at_first * frobenius(block) ** 2)
         # Rank one misses all but one of r dimensions; the spread of a sum of m²(1 − 1/r) squares is about 2/m.
         enough = None
         if self._noise is not None:
@@ -104,14 +106,14 @@ def find_supports(session: Session, matrix: Array, effort: Effort) -> list[sp.cs
                 found, noise = level, share
             if noise <= 1e-14:
                 break
-        if found is None or (not masks and found.missed > _HOPELESS_AT_FIRST * energy):
+        if found is None or (not masks and found.missed > effort.most_at_first * energy):
             return None
         if not masks:
             effort.end_first_level(noise, n)
         masks.append(found.mask)
         nodes = found.below
         kept *= _energy(nodes) / energy
-        if 1 - kept > _LOST:
+        if 1 - kept > effort.most:
             return None
     rows = np.concatenate([np.repeat(node.rows, len(node.columns)) for node in nodes])
     columns = np.concatenate([np.tile(node.columns, len(node.rows)) for node in nodes])
