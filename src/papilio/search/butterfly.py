@@ -96,13 +96,14 @@ def find_butterfly(session: Session, matrix: Array, largest_error: float = 1.0) 
     miss more than ``largest_error`` are not finished.
     """
     best: Factorization | None = None
-    noise = inf
+    noise, is_demanding = inf, largest_error**2 < HOPELESS
     is_even, is_quick = _is_balanced(matrix), False
     try:
         for (balanced, transposed), share in zip(_WAYS, _SHARES, strict=True):
             # Without structure in its rows, a matrix has none in its columns. Scaling does nothing for lines of
-            # the same norm, and is for structure with noise.
-            if (best is None and transposed) or (balanced and (is_even or is_quick)):
+            # the same norm, is for structure with noise, and helps little where splits miss far too much.
+            is_vain = is_even or is_quick or (best is None and is_demanding)
+            if (best is None and transposed) or (balanced and is_vain):
                 continue
             with session.part(share):
                 effort = Effort(balanced, inf if balanced else largest_error**2)
