@@ -8,7 +8,7 @@ from ..typing import Array
 from ..validation import as_real
 
 EXACT = 1e-6  # an error at which a longer search is not worth its time
-_WORTHWHILE = 0.95  # of the dense matrix's entries: a product with more is none
+_WORTHWHILE = 0.99  # of the dense matrix's entries: a product with more is none
 
 
 class Target(NamedTuple):
