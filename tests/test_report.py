@@ -345,7 +345,21 @@ def test_the_command_refuses_what_cannot_be(tmp_path, papilio):
 
 def test_factorize_and_tradeoff_write_a_page_on_wish(tmp_path, papilio):
     np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((8, 8)))
-    assert papilio("factorize", "M.npy", "-o", "op.npz", "--complexity", 0.6, "--report", "f.html")[0] == 0
+    assert (
+        papilio(
+            "factorize",
+            "M.npy",
+            "-o",
+            "op.npz",
+            "--complexity",
+            0.6,
+            "--method",
+            "hierarchical",
+            "--report",
+            "f.html",
+        )[0]
+        == 0
+    )
     words = " ".join(check((tmp_path / "f.html").read_text()).text)
     for expected in ("M.npy as a fast transform", "How the error fell", "Methods tried"):
         assert expected in words
