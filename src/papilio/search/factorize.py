@@ -19,7 +19,7 @@ _FEW_KNEES = (0.05, 0.1, 0.25, 0.5)  # for large matrices
 _QUICK_STEPS = 50
 _HALVINGS, _FEW_HALVINGS = 6, 2  # of the interval in which the fewest entries lie, for small and large matrices
 _PROMISING = 1.5  # a quick fit within this many times the target is worth longer ones
-_LARGE = 256  # the short side above which less is tried
+_LARGE = 128  # the short side above which less is tried
 
 
 def factorize(
