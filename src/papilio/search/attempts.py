@@ -175,5 +175,4 @@ def in_units(given: Array) -> tuple[Array, float]:
     return given / given.real.dtype.type(unit), unit
 
 
-n_entries = attrgetter("operator.nnz")
 error_of = attrgetter("error")

@@ -111,15 +111,15 @@ def blocks_of(matrix: Array) -> list[tuple[Array, Array]]:
 def low_rank(blocks: Sequence[Block], shape: tuple[int, int], energy: float) -> Curve:
     """The best approximations of low rank, in each block: those triplets first that save most per entry.
 
-    ``energy`` is the squared norm of the matrix, of which the blocks may hold a part only.
+    ``energy`` is the squared norm of the matrix, of which large blocks may have lost a part.
     """
     owners = np.concatenate([np.full(block.values.size, b) for b, block in enumerate(blocks)])
-    ranks = np.concatenate([np.arange(block.values.size) for block in blocks])
     costs = np.array([block.rows.size + block.columns.size for block in blocks])[owners]
-    gains = np.concatenate([block.values**2 for block in blocks])
+    gains = np.concatenate([block.values.astype(np.float64) ** 2 for block in blocks])
     order = np.argsort(-gains / costs, kind="stable")
     entries, ordered = np.cumsum(costs[order]), gains[order]
-    outside = max(energy - gains.sum(), 0.0) if energy - gains.sum() > 1e-12 * energy else 0.0
+    is_whole = all(block.values.size == min(block.rows.size, block.columns.size) for block in blocks)
+    outside = 0.0 if is_whole else max(energy - gains.sum(), 0.0)
     missed = np.append(np.cumsum(ordered[::-1])[::-1][1:], 0.0) + outside
     useful = entries < shape[0] * shape[1]
 
@@ -130,7 +130,6 @@ def low_rank(blocks: Sequence[Block], shape: tuple[int, int], energy: float) -> 
     def detail(place: int) -> str:
         return f"rank {place + 1}" + (f" in {len(blocks)} blocks" if len(blocks) > 1 else "")
 
-    assert ranks.size == owners.size
     return Curve("low_rank", entries[useful], np.sqrt(missed[useful] / energy), build, detail)
 
 
