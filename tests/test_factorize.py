@@ -1,8 +1,5 @@
 """factorize: its targets and its arguments."""
 
-import os
-import signal
-
 import numpy as np
 import pytest
 
@@ -98,19 +95,3 @@ def test_it_repeats_and_does_not_change_its_input():
 def test_bad_input_is_named(matrix, target, error, named):
     with pytest.raises(error, match=named):
         pp.factorize(matrix, **target)
-
-
-def test_ctrl_c_returns_the_best_result_so_far():
-    X, sent = gaussian((160, 160)), []
-
-    def interrupt(step):
-        if step.phase.startswith("hierarchical") and not sent:
-            sent.append(step)
-            os.kill(os.getpid(), signal.SIGINT)
-
-    result = pp.factorize(X, complexity=0.2, callback=interrupt)
-    assert sent
-    assert result.status == "stopped"
-    assert result.operator.relative_complexity <= 0.2
-    assert result.error < 1
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

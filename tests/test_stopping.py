@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+import papilio as pp
 from papilio.runtime import session as session_module
 from papilio.runtime import threads
 from papilio.runtime.interrupt import awaited_request, awaiting_stop
@@ -332,3 +333,19 @@ def test_a_stream_that_is_closed_or_missing_does_no_harm(show, monkeypatch):
     session = Session(progress=True)
     assert not session.tick("level", 1, 2)
     session.close()
+
+
+def test_ctrl_c_ends_a_search_with_the_best_result_so_far(default_ctrl_c):
+    X, sent = np.random.default_rng(0).standard_normal((160, 160)), []
+
+    def interrupt(step):
+        if step.phase.startswith("hierarchical") and not sent:
+            sent.append(step)
+            ctrl_c()
+
+    result = pp.factorize(X, complexity=0.2, callback=interrupt)
+    assert sent
+    assert result.status == "stopped"
+    assert result.operator.relative_complexity <= 0.2
+    assert result.error < 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

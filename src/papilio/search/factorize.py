@@ -19,6 +19,7 @@ _FEW_KNEES = (0.05, 0.1, 0.25, 0.5)  # for large matrices
 _QUICK_STEPS = 50
 _HALVINGS, _FEW_HALVINGS = 6, 2  # of the interval in which the fewest entries lie, for small and large matrices
 _PROMISING = 1.5  # a quick fit within this many times the target is worth longer ones
+_ANNEALED = 4  # the same where there is time for annealing
 _LARGE = 128  # the short side above which less is tried
 
 
@@ -128,7 +129,8 @@ def factorize(
         explore_structure(search)
         if matrix.any() and not search.is_settled and not session.stopped:
             _approximate(search)
-    fit = search.best or search.itself()
+        fit = search.best or search.itself()
+        session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
     status = Status.STOPPED if session.stopped else fit.status
     fit = replace(fit, operator=fit.operator * unit, status=status, attempts=tuple(search.attempts))
     warn_if_slower(fit)
@@ -159,7 +161,8 @@ def _halve(search: Search, limit: float) -> None:
         if low >= high or search.session.stopped:
             break
         with search.session.part(1 / halvings):
-            if is_large and _quick_error(search, int(0.8 * high)) > _PROMISING * limit:
+            promising = (_PROMISING if is_large else _ANNEALED) * limit
+            if search.allows("hierarchical") and _quick_error(search, int(0.8 * high)) > promising:
                 break
             fit = best_candidate(search, budget, effort=0.5)
         if fit is not None and fit.error <= limit:
