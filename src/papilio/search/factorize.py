@@ -161,10 +161,12 @@ def _halve(search: Search, limit: float) -> None:
         if low >= high or search.session.stopped:
             break
         with search.session.part(1 / halvings):
-            promising = (_PROMISING if is_large else _ANNEALED) * limit
-            if search.allows("hierarchical") and _quick_error(search, int(0.8 * high)) > promising:
+            with search.session.part(0.2, "looking for fewer entries: "):
+                error = _quick_error(search, int(0.8 * high)) if search.allows("hierarchical") else 0.0
+            if error > (_PROMISING if is_large else _ANNEALED) * limit:
                 break
-            fit = best_candidate(search, budget, effort=0.5)
+            with search.session.part(0.8):
+                fit = best_candidate(search, budget, effort=0.5)
         if fit is not None and fit.error <= limit:
             high = min(budget, fit.operator.nnz)
         else:
