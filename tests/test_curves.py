@@ -176,6 +176,15 @@ def test_a_sum_of_sparse_and_low_rank_is_found(shape, dtype):
     assert fit.error < 1e-5
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_sums_are_fitted_where_the_rank_is_lower_than_was_tried(dtype):
+    M = sparse_plus_low_rank((60, 60), 1, 2, dtype)
+    M[:, 40:] = 0
+    (curve,) = sums(Session(), M, Target(M.size, 1500), M.size)
+    assert curve.errors[0] < 1e-3
+    assert_true(curve, M, [0], rel=0.1)
+
+
 # -- rules of the search -------------------------------------------------------------------------------
 
 ENGINEERING = {

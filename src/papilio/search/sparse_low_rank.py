@@ -15,7 +15,7 @@ from .targets import Target
 
 _RANKS = (1, 2, 4, 8, 16, 32, 64)
 _QUICK, _LONG = 4, 60  # alternations for each rank, and for the best
-_BEHIND = 1.5
+_BEHIND = 1.5  # times the lowest error: with such a rank, the search for a better one ends
 _FINE, _COARSE = 1.2, 1.6  # ratios of the numbers of entries that are tried
 _STALLED = 1e-3  # the relative change of the error over an alternation at which it ends
 
@@ -108,8 +108,9 @@ def _least_squares(left: Array, matrix: Array, weights: Array) -> Array:
     m, rank = left.shape
     pairs = (left.conj()[:, :, None] * left[:, None, :]).reshape(m, rank * rank)
     grams = (weights.T @ pairs).reshape(-1, rank, rank)
-    # A trace of the identity: a column may have no entries left.
-    grams += 1e-12 * np.trace(grams, axis1=1, axis2=2).real.max() * np.eye(rank, dtype=left.dtype)
+    # A trace of the identity: U may have dependent columns, and a column of M no entries left.
+    trace = np.trace(grams, axis1=1, axis2=2).real.max() or 1.0
+    grams += max(1e-12, 10 * float(np.finfo(left.dtype).eps)) * trace * np.eye(rank, dtype=left.dtype)
     sides = left.conj().T @ (weights * matrix)
     return np.linalg.solve(grams, sides.T[:, :, None])[:, :, 0].T.astype(matrix.dtype)
 
