@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 import papilio as pp
-from papilio.kernels.apply import ANY, PAIRS, QUADS
 from papilio.operators import segments
 from papilio.operators.cost import plan, rates
 from papilio.operators.packing import modelled_cost
@@ -135,9 +134,9 @@ def test_blas_has_one_thread_where_papilio_has_one(threads, monkeypatch, default
 
 units = st.builds(
     SimpleNamespace,
-    kind=st.sampled_from([ANY, PAIRS, QUADS, 1, 2, 3]),
+    has_matrix=st.booleans(),
     shape=st.sampled_from([(4, 4), (64, 64), (8, 512), (512, 8), (300, 300)]),
-    n_entries=st.integers(1, 90000),
+    n_strips=st.dictionaries(st.sampled_from([4, 2, 1]), st.integers(1, 90000)),
 )
 
 
@@ -154,7 +153,7 @@ def test_the_plan_is_the_cheapest_of_all(units, dtype, block):
             ends = is_dense or i == len(units) - 1 or by_blas[i + 1]
             total += begins * (rate.call + unit.shape[1] * rate.line) + ends * unit.shape[0] * rate.line
             total += unit.shape[0] * unit.shape[1] * rate.blas_entry if is_dense else rate.kernel(unit)
-        return inf if any(d and unit.kind == QUADS for unit, d in zip(units, by_blas, strict=True)) else total
+        return inf if any(d and not unit.has_matrix for unit, d in zip(units, by_blas, strict=True)) else total
 
     chained = all(left.shape[0] == right.shape[1] for left, right in pairwise(units))
     if not chained:
@@ -188,7 +187,7 @@ def assert_better(op):
 @pytest.mark.parametrize("n", [2, 4, 16, 64, 256])
 def test_transforms_are_optimized_without_loss(make, n):
     better = assert_better(make(n))
-    assert make is not hadamard or len(better.factors) == len(hadamard(n).factors)  # as fast as can be
+    assert make is not hadamard or n <= 4 or len(better.factors) == len(make(n).factors)  # as fast as can be
 
 
 def test_what_the_dense_matrix_does_faster_becomes_dense():

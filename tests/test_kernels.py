@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import papilio as pp
 from papilio import constraints as c
 from papilio.constraints.selection import slack_of
-from papilio.kernels.apply import QUADS
 from papilio.kernels.convert import count_entries, fill_entries
 from papilio.kernels.descent import multiply, norm_squared
 from papilio.kernels.select import keep_largest, keep_largest_of_lines, nth_largest
@@ -28,7 +27,7 @@ from papilio.solvers.palm import default_start
 
 from . import twins
 from .helpers import DTYPES, LAYOUTS, gaussian
-from .twins import CHAINS, both_descents, butterfly, paired
+from .twins import CHAINS, both_descents, butterfly, kind_of, paired
 
 COUNTS = (1, 2, 63, 64, 65, 129, 300)
 ORDERS = ("left_to_right", "right_to_left")
@@ -57,7 +56,7 @@ def way(request, monkeypatch):
 
     def plan(units, rate):
         choices = {"kernel": [False], "BLAS": [True], "either": [True, False, False]}[request.param]
-        by_blas = [choices[i % len(choices)] and unit.kind != QUADS for i, unit in enumerate(units)]
+        by_blas = [choices[i % len(choices)] and unit.has_matrix for i, unit in enumerate(units)]
         return Plan(0.0, tuple(by_blas))
 
     monkeypatch.setattr(packing, "plan", plan)
@@ -68,7 +67,7 @@ def way(request, monkeypatch):
 def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype, way):
     masks, kinds = CHAINS[name]
     op, matrix, magnitudes = operator(masks, dtype)
-    assert kinds is None or [unit.kind for unit in op._packed().units] == kinds
+    assert kinds is None or list(map(kind_of, op._packed().units)) == kinds
     rows, columns = op.shape
     for count in COUNTS:
         X, Z = gaussian((columns, count), dtype), gaussian((rows, count), dtype)

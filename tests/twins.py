@@ -5,7 +5,6 @@ from functools import reduce
 import numpy as np
 
 from papilio.constraints import Fixed
-from papilio.kernels.apply import ANY, PAIRS, QUADS
 from papilio.solvers.chain import Chain
 from papilio.solvers.descent import CompiledDescent, Descent
 
@@ -68,29 +67,55 @@ def ragged(rows, columns):
     return np.arange(columns) < (np.arange(rows)[:, None] * 5 % 11) * (np.arange(rows)[:, None] < rows - 1)
 
 
+def blocks(rows, columns, height, width, step=2):
+    """Every so many blocks of a grid; those at the edges are cut off."""
+    grid = np.arange(-(-rows // height))[:, None] * 2 + np.arange(-(-columns // width))
+    return np.kron(grid % step == 0, np.ones((height, width), dtype=bool))[:rows, :columns]
+
+
+def shuffled(mask):
+    """The same with its rows in another order."""
+    return mask[np.random.default_rng(0).permutation(len(mask))]
+
+
+def kind_of(unit):
+    """How a factor is applied: "quads" are two butterflies, "pairs" one, "groups" anything else."""
+    return "pairs" if unit.is_paired else "groups" if unit.has_matrix else "quads"
+
+
 CROSSED, SQUARE, TURNED = paired((0, 3), (1, 2)), paired((0, 1), (2, 3)), paired((0, 2), (1, 3))
 RING, SHIFTED = paired((0, 1), (2, 3), (4, 5)), paired((1, 2), (3, 4), (0, 5))
 # Masks of the factors from left to right, and the kinds that the kernels should see, in order of application.
 CHAINS = {
-    "one pairs": ([butterfly(16, 4)], [PAIRS]),
-    "quads": ([butterfly(16, 2), butterfly(16, 8)], [QUADS]),
-    "quads of adjacent rows last": ([SQUARE, TURNED], [QUADS]),
-    "quads of adjacent rows first": ([TURNED, SQUARE], [QUADS]),
-    "quads, then pairs": ([butterfly(8, 1), butterfly(8, 2), butterfly(8, 4)], [QUADS, PAIRS]),
-    "twice quads": ([butterfly(16, 2**k) for k in range(4)], [QUADS, QUADS]),
-    "the same pairs twice": ([butterfly(8, 2), butterfly(8, 2)], [PAIRS, PAIRS]),
-    "squares that cross": ([SQUARE, CROSSED], [PAIRS, PAIRS]),
-    "a ring, not squares": ([RING, SHIFTED], [PAIRS, PAIRS]),
-    "halves of squares": ([paired((0, 1), (2, 3), (4, 6), (5, 7)), butterfly(8, 2)], [PAIRS, PAIRS]),
-    **{f"{k} a row": ([regular(9, 10, k)], [k if k < 4 else ANY]) for k in (1, 2, 3, 4, 5, 7)},
+    "one pairs": ([butterfly(16, 4)], ["pairs"]),
+    "quads": ([butterfly(16, 2), butterfly(16, 8)], ["quads"]),
+    "quads of adjacent rows last": ([SQUARE, TURNED], ["quads"]),
+    "quads of adjacent rows first": ([TURNED, SQUARE], ["quads"]),
+    "quads, then pairs": ([butterfly(8, 1), butterfly(8, 2), butterfly(8, 4)], ["quads", "pairs"]),
+    "twice quads": ([butterfly(16, 2**k) for k in range(4)], ["quads", "quads"]),
+    "the same pairs twice": ([butterfly(8, 2), butterfly(8, 2)], ["pairs", "pairs"]),
+    "squares that cross": ([SQUARE, CROSSED], ["pairs", "pairs"]),
+    "a ring, not squares": ([RING, SHIFTED], ["pairs", "pairs"]),
+    "halves of squares": ([paired((0, 1), (2, 3), (4, 6), (5, 7)), butterfly(8, 2)], ["pairs", "pairs"]),
+    **{f"{k} a row": ([regular(9, 10, k)], ["groups"]) for k in (1, 2, 3, 4, 5, 7)},
     **{f"{k} a row between": ([regular(6, 9, 3), regular(9, 9, k), regular(9, 7, 2)], None) for k in (1, 2, 4)},
-    "ragged": ([ragged(13, 9), ragged(9, 14)], [ANY, ANY]),
-    "nothing": ([np.zeros((5, 3), dtype=bool)], [ANY]),
-    "one entry": ([np.ones((1, 1), dtype=bool)], [1]),
-    "wide, then narrow": ([regular(3, 40, 2), regular(40, 5, 3)], [3, 2]),
+    **{
+        f"blocks of {h} by {w}": ([blocks(19, 22, h, w), blocks(22, 13, h, w, 3)], None)
+        for h, w in [(4, 4), (8, 3)]
+    },
+    "blocks of rows that are apart": (
+        [shuffled(blocks(24, 20, 4, 4)), blocks(20, 26, 2, 2)],
+        ["groups", "groups"],
+    ),
+    "blocks in place": ([np.kron(np.eye(5, dtype=bool), np.ones((4, 4), dtype=bool)), butterfly(20, 1)], None),
+    "dense": ([np.ones((11, 7), dtype=bool), np.ones((7, 9), dtype=bool)], ["groups", "groups"]),
+    "ragged": ([ragged(13, 9), ragged(9, 14)], ["groups", "groups"]),
+    "nothing": ([np.zeros((5, 3), dtype=bool)], ["groups"]),
+    "one entry": ([np.ones((1, 1), dtype=bool)], ["groups"]),
+    "wide, then narrow": ([regular(3, 40, 2), regular(40, 5, 3)], ["groups", "groups"]),
     "all": (
         [butterfly(8, 1), butterfly(8, 2), regular(8, 12, 3), ragged(12, 16), butterfly(16, 8), regular(16, 5, 1)],
-        [1, PAIRS, ANY, 3, QUADS],
+        ["groups", "pairs", "groups", "groups", "quads"],
     ),
 }
 

@@ -22,4 +22,4 @@ def _is_ours(event: event.Event) -> bool:
     return str(getattr(function, "__module__", "")).startswith(f"{__name__}.")
 
 
-event.register("numba:compile", _Listener())  # type: ignore[no-untyped-call]
+event.register("numba:compile", _Listener())

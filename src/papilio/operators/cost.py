@@ -1,7 +1,7 @@
 """What applying a product costs: a model of the kernels and of BLAS, by which each factor goes to the faster one.
 
-The figures were measured on one core of an x86-64 processor with AVX2, and rounded. They need not hold elsewhere:
-what counts is how they compare.
+The figures were measured on one core of an x86-64 processor with AVX-512, and rounded. They need not hold
+elsewhere: what counts is how they compare.
 """
 
 from collections.abc import Sequence
@@ -11,52 +11,56 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..kernels.apply import ANY, PAIRS, QUADS
-
 # Nanoseconds for float32, float64, complex64 and complex128: for one vector, and per vector of a block of 256.
 _TABLE = {
-    "entry": ((0.5, 0.5, 1.0, 1.1), (0.07, 0.14, 0.78, 0.85)),  # of any factor in the kernel but butterflies
-    "far_entry": (
-        (0.5, 0.5, 1.0, 1.1),
-        (0.15, 0.3, 1.2, 1.7),
-    ),  # where a tile of long vectors leaves cache
-    "pairs_row": ((0.7, 0.75, 1.5, 1.7), (0.11, 0.21, 1.5, 1.6)),
-    "quads_row": ((1.1, 1.2, 3.0, 3.2), (0.13, 0.24, 3.0, 3.2)),
-    "any_row": ((1.4, 1.4, 1.4, 1.4), (0.03, 0.08, 0.1, 0.1)),  # besides its entries
-    "blas_entry": ((0.065, 0.13, 0.14, 0.3), (0.026, 0.052, 0.1, 0.2)),
-    "call": ((1200.0,) * 4, (15.0,) * 4),  # of the kernel, for several factors, or of BLAS, for one
-    "line": ((0.0,) * 4, (0.08, 0.15, 0.25, 0.4)),  # of what a call reads, and of what it writes
+    # Of the kernel: a strip of four entries, two or one, where a tile of the vectors it reads fits into the first
+    # cache, and where it does not.
+    "four": ((0.45, 0.55, 0.65, 1.0), (0.037, 0.065, 0.155, 0.29)),
+    "two": ((0.4, 0.5, 0.6, 0.75), (0.022, 0.039, 0.079, 0.143)),
+    "one": ((0.45, 0.48, 0.6, 0.7), (0.019, 0.034, 0.047, 0.09)),
+    "far_four": ((0.5, 0.65, 0.7, 1.1), (0.046, 0.106, 0.19, 0.4)),
+    "far_two": ((0.4, 0.5, 0.6, 0.8), (0.03, 0.07, 0.095, 0.19)),
+    "far_one": ((0.45, 0.48, 0.6, 0.7), (0.028, 0.057, 0.063, 0.13)),
+    "row": ((0.9, 0.6, 0.7, 0.7), (0.01, 0.05, 0.03, 0.1)),  # of a factor, besides its strips
+    "blas_entry": ((0.057, 0.13, 0.15, 0.24), (0.009, 0.016, 0.038, 0.072)),  # at its best
+    "call": ((1000.0,) * 4, (6.0, 6.0, 8.0, 8.0)),  # of the kernel, for several factors, or of BLAS, for one
+    "line": ((0.0,) * 4, (0.08, 0.12, 0.14, 0.3)),  # of what a call reads, and of what it writes
 }
-_NEAR = 512  # columns
+_NEAR = 128  # columns
 _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 
 class Unit(Protocol):
     """What the model has to know of a factor, or of two that were joined."""
 
-    kind: int
     shape: tuple[int, int]
-    n_entries: int
+    has_matrix: bool
+
+    @property
+    def n_strips(self) -> dict[int, int]:
+        """By their height."""
 
 
 class Rates(NamedTuple):
     """The table's figures for one dtype, and for vectors or for blocks."""
 
-    entry: float
-    far_entry: float
-    pairs_row: float
-    quads_row: float
-    any_row: float
+    four: float
+    two: float
+    one: float
+    far_four: float
+    far_two: float
+    far_one: float
+    row: float
     blas_entry: float
     call: float
     line: float
 
     def kernel(self, unit: Unit) -> float:
         """One factor within a call of the kernel."""
-        if unit.kind in (PAIRS, QUADS):
-            return unit.shape[0] * (self.pairs_row if unit.kind == PAIRS else self.quads_row)
-        entry = self.entry if unit.shape[1] <= _NEAR else self.far_entry
-        return unit.n_entries * entry + unit.shape[0] * (self.any_row if unit.kind == ANY else 0.0)
+        is_near = unit.shape[1] <= _NEAR
+        strips = (self.four, self.two, self.one) if is_near else (self.far_four, self.far_two, self.far_one)
+        cost = dict(zip((4, 2, 1), strips, strict=True))
+        return unit.shape[0] * self.row + sum(n * cost[height] for height, n in unit.n_strips.items())
 
     def blas(self, shape: tuple[int, int]) -> float:
         """A dense matrix, with the call."""
@@ -89,7 +93,7 @@ def plan(units: Sequence[Unit], rate: Rates) -> Plan:
         alone = before.cost + rate.call + (n_rows + n_columns) * rate.line + work
         shared = in_kernel.cost + (n_rows - n_columns) * rate.line + work
         # Two joined factors have no matrix.
-        dense = inf if unit.kind == QUADS else before.cost + rate.blas(unit.shape)
+        dense = before.cost + rate.blas(unit.shape) if unit.has_matrix else inf
         in_kernel = min(Plan(alone, (*before.by_blas, False)), Plan(shared, (*in_kernel.by_blas, False)))
         in_blas = Plan(dense, (*before.by_blas, True))
     return min(in_kernel, in_blas)

@@ -83,7 +83,7 @@ class _Search:
         """The least time of a factor within a product, for vectors and blocks together, in units of one entry."""
         unit = self.packed(span)
         each = (rates(self._dtype, block) for block in (False, True))
-        return sum(min(rate.kernel(unit), rate.blas(unit.shape) - rate.call) / rate.entry for rate in each)
+        return sum(min(rate.kernel(unit), rate.blas(unit.shape) - rate.call) / rate.one for rate in each)
 
 
 def _is_small(left: Factor, right: Factor) -> bool:

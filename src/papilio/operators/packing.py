@@ -8,14 +8,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..kernels.apply import ANY, PAIRS, QUADS
 from ..linalg import wide
 from ..typing import Array
 from .cost import plan, rates
-from .csr import Factor, to_csr, to_dense
+from .csr import Factor, to_dense
+from .groups import Groups, grouped, is_in_place
 from .segments import Dense, Fused
-
-Arrays = tuple[Array, Array, Array]  # pointers, indices and values, as `papilio.kernels.apply` reads them
 
 
 class PackedFactor:
@@ -25,24 +23,27 @@ class PackedFactor:
     product that holds both.
     """
 
-    def __init__(self, kind: int, factor: Factor | None, shape: tuple[int, int], arrays: Arrays | None) -> None:
-        self.kind = kind
+    def __init__(self, factor: Factor | None, shape: tuple[int, int], groups: list[Groups]) -> None:
         self.shape = shape
-        self.n_entries = 4 * shape[0] if factor is None else factor.size
+        self.groups = groups
+        self.is_in_place = is_in_place(groups, shape)
+        self.has_matrix = factor is not None
         self._factor = factor
-        self._arrays = arrays
         self.joined: WeakKeyDictionary[PackedFactor, PackedFactor | None] = WeakKeyDictionary()
 
     @cached_property
-    def arrays(self) -> Arrays:
-        if self._arrays is not None:
-            return self._arrays
-        factor = to_csr(self._factor)
-        return factor.indptr if self.kind == ANY else factor.indptr[:0], factor.indices, factor.data
+    def n_strips(self) -> dict[int, int]:
+        """The number of strips of each height."""
+        return {each.height: each.columns.size for each in self.groups}
 
     @cached_property
     def matrix(self) -> Array:
         return to_dense(self._factor)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether it is a butterfly: pairs of rows that have their entries in the same two columns."""
+        return self.is_in_place and [each.height for each in self.groups] == [2]
 
 
 class PackedProduct:
@@ -85,56 +86,39 @@ class PackedProduct:
 
 def pack_factor(factor: Factor) -> PackedFactor:
     """A factor packed in the form that the kernels apply fastest."""
-    if isinstance(factor, np.ndarray):
-        if factor.shape[1] > 3:
-            return PackedFactor(ANY, factor, factor.shape, None)
-        factor = to_csr(factor)
-    n_rows = factor.shape[0]
-    counts = np.diff(factor.indptr)
-    width = int(counts[0])
-    if width > 3 or width == 0 or not (counts == width).all():
-        return PackedFactor(ANY, factor, factor.shape, None)
-    if width == 2 and n_rows == factor.shape[1]:
-        columns = factor.indices.reshape(-1, 2)
-        upper = np.flatnonzero(columns[:, 0] == np.arange(n_rows))  # the upper row of each pair
-        lower = columns[upper, 1]
-        if 2 * upper.size == n_rows and (columns[lower] == columns[upper]).all():
-            values = factor.data.reshape(-1, 2)
-            blocks = np.hstack([values[upper], values[lower]])
-            arrays = factor.indptr[:0], columns[upper].ravel(), blocks.ravel()
-            return PackedFactor(PAIRS, factor, factor.shape, arrays)
-    return PackedFactor(width, factor, factor.shape, None)
+    return PackedFactor(factor, factor.shape, grouped(factor))
 
 
 def join_neighbours(packed: Sequence[PackedFactor]) -> list[PackedFactor]:
-    """Neighbouring `PAIRS` joined to `QUADS` wherever their pairs form squares."""
+    """Neighbouring butterflies joined wherever their pairs form squares: the memory is passed through once."""
     joined = [packed[0]]
     for later in packed[1:]:
         earlier = joined[-1]
-        quads = None
-        if earlier.kind == later.kind == PAIRS:
+        squares = None
+        if earlier.is_paired and later.is_paired:
             if later not in earlier.joined:
                 earlier.joined[later] = _join(earlier, later)
-            quads = earlier.joined[later]
-        if quads is None:
+            squares = earlier.joined[later]
+        if squares is None:
             joined.append(later)
         else:
-            joined[-1] = quads
+            joined[-1] = squares
     return joined
 
 
 def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
-    """later @ earlier as `QUADS`, if the pairs of both form squares, else None.
+    """later @ earlier as groups of four rows, if the pairs of both form squares, else None.
 
     A square has the rows (i, j, k, m): (i, k) and (j, m) are pairs of the earlier factor, (i, j) and (k, m) of the
     later one.
     """
-    (none, earlier_rows, earlier_values), (_, later_rows, later_values) = earlier.arrays, later.arrays
-    if not (is_moderate(earlier_values) and is_moderate(later_values)):
+    (earlier_groups,), (later_groups,) = earlier.groups, later.groups
+    earlier_pairs, later_pairs = earlier_groups.rows, later_groups.rows
+    if not (is_moderate(earlier_groups.values) and is_moderate(later_groups.values)):
         return None  # the product may leave the number range where one after the other would not
-    earlier_pairs, later_pairs = earlier_rows.reshape(-1, 2), later_rows.reshape(-1, 2)
-    earlier_blocks, later_blocks = earlier_values.reshape(-1, 2, 2), later_values.reshape(-1, 2, 2)
-    in_earlier, in_later = np.argsort(earlier_rows), np.argsort(later_rows)  # where each row stands
+    # Strips are columns: the blocks of a product are those of the transposed factors in reverse order.
+    earlier_blocks, later_blocks = (each.values.reshape(-1, 2, 2) for each in (earlier_groups, later_groups))
+    in_earlier, in_later = np.argsort(earlier_pairs.ravel()), np.argsort(later_pairs.ravel())  # where rows stand
 
     # The pair (i, j) of a square is a later pair whose rows both are the upper rows of earlier pairs.
     ij = np.flatnonzero((in_earlier[later_pairs] % 2 == 0).all(axis=1))
@@ -144,14 +128,14 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     km = in_later[k] // 2
     if 4 * ij.size != earlier.shape[0] or (later_pairs[km] != np.stack([k, m], axis=1)).any():
         return None
-    first, second = np.zeros((2, ij.size, 4, 4), dtype=earlier_values.dtype)  # both factors on the rows i, j, k, m
+    first, second = np.zeros((2, ij.size, 4, 4), dtype=earlier_blocks.dtype)  # both factors on the rows i, j, k, m
     first[:, 0::2, 0::2] = earlier_blocks[ik]
     first[:, 1::2, 1::2] = earlier_blocks[jm]
     second[:, :2, :2] = later_blocks[ij]
     second[:, 2:, 2:] = later_blocks[km]
     squares = np.stack([i, j, k, m], axis=1)
-    arrays = none, squares.ravel(), (second @ first).ravel()
-    return PackedFactor(QUADS, None, later.shape, arrays)
+    groups = Groups(4, squares, 4 * np.arange(ij.size + 1), squares.ravel(), (first @ second).reshape(-1, 4))
+    return PackedFactor(None, later.shape, [groups])
 
 
 def is_moderate(values: Array) -> bool:

@@ -1,22 +1,22 @@
 """The two ways to apply a part of a product: several factors in one fused kernel, or one dense factor by BLAS."""
 
 from collections.abc import Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels.apply import PAIRS, QUADS, apply_block, apply_vector
+from ..kernels.apply import ALIGNMENT, DIRECT, ENDS, FIELDS, IN_PLACE, LAST, apply_block, apply_vector
+from ..kernels.simd import TILE
 from ..runtime.threads import get_num_threads, one_blas_thread, split_work, workspace
 from ..typing import Array
 
 if TYPE_CHECKING:
     from .packing import PackedFactor
 
-_TILE_BYTES = 1024  # of one row of a tile; half of it where the tile would leave a megabyte of cache
 _LINE = 64  # bytes that go to and from memory together: no two threads should write into the same
-_ROOM = 1 << 23  # for a tile, in bytes
-_THREAD_WORK = 2_000_000  # entries × vectors from which a second thread pays, about 0.2 ms
+_THREAD_WORK = 2_000_000  # multiplications from which a second thread pays
+_MANY_TILES = 4  # from which on threads share whole tiles
+_FEW_READS = 1.5  # strips per row of the vectors up to which the first factor reads them where they are
 
 
 class Fused:
@@ -25,51 +25,65 @@ class Fused:
     def __init__(self, factors: "Sequence[PackedFactor]", dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
         self._n_rows = factors[-1].shape[0]
-        self._n_entries = sum(factor.n_entries for factor in factors)
         self._longest = max(factors[0].shape[1], *(factor.shape[0] for factor in factors))
-        steps: list[tuple[int, ...]] = []
-        pieces: tuple[list[Array], ...] = ([], [], [])  # pointers, indices, values
-        for factor in factors:
-            steps.append((factor.shape[0], factor.kind, *(sum(map(len, piece)) for piece in pieces)))
-            for piece, array in zip(pieces, factor.arrays, strict=True):
-                piece.append(array)
-        pointers, indices, values = map(np.concatenate, pieces)
-        self._tile = self._tile_width(in_place=all(factor.kind in (PAIRS, QUADS) for factor in factors))
+        self._room = 2 * TILE * self._longest + ALIGNMENT
+        steps: list[list[int]] = []
+        pointers: list[Array] = []
+        indices: list[Array] = []
+        values: list[Array] = []
+        for f, factor in enumerate(factors):
+            own = LAST * (f == len(factors) - 1) | IN_PLACE * factor.is_in_place
+            for groups in factor.groups:
+                places = [sum(array.size for array in arrays) for arrays in (pointers, indices, values)]
+                steps.append([groups.height, len(groups.rows), own, *places])
+                pointers.append(groups.pointers)
+                indices += [groups.rows.ravel(), groups.columns]
+                values.append(groups.values.ravel())
+            steps[-1][2] |= ENDS
+        n_reads = sum(groups.columns.size for groups in factors[0].groups)
+        steps[0][2] |= DIRECT * (n_reads <= _FEW_READS * factors[0].shape[1])
+        for step in steps:
+            step[3] += 1 + FIELDS * len(steps)
+        self._work = sum(array.size for array in values)
         self._arrays = (
-            np.array(steps, dtype=np.int64),
-            pointers.astype(np.int64),
-            indices.astype(np.uint32),
-            values,
+            np.concatenate([[len(steps)], *steps, *pointers]).astype(np.int64),
+            np.concatenate(indices).astype(np.uint32),
+            np.concatenate(values).astype(dtype, copy=False),
         )
-
-    def _tile_width(self, in_place: bool) -> int:
-        """How many vectors a tile holds, so that it stays in cache, or else within a few megabytes."""
-        if self._longest <= (1024 if in_place else 256):
-            return _TILE_BYTES // self._dtype.itemsize
-        return max(64, min(_TILE_BYTES // 2, _ROOM // self._longest)) // self._dtype.itemsize
 
     def vector(self, x: Array) -> Array:
         y = np.empty(self._n_rows, self._dtype)
-        apply_vector(*self._arrays, x if x.flags.c_contiguous else x.copy(), y)
+        apply_vector(*self._arrays, writeable(x if x.flags.c_contiguous else x.copy()), y, self._longest)
         return y
 
     def block(self, X: Array) -> Array:
         count = X.shape[1]
         by_rows = not X.flags.f_contiguous or X.flags.c_contiguous
-        source = np.ascontiguousarray(X if by_rows else X.T)
+        source = writeable(np.ascontiguousarray(X if by_rows else X.T))
         Y = np.empty((self._n_rows, count) if by_rows else (count, self._n_rows), self._dtype)
+        if self._work * count < _THREAD_WORK:
+            apply_block(*self._arrays, source, Y, by_rows, workspace(self._room), 0, count)
+        else:
 
-        def run(start: int, stop: int) -> None:
-            tiles = -(-(stop - start) // self._tile)
-            size = (2, self._longest, -(-(stop - start) // tiles))  # tiles of equal width
-            room = workspace(self._dtype.itemsize * prod(size)).view(self._dtype).reshape(size)
-            apply_block(*self._arrays, source, Y, by_rows, room[0], room[1], start, stop)
+            def run(start: int, stop: int) -> None:
+                apply_block(*self._arrays, source, Y, by_rows, workspace(self._room), start, stop)
 
-        if count and self._n_entries * count < _THREAD_WORK:
-            run(0, count)
-        elif count:
-            split_work(run, count, _LINE // self._dtype.itemsize)
+            tile = TILE // self._dtype.itemsize
+            split_work(run, count, tile if count >= _MANY_TILES * tile else _LINE // self._dtype.itemsize)
         return Y if by_rows else Y.T
+
+
+class _Writeable:
+    """Memory that NumPy takes for writeable."""
+
+    def __init__(self, array: Array) -> None:
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+        self._array = array
+
+
+def writeable(array: Array) -> Array:
+    """The same array for a kernel that does not write into it, but would be compiled again for a read-only one."""
+    return array if array.flags.writeable else np.asarray(_Writeable(array))
 
 
 class Dense:
