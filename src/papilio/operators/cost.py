@@ -27,6 +27,7 @@ _TABLE = {
     "line": ((0.0,) * 4, (0.08, 0.12, 0.14, 0.3)),  # of what a call reads, and of what it writes
 }
 _NEAR = 128  # columns
+BLOCK = 256  # vectors
 _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 
@@ -71,6 +72,17 @@ class Rates(NamedTuple):
 def rates(dtype: np.dtype[Any], block: bool) -> Rates:
     column = _DTYPES.index(dtype)
     return Rates(**{name: figures[block][column] for name, figures in _TABLE.items()})
+
+
+def cost_of(units: Sequence[Unit], by_blas: Sequence[bool], rate: Rates) -> float:
+    """The cost of applying ``units``, given in the order of application, each by BLAS or by the kernel."""
+    total = 0.0
+    for i, (unit, is_dense) in enumerate(zip(units, by_blas, strict=True)):
+        begins = is_dense or i == 0 or by_blas[i - 1]
+        ends = is_dense or i == len(units) - 1 or by_blas[i + 1]
+        work = unit.shape[0] * unit.shape[1] * rate.blas_entry if is_dense else rate.kernel(unit)
+        total += begins * (rate.call + unit.shape[1] * rate.line) + ends * unit.shape[0] * rate.line + work
+    return total
 
 
 class Plan(NamedTuple):

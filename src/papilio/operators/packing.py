@@ -56,11 +56,11 @@ class PackedProduct:
             first = factors[0].astype(wide(dtype))
             packed[-1] = pack_factor((first * scale).astype(dtype))
         self.units = join_neighbours(packed)
-        vector_plan, block_plan = (plan(self.units, rates(dtype, block)).by_blas for block in (False, True))
-        segments = self._segments(vector_plan, dtype)
+        self.vector_plan, self.block_plan = (plan(self.units, rates(dtype, block)).by_blas for block in (False, True))
+        segments = self._segments(self.vector_plan, dtype)
         self._vector = [segment.vector for segment in segments]
-        if block_plan != vector_plan:
-            segments = self._segments(block_plan, dtype)
+        if self.block_plan != self.vector_plan:
+            segments = self._segments(self.block_plan, dtype)
         self._block = [segment.block for segment in segments]
 
     def _segments(self, by_blas: Sequence[bool], dtype: np.dtype[Any]) -> list[Dense | Fused]:

@@ -10,10 +10,10 @@ import numpy as np
 from ..runtime.memory import memory
 from ..runtime.threads import one_blas_thread
 from ..typing import Array
+from .cost import BLOCK
 from .product import SparseProduct
 
 BELOW_ONE = "Below 1× the dense matrix is faster. Products gain with size, with blocks and with fewer entries."
-BLOCK = 256  # vectors
 _SHORTEST = 2e-5  # seconds of a measurement: shorter calls are repeated
 _BURST = 5
 _FIRST = 0.003  # seconds for the first measurements, which tell how many to take
