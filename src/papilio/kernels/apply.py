@@ -28,7 +28,8 @@ from .simd import (
     groups_of_four,
     groups_of_two,
     single_rows,
-    transpose,
+    transpose_from_tile,
+    transpose_into_tile,
     vector_groups_of_four,
     vector_groups_of_two,
     vector_single_rows,
@@ -87,7 +88,7 @@ def apply_block(
         is_whole = by_rows and width == count * item
         source, source_step = near, TILE
         if not by_rows:
-            transpose(values, (x + begin * x_step, x_step, near, TILE, count, X.shape[1]))
+            transpose_into_tile(values, (x + begin * x_step, x_step, near, TILE, count, X.shape[1]))
         elif is_whole and program[3] & DIRECT:
             source, source_step = x + begin * item, x_step
         else:
@@ -112,7 +113,7 @@ def apply_block(
                     near, far = far, near
                 source, source_step = near, TILE
         if not by_rows:
-            transpose(values, (near, TILE, y + begin * y_step, y_step, Y.shape[1], count))
+            transpose_from_tile(values, (near, TILE, y + begin * y_step, y_step, Y.shape[1], count))
         elif not is_whole:
             copy(values, (near, TILE, y + begin * item, y_step, Y.shape[0], count * item))
 

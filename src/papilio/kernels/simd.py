@@ -11,6 +11,7 @@ Addresses are plain integers, steps from one row to the next are in bytes, and n
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -306,6 +307,7 @@ def _emit_transpose(
     result_step: ir.Value,
     n_rows: ir.Value,
     n_columns: ir.Value,
+    along_rows: bool,
 ) -> None:
     number, side = code.size * code.parts, REGISTER // (code.size * code.parts)
     builder = code.builder
@@ -343,13 +345,21 @@ def _emit_transpose(
 
         return code.loop(begin, end, step, run)[0]
 
-    def of_lines(i: ir.Value) -> None:
-        j = over(_constant(0), n_columns, side, lambda j: of_square(i, j))
-        rest = code.add(i, side)
-        over(i, rest, 1, lambda i: over(j, n_columns, 1, lambda j: of_number(i, j)))
+    def all_of(outer: ir.Value, inner: ir.Value, square: Callable[..., None], single: Callable[..., None]) -> None:
+        """Squares, then the numbers that are left of a stripe of them, then those of the last lines."""
+        zero = _constant(0)
 
-    i = over(_constant(0), n_rows, side, of_lines)
-    over(i, n_rows, 1, lambda i: over(_constant(0), n_columns, 1, lambda j: of_number(i, j)))
+        def of_stripe(a: ir.Value) -> None:
+            b = over(zero, inner, side, lambda b: square(a, b))
+            over(a, code.add(a, side), 1, lambda a: over(b, inner, 1, lambda b: single(a, b)))
+
+        a = over(zero, outer, side, of_stripe)
+        over(a, outer, 1, lambda a: over(zero, inner, 1, lambda b: single(a, b)))
+
+    if along_rows:
+        all_of(n_rows, n_columns, of_square, of_number)
+    else:
+        all_of(n_columns, n_rows, lambda j, i: of_square(i, j), lambda j, i: of_number(i, j))
 
 
 groups_of_four, groups_of_two, single_rows = map(_groups, HEIGHTS)
@@ -358,4 +368,6 @@ vector_groups_of_four, vector_groups_of_two, vector_single_rows = map(_groups_of
 # Arguments: an array (for its dtype), address and step of source and result, the number of rows and their bytes.
 copy = _function(_emit_copy)
 # Arguments: the same with the number of the source's rows and of its columns, which become those of the result.
-transpose = _function(_emit_transpose)
+# The vectors of a column-major block, rows of the source or of the result, are passed through one after the other.
+transpose_into_tile = _function(partial(_emit_transpose, along_rows=True))
+transpose_from_tile = _function(partial(_emit_transpose, along_rows=False))
