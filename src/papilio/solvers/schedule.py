@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
 
-from ..constraints import Constraint, Sparse, SparseColumns, SparseRows, SparseRowsAndColumns
+from ..constraints import Constraint, Sparse, SparseBlocks, SparseColumns, SparseRows, SparseRowsAndColumns
+from ..constraints.blocks import as_block, n_blocks_of
 from ..validation import as_choice, as_integer, as_power_of_two, as_real, as_shape
 
 
@@ -167,7 +168,11 @@ class Schedule:
 
     @classmethod
     def with_complexity(
-        cls, shape: int | tuple[int, int], complexity: float | None = None, n_factors: int | None = None
+        cls,
+        shape: int | tuple[int, int],
+        complexity: float | None = None,
+        n_factors: int | None = None,
+        block: int | tuple[int, int] | None = None,
     ) -> "Schedule":
         """Sets for learning a dictionary with at most ``complexity`` times the entries of the dense matrix.
 
@@ -188,34 +193,48 @@ class Schedule:
             By default 0.5, or the smallest possible value if that is larger.
         n_factors : int, optional
             The number of factors, at least 2; by default 2.
+        block : int or (int, int), optional
+            Rows and columns of the blocks of `SparseBlocks` sets; one integer b stands for (b, b). By default
+            each entry is free (`Sparse`).
 
         Examples
         --------
         >>> import papilio as pp
         >>> pp.Schedule.with_complexity((8, 32), complexity=0.5).constraints
         [Sparse((8, 8), 49), Sparse((8, 32), 79)]
+        >>> pp.Schedule.with_complexity((8, 32), complexity=0.5, block=2).constraints
+        [SparseBlocks((8, 8), 12, block=(2, 2)), SparseBlocks((8, 32), 20, block=(2, 2))]
         """
         rows, columns = as_shape("shape", shape)
         short, long = sorted((rows, columns))
         count = 2 if n_factors is None else as_integer("n_factors", n_factors, 2)
-        floors = [long, *[short] * (count - 1)]  # outer, middle, inner: with an empty line, atoms would be zero
-        caps = [rows * columns, *[short * short] * (count - 1)]
+        square = (short, short)
+        p, q = (1, 1) if block is None else as_block(block, square)
+        shapes = [(rows, columns), *[square] * (count - 1)]  # outer, middle, inner
+        # In blocks, of which single entries are the smallest. With an empty line, atoms would be zero.
+        floors = [max(ceil(m / p), ceil(n / q)) for m, n in shapes]
+        caps = [n_blocks_of(shape, (p, q)) for shape in shapes]
         if complexity is None:
-            budget = max(rows * columns // 2, sum(floors))
+            budget = max(rows * columns // (2 * p * q), sum(floors))
         else:
-            budget = int(as_real("complexity", complexity, 0.0) * rows * columns + 1e-9)
+            budget = int(as_real("complexity", complexity, 0.0) * rows * columns / (p * q) + 1e-9)
         if budget < sum(floors):
+            least = sum(floors) * p * q / (rows * columns)
+            blocks = "" if block is None else f" in blocks of {p}×{q}"
             raise ValueError(
-                f"complexity must be at least {sum(floors) / (rows * columns):.4g} for {count} factors of a "
-                f"{rows}×{columns} matrix, got {complexity}"
+                f"complexity must be at least {least:.4g} for {count} factors of a {rows}×{columns} matrix"
+                f"{blocks}, got {complexity}"
             )
+
+        def few(shape: tuple[int, int], n_blocks: int) -> Constraint:
+            return Sparse(shape, n_blocks) if block is None else SparseBlocks(shape, n_blocks, (p, q))
+
         weights = [4 * sqrt(long / short) / (count - 1), *[4 / (count - 1)] * (count - 2), 5]
         outer, *middle, inner = _deal(budget, weights, floors, caps)
-        square = (short, short)
-        thinning = [(inner / short**2) ** (k / (count - 1)) for k in range(1, count)]
+        thinning = [(inner / caps[-1]) ** (k / (count - 1)) for k in range(1, count)]
         return cls(
-            [Sparse((rows, columns), outer), *(Sparse(square, entries) for entries in middle)],
-            [Sparse(square, max(int(share * short**2 + 1e-9), inner)) for share in thinning],
+            [few((rows, columns), outer), *(few(square, n_blocks) for n_blocks in middle)],
+            [few(square, max(int(share * caps[-1] + 1e-9), inner)) for share in thinning],
             side="right" if rows <= columns else "left",
         )
 
