@@ -30,6 +30,8 @@ class UnitNorm:
     values: int = UNLIMITED  # free values: a whole diagonal of a Toeplitz matrix is one
     per_row: int = UNLIMITED
     per_column: int = UNLIMITED
+    blocks: int = UNLIMITED
+    grid: Array | None = None  # the number of each place's block, from 0
 
     @cached_property
     def labels(self) -> Array:
@@ -56,7 +58,14 @@ class UnitNorm:
             & (places.sum(axis=2).max(axis=1) <= self.per_row)
             & (places.sum(axis=1).max(axis=1) <= self.per_column)
             & (values <= self.values)
+            & (self.n_blocks(places) <= self.blocks)
         )
+
+    def n_blocks(self, places: Array) -> Array:
+        """The number of non-zero blocks of each support of a stack."""
+        numbers = [] if self.grid is None else range(self.grid.max() + 1)
+        used = [(places * (self.grid == number)).any(axis=(1, 2)) for number in numbers]
+        return np.sum(used, axis=0) if used else np.zeros(len(places), dtype=int)
 
     def matrix(self, coordinates: Array) -> Array:
         """Σ_g u_g 1_g / √|g|: the Frobenius norm is that of u."""
@@ -163,6 +172,12 @@ DEFINITIONS: dict[str, Definition] = {
     "SparseRowsAndColumns-1": UnitNorm(WIDE, per_row=1, per_column=1),
     "SparseRowsAndColumns-2": UnitNorm(TALL, per_row=2, per_column=2),
     "SparseRowsAndColumns-full": UnitNorm(WIDE, per_row=4, per_column=4),
+    "SparseBlocks-2x2": UnitNorm(WIDE, blocks=2, grid=np.array([[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3]])),
+    "SparseBlocks-2x1": UnitNorm(TALL, blocks=3, grid=np.array([[0, 1, 2], [0, 1, 2], [3, 4, 5], [3, 4, 5]])),
+    "SparseBlocks-1x2": UnitNorm(WIDE, blocks=1, grid=np.array([[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]])),
+    "SparseBlocks-2x3": UnitNorm(WIDE, blocks=3, grid=np.array([[0, 0, 0, 1], [0, 0, 0, 1], [2, 2, 2, 3]])),
+    "SparseBlocks-full": UnitNorm(TALL, blocks=4, grid=np.array([[0, 0, 1], [0, 0, 1], [2, 2, 3], [2, 2, 3]])),
+    "SparseBlocks-orders": UnitNorm(WIDE, blocks=2, grid=np.array([[0, 1, 0, 1], [2, 3, 2, 3], [0, 1, 0, 1]])),
     "Support": UnitNorm(WIDE, lambda matrix: np.where(MASK, matrix, 0)),
     "Support-3": UnitNorm(WIDE, lambda matrix: np.where(MASK, matrix, 0), entries=3),
     "Triangular-lower": UnitNorm(WIDE, np.tril),

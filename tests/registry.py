@@ -26,6 +26,14 @@ SMALL: dict[str, Callable[[], c.Constraint]] = {
     "SparseRowsAndColumns-1": lambda: c.SparseRowsAndColumns((3, 4), 1),
     "SparseRowsAndColumns-2": lambda: c.SparseRowsAndColumns((4, 3), 2),
     "SparseRowsAndColumns-full": lambda: c.SparseRowsAndColumns((3, 4), 4),
+    "SparseBlocks-2x2": lambda: c.SparseBlocks((3, 4), 2, block=(2, 2)),
+    "SparseBlocks-2x1": lambda: c.SparseBlocks((4, 3), 3, block=(2, 1)),
+    "SparseBlocks-1x2": lambda: c.SparseBlocks((3, 4), 1, block=(1, 2)),
+    "SparseBlocks-2x3": lambda: c.SparseBlocks((3, 4), 3, block=(2, 3)),
+    "SparseBlocks-full": lambda: c.SparseBlocks((4, 3), 4, block=2),
+    "SparseBlocks-orders": lambda: c.SparseBlocks(
+        (3, 4), 2, block=(2, 2), row_order=[2, 0, 1], column_order=[1, 3, 2, 0]
+    ),
     "Support": lambda: c.Support(MASK),
     "Support-3": lambda: c.Support(MASK, 3),
     "Triangular-lower": lambda: c.Triangular((3, 4)),

@@ -88,6 +88,7 @@ def test_symmetric_divides_any_number_of_entries_between_diagonal_and_pairs(
         c.SparseRows(1, 1),
         c.SparseColumns(1, 1),
         c.SparseRowsAndColumns(1, 1),
+        c.SparseBlocks(1, 1, block=1),
         c.Support([[True]]),
         c.Triangular(1),
         c.Diagonal(1),

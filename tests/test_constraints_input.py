@@ -17,6 +17,7 @@ SPARSITIES: dict[str, tuple[Callable[[Any], c.Constraint], int]] = {
     "k of SparseRows": (lambda k: c.SparseRows((3, 4), k), 4),
     "k of SparseColumns": (lambda k: c.SparseColumns((3, 4), k), 3),
     "k of SparseRowsAndColumns": (lambda k: c.SparseRowsAndColumns((3, 4), k), 4),
+    "n_blocks of SparseBlocks": (lambda n: c.SparseBlocks((3, 4), n, block=(2, 3)), 4),
     "n_nonzero of Support": (lambda n: c.Support([[1, 0], [1, 1]], n), 3),
     "n_nonzero of Triangular": (lambda n: c.Triangular((3, 4), n), 6),
     "n_nonzero of Diagonal": (lambda n: c.Diagonal((3, 4), n), 3),
@@ -32,6 +33,8 @@ SHAPES: dict[str, Callable[[Any], c.Constraint]] = {
     "shape of SparseRows": lambda shape: c.SparseRows(shape, 1),
     "shape of SparseColumns": lambda shape: c.SparseColumns(shape, 1),
     "shape of SparseRowsAndColumns": lambda shape: c.SparseRowsAndColumns(shape, 1),
+    "shape of SparseBlocks": lambda shape: c.SparseBlocks(shape, 1, block=1),
+    "block of SparseBlocks": lambda block: c.SparseBlocks((3, 4), 1, block),
     "shape of Triangular": c.Triangular,
     "shape of Diagonal": c.Diagonal,
     "n of Symmetric": c.Symmetric,
@@ -146,6 +149,22 @@ def test_masks_may_be_sparse_or_numbers() -> None:
 def test_blocks_must_be_a_sequence_of_shapes(blocks: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"^blocks"):
         c.BlockDiagonal(blocks)
+
+
+@pytest.mark.parametrize("block", [(4, 1), (1, 5), 4, (10**9, 1)])
+def test_blocks_fit_into_the_matrix(block: Any) -> None:
+    with pytest.raises(ValueError, match=r"^block must not be larger than the matrix, \(3, 4\), got "):
+        c.SparseBlocks((3, 4), 1, block)
+
+
+@pytest.mark.parametrize(
+    "order", [[0, 1], [0, 1, 3], [0, 1, 1], [[0, 1, 2]], [0.0, 1.0, 2.0], "012", 3, [None] * 3]
+)
+def test_orders_hold_every_line_once(order: Any) -> None:
+    with pytest.raises(ValueError, match=r"^row_order must hold the integers from 0 to 2, each once, got "):
+        c.SparseBlocks((3, 4), 1, 1, row_order=order)
+    with pytest.raises(ValueError, match=r"^column_order must hold "):
+        c.SparseBlocks((4, 3), 1, 1, column_order=order)
 
 
 @pytest.mark.parametrize("constraint", ["x", None, 3, c.Sparse, np.eye(2)])

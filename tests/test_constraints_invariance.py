@@ -214,6 +214,8 @@ def test_ties_go_to_the_lowest_row_major_index(name: str) -> None:
         (c.Sparse((2, 3), 4), [(0, 0), (0, 1), (0, 2), (1, 0)]),
         (c.SparseRows((2, 3), 2), [(0, 0), (0, 1), (1, 0), (1, 1)]),
         (c.SparseColumns((3, 2), 1), [(0, 0), (0, 1)]),
+        (c.SparseBlocks((2, 4), 1, block=2), [(0, 0), (0, 1), (1, 0), (1, 1)]),
+        (c.SparseBlocks((2, 3), 1, block=(2, 1), column_order=[2, 0, 1]), [(0, 0), (1, 0)]),
         (c.Support([[0, 1, 1], [1, 0, 1]], 2), [(0, 1), (0, 2)]),
         (c.Circulant(3, 1), [(0, 0), (1, 1), (2, 2)]),
         (c.Toeplitz((2, 3), 1), [(0, 0), (1, 1)]),

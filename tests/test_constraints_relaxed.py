@@ -13,6 +13,7 @@ SIZED = {
     "Sparse": lambda size: c.Sparse((4, 6), size),
     "SparseRows": lambda size: c.SparseRows((4, 6), size),
     "SparseColumns": lambda size: c.SparseColumns((6, 4), size),
+    "SparseBlocks": lambda size: c.SparseBlocks((4, 6), size, block=(3, 2), row_order=[3, 0, 2, 1]),
     "SparseRowsAndColumns": lambda size: c.SparseRowsAndColumns((4, 6), size),
 }
 SIZED |= {

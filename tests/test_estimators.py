@@ -234,6 +234,28 @@ def test_complexity_is_never_exceeded_and_is_used(shape, complexity, n_factors):
     assert len(model.operator_.factors) == (2 if n_factors is None else n_factors)
 
 
+@pytest.mark.parametrize("shape", [(16, 18), (16, 40), (16, 12)])
+@pytest.mark.parametrize("block", [2, (3, 2), (2, 4)])
+@pytest.mark.parametrize("n_factors", [None, 3])
+def test_blocks_stay_within_the_complexity_and_use_it(shape, block, n_factors):
+    schedule = pp.Schedule.with_complexity(shape, 0.9, n_factors, block=block)
+    assert 0.7 <= schedule.n_nonzero / (shape[0] * shape[1]) <= 0.9
+    model = pp.FastDictionaryLearning(
+        shape[1], 3, complexity=0.9, n_factors=n_factors, block=block, max_iter=20, random_state=0
+    ).fit(X)
+    assert model.relative_complexity_ <= 0.9
+    assert len(model.operator_.factors) == len(schedule.constraints)
+
+
+def test_blocks_of_one_entry_are_entries():
+    data = pp.datasets.rand(random_state=0).signals.T
+    entries, blocks = (
+        pp.FastDictionaryLearning(n_nonzero_coefs=5, complexity=0.4, block=block, random_state=0).fit(data)
+        for block in (None, 1)
+    )
+    np.testing.assert_allclose(blocks.score(data), entries.score(data), rtol=1e-3)
+
+
 def test_the_error_falls_as_complexity_grows():
     data = pp.datasets.rand(random_state=0).signals.T
     scores = [
@@ -253,6 +275,13 @@ def test_the_error_falls_as_complexity_grows():
         ({"schedule": pp.Schedule.paper(8, 3, 2, 32)}, "schedule must be for"),
         ({"schedule": 3}, "schedule must be a Schedule"),
         ({"schedule": pp.Schedule.paper(16, 3, 2, 128), "complexity": 0.5}, "schedule must not be given"),
+        ({"schedule": pp.Schedule.paper(16, 3, 2, 128), "block": 4}, "schedule must not be given .* block"),
+        ({"block": 0}, "block must be one or two integers of at least 1, got 0"),
+        ({"block": (2, 2, 2)}, "block must be one or two integers"),
+        ({"block": 2.0}, "block must be one or two integers"),
+        ({"block": "4x4"}, "block must be one or two integers"),
+        ({"block": (4, 17)}, r"block must not be larger than the matrix, \(16, 16\), got \(4, 17\)"),
+        ({"block": 4, "complexity": 0.1}, r"complexity must be at least 0.5 .* in blocks of 4×4, got 0.1"),
         ({"init": "svd"}, "init must be one of 'ksvd', 'online'"),
         ({"init": np.ones((3, 3))}, "init must have shape"),
     ],

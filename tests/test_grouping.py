@@ -1,85 +1,164 @@
-"""Equal groups at least cost, against exhaustive search."""
-
-from itertools import combinations, permutations
+"""Grouping: which rows and columns share blocks."""
 
 import numpy as np
 import pytest
-from scipy.optimize import linear_sum_assignment
 
-from papilio.kernels.grouping import all_equal_parts, equal_parts, group_up, share_out
-from papilio.runtime.session import Session
-from papilio.search.splitting import likely_first
+import papilio as pp
+from papilio import constraints as c
+from papilio.solvers.grouping import regrouped
 
+from .helpers import gaussian
+from .limits import lower
 
-def price(costs, groups):
-    return sum(costs[i, j] for g in set(groups) for i, j in combinations(np.flatnonzero(groups == g), 2))
-
-
-def by_cost(costs):
-    first, second = np.triu_indices(len(costs), 1)
-    return (first * len(costs) + second)[np.argsort(costs[first, second], kind="stable")]
-
-
-def symmetric(m, seed):
-    costs = np.random.default_rng(seed).random((m, m))
-    return costs + costs.T
+SHAPES = [
+    ((8, 12), (4, 4)),
+    ((9, 13), (4, 3)),
+    ((7, 5), (1, 2)),
+    ((6, 6), (6, 1)),
+    ((5, 4), (5, 4)),
+    ((3, 3), (1, 1)),
+]
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("m", "size"), [(6, 2), (6, 3), (9, 3), (10, 5)])
-def test_groups_are_equal_and_no_exchange_of_two_points_is_cheaper(m, size, seed):
-    costs = symmetric(m, seed)
-    groups = group_up(costs, by_cost(costs), size)
-    assert (np.bincount(groups) == size).all()
-    for i, j in combinations(range(m), 2):
-        other = groups.copy()
-        other[i], other[j] = groups[j], groups[i]
-        assert price(costs, other) >= price(costs, groups) - 1e-9
+def kept(constraint, matrix):
+    """The share of the energy that the projection keeps."""
+    return np.vdot(constraint.project(matrix), matrix).real ** 2 / np.linalg.norm(matrix) ** 2
 
 
-@pytest.mark.parametrize("size", [2, 3, 5])
-def test_groups_that_cost_nothing_are_found(size):
-    truth = np.random.default_rng(0).permutation(np.repeat(np.arange(4), size))
-    costs = np.where(truth[:, None] == truth, 0.0, symmetric(4 * size, 1) + 0.1)
-    assert price(costs, group_up(costs, by_cost(costs), size)) == 0
+def planted(shape, block, density, seed):
+    """Blocks without zeros on a grid, under random permutations, and their number."""
+    rng = np.random.default_rng(seed)
+    grid = rng.random([-(-side // size) for side, size in zip(shape, block, strict=True)]) < density
+    grid[0, 0] = True
+    matrix = np.kron(grid, np.ones(block))[: shape[0], : shape[1]] * (1 + rng.random(shape))
+    return matrix[rng.permutation(shape[0])][:, rng.permutation(shape[1])], int(grid.sum())
 
 
-def test_the_order_leads_to_pairs_that_no_exchange_of_two_would_find():
-    """0–1, 2–3 and 4–5 cost 1 each; cheaper links between them leave 5–0, and lead nowhere two by two."""
-    costs = np.full((6, 6), 10.0)
-    for i, j, cost in ((0, 1, 1), (2, 3, 1), (4, 5, 1), (1, 2, 0.5), (3, 4, 0.5)):
-        costs[i, j] = costs[j, i] = cost
-    np.fill_diagonal(costs, np.inf)
-    assert price(costs, group_up(costs, by_cost(costs), 2)) == 11
-    assert price(costs, group_up(costs, likely_first(Session(), costs, 2), 2)) == 3
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+@pytest.mark.parametrize(("shape", "block"), SHAPES)
+def test_groups_hold_every_line_and_as_much_as_before(shape, block, dtype):
+    for seed in range(5):
+        matrix = gaussian(shape, dtype, seed)
+        rng = np.random.default_rng(seed)
+        for n_blocks in (1, 2):
+            given = c.SparseBlocks(shape, 1, block, row_order=rng.permutation(shape[0])).relaxed(0)
+            given = given if n_blocks == 1 else given.relaxed(0.3)
+            found = regrouped(given, matrix)
+            assert (found.shape, found.block, found.n_blocks) == (shape, block, given.n_blocks)
+            assert sorted(found.row_order) == list(range(shape[0]))
+            assert sorted(found.column_order) == list(range(shape[1]))
+            assert found.n_nonzero == given.n_nonzero
+            assert kept(found, matrix) >= kept(given, matrix) * (1 - 1e-6)
+            again = regrouped(given, matrix)
+            np.testing.assert_array_equal(found.row_order, again.row_order)
+            np.testing.assert_array_equal(found.column_order, again.column_order)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_two_equal_parts_cost_least(seed):
-    costs = np.random.default_rng(seed).standard_normal((8, 2))
-    labels = share_out(costs)
-    assert (np.bincount(labels) == 4).all()
-    doubled = np.repeat(costs, 4, axis=1)
-    assert costs[np.arange(8), labels].sum() == pytest.approx(doubled[linear_sum_assignment(doubled)].sum())
+def test_grouping_gains_energy():
+    matrix, given = gaussian((32, 48)), c.SparseBlocks((32, 48), 24)
+    assert kept(regrouped(given, matrix), matrix) > 1.2 * kept(given, matrix)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_more_equal_parts_leave_no_exchange_that_is_cheaper(seed):
-    costs = np.random.default_rng(seed).standard_normal((9, 3))
-    labels = share_out(costs)
-    assert (np.bincount(labels) == 3).all()
-    total = costs[np.arange(9), labels].sum()
-    for i, j in permutations(range(9), 2):
-        other = labels.copy()
-        other[i], other[j] = labels[j], labels[i]
-        assert costs[np.arange(9), other].sum() >= total - 1e-9
+@pytest.mark.parametrize("density", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize(
+    ("shape", "block"), [((32, 48), (4, 4)), ((30, 49), (4, 4)), ((24, 24), (2, 8)), ((20, 33), (1, 4))]
+)
+def test_blocks_under_permutations_are_found(shape, block, density):
+    for seed in range(5):
+        matrix, n_blocks = planted(shape, block, density, seed)
+        assert kept(regrouped(c.SparseBlocks(shape, n_blocks, block), matrix), matrix) == pytest.approx(
+            1, abs=1e-12
+        )
 
 
-@pytest.mark.parametrize("r", [2, 3, 5])
-def test_points_that_lie_together_get_one_label(r):
-    rng = np.random.default_rng(r)
-    truth = rng.permutation(np.repeat(np.arange(r), 4))
-    points = 10 * rng.standard_normal((r, 3))[truth] + 0.1 * rng.standard_normal((4 * r, 3))
-    labels = equal_parts(points, r)
-    assert ((labels[:, None] == labels) == (truth[:, None] == truth)).all()
-    assert (all_equal_parts(np.stack([points, points[::-1].copy()]), r)[0] == labels).all()
+def test_lines_of_zeros_do_not_hide_the_blocks():
+    for seed in range(5):
+        matrix, n_blocks = planted((32, 48), (4, 4), 0.4, seed)
+        matrix[::5], matrix[:, 3::7] = 0, 0
+        assert kept(regrouped(c.SparseBlocks((32, 48), n_blocks), matrix), matrix) == pytest.approx(1, abs=1e-12)
+
+
+def test_most_of_noisy_blocks_is_found():
+    for seed in range(3):
+        clean, n_blocks = planted((32, 48), (4, 4), 0.25, seed)
+        matrix = clean + 0.2 * gaussian((32, 48), seed=seed)
+        given = c.SparseBlocks((32, 48), n_blocks)
+        assert kept(regrouped(given, matrix), matrix) > 0.9 * kept(regrouped(given, clean), matrix)
+
+
+def test_zero_has_groups():
+    given = c.SparseBlocks((8, 8), 2)
+    assert regrouped(given, np.zeros((8, 8))).n_blocks == 2
+
+
+def test_only_schedules_that_allow_it_are_regrouped():
+    left, right = (planted(shape, (4, 4), 0.4, seed)[0] for seed, shape in enumerate([(16, 16), (16, 24)]))
+    matrix = left * gaussian((16, 16)) @ (right * gaussian((16, 24), seed=1))
+    free = pp.Schedule.with_complexity((16, 24), 0.6, block=4)
+    assert free.regroup
+    assert not pp.Schedule.with_complexity((16, 24), 0.6).regroup
+    fixed = pp.Schedule(free.factors, free.residuals, free.side)
+    fits = [pp.hierarchical(matrix, schedule, max_iter=100) for schedule in (free, fixed)]
+    for constraint, factor in zip(fixed.constraints, fits[1].operator.factors, strict=True):
+        assert constraint.contains(np.asarray(factor.todense() if hasattr(factor, "todense") else factor))
+    assert fits[0].error < fits[1].error
+    assert fits[0].operator.nnz <= free.n_nonzero
+
+
+@pytest.mark.parametrize("n_factors", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_regrouped_factors_lie_in_blocks(n_factors, dtype):
+    schedule = pp.Schedule.with_complexity((16, 20), 0.9, n_factors, block=(4, 2))
+    fit = pp.hierarchical(gaussian((16, 20), dtype), schedule, max_iter=40)
+    factors = [factor if isinstance(factor, np.ndarray) else factor.toarray() for factor in fit.operator.factors]
+    for constraint, factor in zip(schedule.sets_for(factors), factors, strict=True):
+        assert constraint.contains(factor)
+    assert fit.operator.dtype == dtype
+
+
+@pytest.mark.parametrize("stop", [1, 5, 41, 60, 150, 195])
+def test_after_a_stop_factors_are_no_denser_than_the_schedule_says(stop):
+    schedule = pp.Schedule.with_complexity((16, 24), 0.6, block=4)
+    steps = []
+
+    def callback(step):
+        steps.append(step)
+        return len(steps) == stop
+
+    fit = pp.hierarchical(gaussian((16, 24)), schedule, max_iter=40, tol=0, callback=callback)
+    assert len(steps) == stop
+    assert fit.operator.nnz <= schedule.n_nonzero
+    assert np.isfinite(fit.error)
+
+
+def test_a_dictionary_in_blocks_repeats_and_goes_on():
+    X = pp.datasets.rand(400, n_features=16, n_nonzero_coefs=3, random_state=0).signals.T
+    models = [
+        pp.FastDictionaryLearning(24, 3, complexity=0.6, block=(2, 4), random_state=0).fit(X) for _ in range(2)
+    ]
+    np.testing.assert_array_equal(models[0].components_, models[1].components_)
+    model = models[0].partial_fit(X[:100])
+    assert model.relative_complexity_ <= 0.6
+    assert model.score(X) > 1.1 * models[1].score(X)  # scores are negative
+
+
+@pytest.mark.parametrize("phase", ["global 1", "split 2", "global 2", "refine"])
+def test_a_dictionary_in_blocks_resumes_with_the_same_result(phase, tmp_path, monkeypatch):
+    lower(monkeypatch, seconds_between_checkpoints=0.0)
+    X = pp.datasets.rand(400, n_features=16, n_nonzero_coefs=3, random_state=0).signals.T
+    schedule = pp.Schedule.with_complexity((16, 24), 0.8, 3, block=(2, 4))
+    count = 0
+
+    def stop(step):
+        nonlocal count
+        count += step.phase == phase
+        return count == 4
+
+    def model(**options):
+        return pp.FastDictionaryLearning(24, 3, schedule=schedule, max_iter=20, random_state=0, **options)
+
+    path = tmp_path / "state.npz"
+    model(checkpoint=path, callback=stop).fit(X)
+    assert path.exists()
+    resumed = model(checkpoint=path).fit(X)
+    np.testing.assert_array_equal(resumed.components_, model().fit(X).components_)

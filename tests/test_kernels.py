@@ -232,6 +232,10 @@ SETS = {
     "two": [c.SparseColumns((6, 9), 2), c.Sparse((9, 5), 17)],
     "three": [c.Fixed(gaussian((6, 4))), c.SparseRows((4, 8), 3), c.Dense((8, 5))],
     "four": [c.Dense((6, 3)), c.SparseColumns((3, 7), 1), c.Fixed(gaussian((7, 4))), c.SparseRows((4, 5), 4)],
+    "blocks": [
+        c.SparseBlocks((6, 7), 3, block=(4, 3), row_order=[5, 1, 0, 3, 4, 2]),
+        c.SparseBlocks((7, 5), 4, block=(2, 2), column_order=[4, 2, 1, 3, 0]),
+    ],
     "five": [c.Sparse((6, 6), k) for k in (18, 36, 12, 20)] + [c.SparseColumns((6, 5), 3)],
 }
 X, START = gaussian((6, 5)), [gaussian((6, 9)), gaussian((9, 5))]

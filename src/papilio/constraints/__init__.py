@@ -1,6 +1,7 @@
 """Constraint sets: what a factor may look like, and the nearest matrix that does."""
 
 from .base import Constraint
+from .blocks import SparseBlocks
 from .fixed import Fixed, UnitColumns, UnitRows
 from .sign import NonNegative
 from .sparsity import Dense, Sparse, SparseColumns, SparseRows, SparseRowsAndColumns, Support
@@ -16,6 +17,7 @@ __all__ = [
     "Hankel",
     "NonNegative",
     "Sparse",
+    "SparseBlocks",
     "SparseColumns",
     "SparseRows",
     "SparseRowsAndColumns",

@@ -59,7 +59,7 @@ class Sparse(UnitNorm):
         return largest(worth.ravel(), self.n_nonzero).reshape(self.shape)
 
     def relaxed(self, share: float) -> "Sparse":
-        return Sparse(self.shape, _between(self.n_nonzero, self.shape[0] * self.shape[1], share))
+        return Sparse(self.shape, between(self.n_nonzero, self.shape[0] * self.shape[1], share))
 
     def _describe(self) -> str:
         return f"{self.shape}, {self.n_nonzero}"
@@ -78,7 +78,7 @@ class _SparseLines(UnitNorm):
         return max(self.shape)
 
     def relaxed(self, share: float) -> "_SparseLines":
-        return type(self)(self.shape, _between(self.k, self._length(), share))
+        return type(self)(self.shape, between(self.k, self._length(), share))
 
     def _describe(self) -> str:
         return f"{self.shape}, {self.k}"
@@ -225,6 +225,6 @@ class Support(UnitNorm):
         return f"{self.shape}, {self.n_nonzero} of {np.count_nonzero(self._mask)} places"
 
 
-def _between(entries: int, places: int, share: float) -> int:
+def between(entries: int, places: int, share: float) -> int:
     """entries^(1 − share) · places^share, rounded down."""
     return int(entries ** (1 - share) * places**share + 1e-9)

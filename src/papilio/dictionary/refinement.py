@@ -55,7 +55,7 @@ def descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> S
     """The product after some steps of PALM for all its factors."""
     return palm(
         moments,
-        schedule.constraints,
+        schedule.sets_for([to_dense(factor) for factor in product.factors]),
         init=product.factors,
         scale=product.scale,
         order=schedule.order,

@@ -32,8 +32,11 @@ class FastDictionaryLearning(StreamEstimator):
     complexity : float, optional
         The largest relative complexity: entries of all factors over those of the dense dictionary. By default 0.5,
         or the least possible if that is more. `Schedule.with_complexity` divides the entries among the factors.
+    block : int or (int, int), optional
+        Rows and columns of blocks that are zero or not as a whole; one integer b stands for (b, b). Such factors
+        run at the speed of dense ones per entry. By default each entry is free.
     schedule : Schedule, optional
-        The constraint sets of the factors, instead of ``n_factors`` and ``complexity``.
+        The constraint sets of the factors, instead of ``n_factors``, ``complexity`` and ``block``.
     init : {"ksvd", "online"}, KSVD, OnlineDictionaryLearning or (n_components, n_features) array
         The dense dictionary to factorize, or the learner of it. An estimator such as ``KSVD(max_iter=20)`` is not
         fitted itself: only its limits are used.
@@ -85,6 +88,7 @@ class FastDictionaryLearning(StreamEstimator):
     tol: float = 1e-6
     n_factors: int | None = None
     complexity: float | None = None
+    block: int | tuple[int, int] | None = None
     schedule: Schedule | None = None
     init: str | ArrayLike | KSVD | OnlineDictionaryLearning = "ksvd"
     refine: bool = True
@@ -108,9 +112,9 @@ class FastDictionaryLearning(StreamEstimator):
 
     def _schedule_for(self, shape: tuple[int, int]) -> Schedule:
         if self.schedule is None:
-            return Schedule.with_complexity(shape, self.complexity, self.n_factors)
-        if self.n_factors is not None or self.complexity is not None:
-            raise ValueError("schedule must not be given together with n_factors or complexity")
+            return Schedule.with_complexity(shape, self.complexity, self.n_factors, self.block)
+        if any(value is not None for value in (self.n_factors, self.complexity, self.block)):
+            raise ValueError("schedule must not be given together with n_factors, complexity or block")
         if not isinstance(self.schedule, Schedule):
             raise TypeError(f"schedule must be a Schedule, got {type(self.schedule).__name__}")
         if self.schedule.shape != shape:

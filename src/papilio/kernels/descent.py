@@ -8,7 +8,7 @@ from numba import njit
 from ..typing import Array
 from .select import keep_largest, keep_largest_of_lines
 
-FIXED, ENTRIES, ROWS, COLUMNS = range(4)
+FIXED, ENTRIES, ROWS, COLUMNS, BLOCKS = range(5)
 MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 
 # Sums may be reordered here, so that they run on vector units: the general code does not reproduce an iteration to
@@ -27,8 +27,9 @@ class Problem(NamedTuple):
     target: Array  # X
     sizes: Array  # d₀, …, d_M: block S_j, counted from 0, is d_j × d_{j+1}
     begins: Array  # where each block begins in a flat array of all blocks, row by row
-    kinds: Array  # of the set of each block: FIXED, ENTRIES, ROWS or COLUMNS
-    counts: Array  # of entries that each set allows, in all or per line
+    kinds: Array  # of the set of each block: FIXED, ENTRIES, ROWS, COLUMNS or BLOCKS
+    counts: Array  # of entries that each set allows, in all or per line; of blocks of its grid for BLOCKS
+    groups: Array  # of the rows (0) and columns (1) of each block, for BLOCKS: side × block × line
     rightwards: bool  # whether the first block is updated first
     probe: Array  # a vector with no structure, to start power iteration from
     slack: float  # relative to the largest entry; entries nearer to each other are ties
@@ -125,10 +126,37 @@ def _in_range(square: float, rounding: float) -> bool:
 
 
 @compiled
-def select(kind: int, count: int, slack: float, guess: float, worth: Array, keep: Array) -> float:
-    """Which entries the projection keeps (`papilio.constraints.sparsity`); a guess for the next time."""
+def select_blocks(
+    rows: Array, columns: Array, count: int, slack: float, guess: float, worth: Array, keep: Array
+) -> float:
+    """Which entries `papilio.constraints.SparseBlocks` keeps, for the groups of ``rows`` and ``columns``."""
+    height, width = worth.shape
+    by_rows = np.zeros((rows[:height].max() + 1, width), worth.dtype)
+    norms = np.zeros((by_rows.shape[0], columns[:width].max() + 1), worth.dtype)
+    kept = np.empty(norms.shape, dtype=np.bool_)
+    for i in range(height):
+        for j in range(width):
+            by_rows[rows[i], j] += worth[i, j] * worth[i, j]
+    for i in range(norms.shape[0]):
+        for j in range(width):
+            norms[i, columns[j]] += by_rows[i, j]
+    for i in range(norms.shape[0]):
+        for j in range(norms.shape[1]):
+            norms[i, j] = np.sqrt(norms[i, j])
+    guess = keep_largest(norms.ravel(), count, slack, guess, kept.ravel())
+    for i in range(height):
+        for j in range(width):
+            keep[i, j] = kept[rows[i], columns[j]]
+    return guess
+
+
+@compiled
+def select(kind: int, count: int, groups: Array, slack: float, guess: float, worth: Array, keep: Array) -> float:
+    """Which entries the projection keeps (`papilio.constraints`); a guess for the next time."""
     if kind == ENTRIES:
         return keep_largest(worth.ravel(), count, slack, guess, keep.ravel())
+    if kind == BLOCKS:
+        return select_blocks(groups[0], groups[1], count, slack, guess, worth, keep)
     if kind == ROWS:
         keep_largest_of_lines(worth, count, slack, keep)
     else:
@@ -146,7 +174,15 @@ def select(kind: int, count: int, slack: float, guess: float, worth: Array, keep
 
 @compiled
 def replace(
-    old: Array, point: Array, kind: int, count: int, slack: float, guess: float, rounding: float, member: bool
+    old: Array,
+    point: Array,
+    kind: int,
+    count: int,
+    groups: Array,
+    slack: float,
+    guess: float,
+    rounding: float,
+    member: bool,
 ) -> float:
     """old ← the projection of ``point``, unless ``old`` is a nearer member.
 
@@ -162,7 +198,7 @@ def replace(
         whole += sizes[i] * sizes[i]
     if not _in_range(whole, rounding):
         return -1.0
-    guess = select(kind, count, slack, guess, worth, keep)
+    guess = select(kind, count, groups, slack, guess, worth, keep)
     norm = 0.0
     for i in range(values.size):
         norm += kept[i] * (sizes[i] * sizes[i])
@@ -305,6 +341,7 @@ def _update(
         point,
         problem.kinds[j],
         problem.counts[j],
+        problem.groups[:, j],
         problem.slack,
         state.guesses[j],
         problem.rounding,

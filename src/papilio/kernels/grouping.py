@@ -64,6 +64,26 @@ def group_up(costs: Array, order: Array, size: int) -> Array:
 
 
 @compiled
+def exchange_labels(costs: Array, labels: Array, sweeps: int) -> None:
+    """Let two points exchange their labels while that lowers the sum of ``costs[point, label]``.
+
+    There are at most so many sweeps over all pairs.
+    """
+    m = costs.shape[0]
+    for _ in range(sweeps):
+        improved = False
+        for i in range(m):
+            for k in range(i + 1, m):
+                a, b = labels[i], labels[k]
+                now = costs[i, a] + costs[k, b]
+                if a != b and costs[i, b] + costs[k, a] < now - 1e-12 * abs(now):
+                    labels[i], labels[k] = b, a
+                    improved = True
+        if not improved:
+            break
+
+
+@compiled
 def share_out(costs: Array, sweeps: int = 20) -> Array:
     """Labels of m points among r equal parts at a small sum of ``costs[point, label]``; the least for r = 2.
 
@@ -89,19 +109,8 @@ def share_out(costs: Array, sweeps: int = 20) -> Array:
                 best = p
         labels[i] = best
         room[best] -= 1
-    if r == 2:
-        return labels
-    for _ in range(sweeps):
-        improved = False
-        for i in range(m):
-            for k in range(i + 1, m):
-                a, b = labels[i], labels[k]
-                now = costs[i, a] + costs[k, b]
-                if a != b and costs[i, b] + costs[k, a] < now - 1e-12 * abs(now):
-                    labels[i], labels[k] = b, a
-                    improved = True
-        if not improved:
-            break
+    if r > 2:
+        exchange_labels(costs, labels, sweeps)
     return labels
 
 

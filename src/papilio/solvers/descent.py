@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..constraints import Constraint, Dense, Fixed, Sparse, SparseColumns, SparseRows
+from ..constraints import Constraint, Dense, Fixed, Sparse, SparseBlocks, SparseColumns, SparseRows
 from ..constraints.selection import slack_of
 from ..kernels import descent as kernel
 from ..linalg import frobenius, inner, probe
@@ -23,6 +23,7 @@ _KINDS = {
     Sparse: kernel.ENTRIES,
     SparseRows: kernel.ROWS,
     SparseColumns: kernel.COLUMNS,
+    SparseBlocks: kernel.BLOCKS,
 }
 
 
@@ -136,13 +137,19 @@ class CompiledDescent(Descent):
         self._places = [(slice(*place), block.shape) for place, block in zip(pairwise(ends), blocks, strict=True)]
         self._views: list[Array] = []  # of the blocks in the state
         longest = max(*target.shape, *(max(block.shape) for block in blocks))
-        limits = [getattr(constraint, "k", constraint.n_nonzero) for constraint in sets]
+        limits = [_limit(constraint) for constraint in sets]
+        groups = np.zeros((2, len(blocks), longest), dtype=int)
+        for j, constraint in enumerate(sets):
+            if isinstance(constraint, SparseBlocks):
+                groups[0, j, : constraint.shape[0]] = constraint.row_groups
+                groups[1, j, : constraint.shape[1]] = constraint.column_groups
         self._problem = kernel.Problem(
             target=target,
             sizes=np.array([blocks[0].shape[0], *(block.shape[1] for block in blocks)]),
             begins=ends[:-1],
             kinds=np.array([_KINDS[type(constraint)] for constraint in sets] + [kernel.FIXED] * len(tail)),
             counts=np.array(limits + [0] * len(tail)),
+            groups=groups,
             rightwards=chain.rightwards,
             probe=probe(longest).astype(target.dtype),
             slack=slack_of(target.real),
@@ -183,3 +190,10 @@ class CompiledDescent(Descent):
         for (place, _), factor in zip(self._places, factors, strict=False):
             flat[place] = factor.ravel()
         return flat
+
+
+def _limit(constraint: Constraint) -> int:
+    """How many entries, entries per line or blocks the set allows."""
+    if isinstance(constraint, SparseBlocks):
+        return constraint.n_blocks
+    return int(getattr(constraint, "k", constraint.n_nonzero))

@@ -3,6 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from ..constraints import Constraint, Sparse, SparseBlocks
+from ..linalg import inner
 from ..operators import SparseProduct
 from ..results import Callback, Factorization, History, Status
 from ..runtime.session import Session
@@ -14,6 +18,8 @@ from .polish import polish as fit_on_supports
 from .schedule import Schedule
 
 Retarget: TypeAlias = Callable[[SparseProduct], Moments]
+_SHARES = (0.5, 0.4, 0.3, 0.2, 0.1)  # by which sets of blocks are relaxed, one after the other
+_STEPS = 30  # of PALM in each of these
 
 
 def hierarchical(
@@ -32,6 +38,10 @@ def hierarchical(
 
     Each split is a two-factor `palm` of the residual, from scale 1. A global `palm` of all factors so far, from
     their current values, follows it.
+
+    For a schedule with ``regroup``, a split has sets of entries in place of blocks. The global step then chooses
+    which rows and columns of each factor share blocks, first in relaxed sets and, after some iterations, again in
+    less relaxed ones, down to the sets of the schedule.
 
     Parameters
     ----------
@@ -132,7 +142,7 @@ def split_all(
     levels, fit, moments = start
     for k in range(levels, n_levels):
         residual = fit.factors[-1] if left_side else fit.factors[0]
-        pair = schedule.split(k)
+        pair = [_entries(each) if schedule.regroup else each for each in schedule.split(k)]
         zero = default_start(pair, limits.order, residual.dtype)
         with session.part(1 / (2 * n_levels)):
             split = descend(session, f"split {k + 1}", Moments(residual), pair, zero, 1.0, limits)
@@ -143,13 +153,45 @@ def split_all(
             factors = [*others, *split.factors] if left_side else [*split.factors, *others]
             levels, fit = k + 1, split._replace(factors=factors, scale=fit.scale * split.scale)
             if fit.status is Status.STOPPED:
+                fit = _in_groups(schedule, fit)
                 break
-            sets = schedule.together(k)
-            fit = descend(session, f"global {k + 1}", moments, sets, fit.factors, fit.scale, limits)
+            fit = _global_step(session, schedule, f"global {k + 1}", moments, fit, limits)
         after_level(Split(levels, fit, moments))
         if fit.status is Status.STOPPED:
             break
     return Split(levels, fit, moments)
+
+
+def _global_step(
+    session: Session, schedule: Schedule, phase: str, moments: Moments, fit: Fit, limits: Limits
+) -> Fit:
+    """PALM for all factors so far, in sets of blocks that get tighter if the schedule lets them be regrouped."""
+    shares = _SHARES if schedule.regroup else ()
+    some = limits._replace(max_iter=min(_STEPS, limits.max_iter), tol=0.0, inertia=True)
+    for share in shares:
+        with session.part(0.5 / len(shares)):
+            sets = schedule.sets_for(fit.factors, share)
+            fit = descend(session, phase, moments, sets, fit.factors, fit.scale, some)
+        if fit.status is Status.STOPPED:
+            return _in_groups(schedule, fit)
+    with session.part(0.5 if schedule.regroup else 1.0):
+        return descend(session, phase, moments, schedule.sets_for(fit.factors), fit.factors, fit.scale, limits)
+
+
+def _entries(constraint: Constraint) -> Constraint:
+    """A set with as many entries, wherever they are."""
+    is_blocks = isinstance(constraint, SparseBlocks)
+    return Sparse(constraint.shape, constraint.n_nonzero) if is_blocks else constraint
+
+
+def _in_groups(schedule: Schedule, fit: Fit) -> Fit:
+    """The factors of a fit that was stopped, in the sets of the schedule."""
+    if not schedule.regroup:
+        return fit
+    sets = schedule.sets_for(fit.factors)
+    factors = [each.project(factor) for each, factor in zip(sets, fit.factors, strict=True)]
+    kept = np.prod([inner(new, old) for new, old in zip(factors, fit.factors, strict=True)])
+    return fit._replace(factors=factors, scale=fit.scale * float(kept))
 
 
 def _checked(moments: Any, shape: tuple[int, int]) -> Moments:
