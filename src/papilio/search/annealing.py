@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..constraints import Constraint
 from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..operators.csr import to_dense
@@ -40,21 +39,22 @@ def annealed(
     entries at random about 0.9.
     """
     begin = len(session.history)
-    moments, sets = Moments(matrix), schedule.constraints
+    moments = Moments(matrix)
     limits = Limits(schedule.order, STEPS, tol=0.0, inertia=True)
     factors = dense_factors(start.operator)
     fit = best = Fit(factors, start.operator.scale, start.error, start.status)
     for r in range(rounds):
         relaxation = _WARM * (_COLD / _WARM) ** (r / max(rounds - 1, 1))
         with session.part(1 / rounds):
-            fit = _round(session, r + 1, moments, sets, fit.factors, relaxation, limits)
+            fit = _round(session, r + 1, moments, schedule, fit.factors, relaxation, limits)
         if session.stopped:
             break
         best = fit if fit.error < best.error else best
         if best.error <= _EXACT:
             break
     if not session.stopped:
-        factors, scale = polish(moments, sets, best.factors, best.scale, limits.order, lambda: session.stopped)
+        sets, order = schedule.constraints, limits.order
+        factors, scale = polish(moments, sets, best.factors, best.scale, order, lambda: session.stopped)
         best = best._replace(factors=factors, scale=scale)
     status = Status.STOPPED if session.stopped else Status.CONVERGED
     history = History([*start.history, *session.history[begin:]])
@@ -67,15 +67,15 @@ def _round(
     session: Session,
     number: int,
     moments: Moments,
-    sets: Sequence[Constraint],
+    schedule: Schedule,
     factors: Sequence[Array],
     relaxation: float,
     limits: Limits,
 ) -> Fit:
     """PALM in relaxed sets, from factors with noise, and then in the sets themselves."""
     factors = [_disturbed(factor, _NOISE * relaxation, session.random) for factor in factors]
-    looser = [constraint.relaxed(relaxation) for constraint in sets]
-    for phase, members in (("loosen", looser), ("tighten", sets)):
+    for phase, share in (("loosen", relaxation), ("tighten", 0.0)):
+        members = schedule.sets_for(factors, share)
         factors = [constraint.project(factor) for constraint, factor in zip(members, factors, strict=True)]
         scale = best_scale(moments.cross, factors)
         with session.part(1 / 2):

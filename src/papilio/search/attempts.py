@@ -7,6 +7,8 @@ from functools import cached_property
 from math import inf
 from operator import attrgetter
 from time import perf_counter
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from ..runtime.session import Interrupted, Session
 from ..runtime.threads import blas_threads
 from ..typing import Array
 from .curves import Block, Curve, assembled, blocks_of, leading_subspace, relative_error
+from .pricing import Pricing
 from .targets import EXACT, Target
 
 METHODS = (
@@ -32,7 +35,18 @@ METHODS = (
 _SVD_SIDE = 2048  # the short side up to which all singular values are computed
 _MOST_RANK = 256  # singular values of larger matrices, unless the target allows fewer
 _BUILDS, _SPARE_SHARE = 3, 0.01  # how often a product is built larger, if so much of the budget is not used
+_FASTEST = 1.7  # entries of a product that may take as long as one of the dense matrix
 _SPARE = 10  # more columns than singular vectors in subspace iteration
+
+
+class Structure(NamedTuple):
+    """What products are made of, and what they cost."""
+
+    blocks: tuple[tuple[int, int] | None, ...] = (None,)  # sizes of blocks for PALM; None for single entries
+    pricing: Pricing | None = None  # costs in time; None for costs in entries
+
+
+BY_ENTRIES = Structure()
 
 
 class Search:
@@ -45,11 +59,13 @@ class Search:
         target: Target,
         n_factors: int | None = None,
         methods: Sequence[str] = METHODS,
+        structure: Structure = BY_ENTRIES,
     ) -> None:
         self.session, self.matrix, self.target = session, matrix, target
-        self.n_factors, self.methods = n_factors, tuple(methods)
+        self.n_factors, self.methods, self.structure = n_factors, tuple(methods), structure
         self.attempts: list[Attempt] = []
         self.best: Factorization | None = None
+        self._costs: WeakKeyDictionary[SparseProduct, float] = WeakKeyDictionary()
 
     def allows(self, method: str) -> bool:
         """Whether a method may be tried; some have two factors."""
@@ -59,7 +75,19 @@ class Search:
     @property
     def best_rank(self) -> float:
         """The rank of the best product so far by the target; infinite if there is none."""
-        return inf if self.best is None else self.target.rank(self.best.operator.nnz, self.best.error)
+        return inf if self.best is None else self.target.rank(self.cost_of(self.best.operator), self.best.error)
+
+    def cost_of(self, operator: SparseProduct) -> float:
+        """What the target limits: entries, or the measured time."""
+        if self.structure.pricing is None:
+            return operator.nnz
+        if operator not in self._costs:
+            self._costs[operator] = self.structure.pricing.measured(operator)
+        return self._costs[operator]
+
+    def least_cost(self, entries: float) -> float:
+        """What a product with so many entries costs at least."""
+        return entries if self.structure.pricing is None else entries / _FASTEST
 
     @property
     def is_settled(self) -> bool:
@@ -107,8 +135,8 @@ class Search:
         """Record the best product of some curves by the target, and keep it if it is the best so far."""
         found: tuple[float, Curve, int] | None = None
         with suppress(Interrupted):
-            for curve in curves:
-                rank, place = curve.best(self.target)
+            for curve in self._by_promise(curves):
+                rank, place = self._best_of(curve, min(self.best_rank, inf if found is None else found[0]))
                 if rank < inf and (found is None or rank < found[0]):
                     found = rank, curve, place
         if found is None:
@@ -126,10 +154,35 @@ class Search:
         else:
             self.attempts.append(Attempt(curve.method, detail, error, entries, perf_counter() - begin))
 
+    def _by_promise(self, curves: Iterable[Curve]) -> Iterable[Curve]:
+        """Where times are measured, the curves that promise most first: the others need not be tried then."""
+        return curves if self.structure.pricing is None else sorted(curves, key=self._lowest_error)
+
+    def _lowest_error(self, curve: Curve) -> float:
+        """The error of a curve's last product that may be fast enough: of the fastest entries."""
+        place = curve.place_of(int(_FASTEST * (self.target.budget or 0)))
+        return inf if place < 0 else float(self.target.estimated(curve.errors[place]))
+
+    def _best_of(self, curve: Curve, lowest: float) -> tuple[float, int]:
+        """The lowest rank of the products of a curve by the target, if below ``lowest``, and its place."""
+        pricing, budget = self.structure.pricing, self.target.budget
+        if pricing is None or budget is None:
+            return curve.best(self.target)
+        if self._lowest_error(curve) >= lowest:
+            return inf, 0
+        self.session.check()
+        least = int(curve.entries[0])
+        most = int(curve.entries[curve.place_of(int(_FASTEST * budget))])
+        entries = pricing.most_entries(lambda count: curve.build(curve.place_of(count)), least, most, budget)
+        if entries is None:
+            return inf, 0
+        place = curve.place_of(entries)
+        return float(self.target.estimated(curve.errors[place])), place
+
     def _built(self, curve: Curve, place: int) -> SparseProduct:
         """The product at a place, or at a later one if it has fewer entries than were expected."""
         operator, budget = curve.build(place), self.target.budget
-        if budget is None:
+        if budget is None or self.structure.pricing is not None:
             return operator
         for _ in range(_BUILDS):
             spare = budget - operator.nnz
@@ -146,7 +199,7 @@ class Search:
         """Record a fit that was started at ``begin``, keep it if it is the best, and return it with its method."""
         self.attempts.append(Attempt(method, detail, fit.error, fit.operator.nnz, perf_counter() - begin))
         fit = replace(fit, method=method)
-        rank = self.target.rank(fit.operator.nnz, fit.error)
+        rank = self.target.rank(self.cost_of(fit.operator), fit.error)
         if rank < self.best_rank or (
             self.best is not None and rank == self.best_rank < inf and fit.operator.nnz < self.best.operator.nnz
         ):

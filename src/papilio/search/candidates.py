@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..constraints import Constraint, Sparse, SparseColumns, SparseRows
+from ..constraints import Constraint, Sparse, SparseBlocks, SparseColumns, SparseRows
+from ..constraints.blocks import n_blocks_of
 from ..linalg import frobenius
+from ..operators import SparseProduct
 from ..results import Factorization, History, Status
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.moments import Moments
@@ -68,24 +70,50 @@ class Candidate(NamedTuple):
 def allowed_candidates(search: Search, budget: int) -> list[Candidate]:
     """The candidates with ``budget`` entries that a search allows."""
     methods = [method for method in search.methods if search.allows(method)]
-    return candidates(search.matrix.shape, budget, search.n_factors, methods)
+    found = []
+    for block in search.structure.blocks:
+        entries = _entries_within(search, budget, block)
+        found += candidates(search.matrix.shape, entries, search.n_factors, methods, block)
+    return found
+
+
+def _entries_within(search: Search, budget: int, block: tuple[int, int] | None) -> int:
+    """The entries of two factors with random supports that cost ``budget``; 0 if there are none."""
+    shape, pricing = search.matrix.shape, search.structure.pricing
+    if pricing is None:
+        return budget
+    count = search.n_factors or 2
+    random = np.random.default_rng(0)
+
+    def build(entries: int) -> SparseProduct:
+        schedule = even_schedule(shape, count, entries, best_side(shape), block)
+        factors = (each.project(random.standard_normal(each.shape)) for each in schedule.constraints)
+        return SparseProduct(list(factors)).astype(search.matrix.dtype)
+
+    least = least_entries(shape, count, block)
+    return (pricing.most_entries(build, least, max(2 * search.matrix.size, least), budget)) or 0
 
 
 def candidates(
-    shape: tuple[int, int], budget: int, n_factors: int | None, methods: Sequence[str]
+    shape: tuple[int, int],
+    budget: int,
+    n_factors: int | None,
+    methods: Sequence[str],
+    block: tuple[int, int] | None = None,
 ) -> list[Candidate]:
-    """Sets with ``budget`` entries in all."""
+    """Sets with ``budget`` entries in all, in blocks or one by one."""
     found = []
     short = min(shape)
+    suffix = "" if block is None else f", blocks of {block[0]}×{block[1]}"
     if "hierarchical" in methods:
         both_sides = shape[0] == shape[1] and _rounds_within(2 * short**3) >= _MANY_ROUNDS
         for count in (2, 3) if n_factors is None else (n_factors,):
-            if budget >= least_entries(shape, count):
+            if budget >= least_entries(shape, count, block):
                 for side in ("left", "right") if both_sides else (best_side(shape),):
-                    schedule = even_schedule(shape, count, budget, side)
-                    found.append(Candidate("hierarchical", f"{count} factors from the {side}", schedule))
+                    schedule = even_schedule(shape, count, budget, side, block)
+                    found.append(Candidate("hierarchical", f"{count} factors from the {side}{suffix}", schedule))
     inner = _INNER * (budget // sum(shape))
-    if "low_rank" in methods and n_factors in (None, 2) and 0 < inner < short:
+    if "low_rank" in methods and n_factors in (None, 2) and 0 < inner < short and block is None:
         detail = f"sparse, {inner} columns and rows inside"
         found.append(Candidate("low_rank", detail, _thin_schedule(shape, inner, budget)))
     return found
@@ -96,13 +124,18 @@ def best_side(shape: tuple[int, int]) -> str:
     return "right" if shape[0] < shape[1] else "left"
 
 
-def even_schedule(shape: tuple[int, int], n_factors: int, budget: int, side: str) -> Schedule:
+def even_schedule(
+    shape: tuple[int, int], n_factors: int, budget: int, side: str, block: tuple[int, int] | None = None
+) -> Schedule:
     """Sets with ``budget`` entries in all and one density: one factor of the matrix's shape, the others square.
 
     Annealed fits of equal density had lower errors than those whose last factor was two, three or five times
-    denser, on DCT, orthogonal and sparse-product matrices. Without annealing it was the other way round.
+    denser, on DCT, orthogonal and sparse-product matrices. Without annealing it was the other way round. With
+    ``block``, entries come in blocks of this size.
     """
     long, short = max(shape), min(shape)
+    if block is not None:
+        return _blocks_schedule(shape, n_factors, budget, side, block)
     line = long + (n_factors - 2) * short  # entries of all factors but the last, per entry in a line
     k = min(max(budget // (line + short), (budget - short * short) // line, 1), short)
     last = min(budget - k * line, short * short)
@@ -117,6 +150,27 @@ def even_schedule(shape: tuple[int, int], n_factors: int, budget: int, side: str
         [outer] + [Sparse(short, k * short)] * (n_factors - 2),
         [Sparse(short, entries) for entries in residuals],
         side=side,
+    )
+
+
+def _blocks_schedule(
+    shape: tuple[int, int], n_factors: int, budget: int, side: str, block: tuple[int, int]
+) -> Schedule:
+    """The same in blocks: all factors have one share of their blocks, as far as the budget allows."""
+    square = (min(shape),) * 2
+    shapes = [shape, *[square] * (n_factors - 1)]
+    most = [n_blocks_of(each, block) for each in shapes]
+    share = min(budget / (block[0] * block[1] * sum(most)), 1.0)
+    counts = [max(int(share * count), 1) for count in most]
+    last = counts[-1]
+    residuals = [
+        max(int(most[-1] * (last / most[-1]) ** (j / (n_factors - 1))), last) for j in range(1, n_factors)
+    ]
+    return Schedule(
+        [SparseBlocks(each, count, block) for each, count in zip(shapes[:-1], counts, strict=False)],
+        [SparseBlocks(square, count, block) for count in residuals],
+        side=side,
+        regroup=True,
     )
 
 
@@ -149,7 +203,10 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factoriz
     *trial_steps, last_steps = expected_steps(options, effort)
     total = sum(trial_steps) + last_steps
     trials: list[Trial] = []
-    lowest = min((attempt.error for attempt in search.attempts if 0 < attempt.nnz <= budget), default=np.inf)
+    lowest = np.inf if search.best is None else search.best.error
+    if search.structure.pricing is None:
+        within = (attempt.error for attempt in search.attempts if 0 < attempt.nnz <= budget)
+        lowest = min(within, default=np.inf)
     for option, steps in zip(options, trial_steps, strict=True):
         begin = perf_counter()
         with session.part(steps / total, f"{option.title}: "):
@@ -209,7 +266,7 @@ def descended(
     steps: int = _MOST_STEPS,
 ) -> Factorization:
     """PALM from factors that are projected onto the sets, with the best scale by default."""
-    session, sets = search.session, schedule.constraints
+    session, sets = search.session, schedule.sets_for(factors)
     begin = len(session.history)
     members = [constraint.project(factor) for constraint, factor in zip(sets, factors, strict=True)]
     scale = scale or best_scale(search.matrix, members) or 1.0

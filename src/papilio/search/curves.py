@@ -33,6 +33,10 @@ class Curve(NamedTuple):
         place = int(np.argmin(ranks)) if ranks.size else 0
         return (float(ranks[place]) if ranks.size else np.inf), place
 
+    def place_of(self, entries: int) -> int:
+        """The last place with at most so many entries; −1 if there is none."""
+        return int(np.searchsorted(self.entries, entries, side="right")) - 1
+
 
 def single(method: str, detail: str, operator: SparseProduct, error: float) -> Curve:
     """A curve of one product."""

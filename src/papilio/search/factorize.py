@@ -1,18 +1,22 @@
 """`factorize`: a matrix as a product of sparse factors, with at most one target for the product."""
 
+import warnings
 from dataclasses import replace
 from math import inf, sqrt
 
+from ..constraints.blocks import as_block
+from ..operators.cost import BLOCK
 from ..results import Callback, Factorization, Status, warn_if_slower
 from ..runtime.session import Session
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.palm import Limits
 from ..typing import MatrixLike, RandomState
 from ..validation import as_choice, as_integer, as_matrix, as_real
-from .attempts import METHODS, Search, in_units
+from .attempts import BY_ENTRIES, METHODS, Search, Structure, in_units
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
+from .pricing import Pricing
 from .structured import explore_structure
-from .targets import Target, as_complexity, least_entries
+from .targets import Target, as_complexity, as_speedup, least_entries
 
 _KNEES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities at which the knee may be
 _FEW_KNEES = (0.05, 0.1, 0.25, 0.5)  # for large matrices
@@ -21,6 +25,7 @@ _HALVINGS, _FEW_HALVINGS = 6, 2  # of the interval in which the fewest entries l
 _PROMISING = 1.5  # a quick fit within this many times the target is worth longer ones
 _ANNEALED = 4  # the same where there is time for annealing
 _LARGE = 128  # the short side above which less is tried
+_BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 
 
 def factorize(
@@ -29,13 +34,16 @@ def factorize(
     n_factors: int | None = None,
     complexity: float | None = None,
     max_error: float | None = None,
+    speedup: float | None = None,
+    vectors: int = BLOCK,
+    block: int | tuple[int, int] | None = None,
     method: str = "auto",
     time_budget: float | None = None,
     progress: bool = False,
     callback: Callback | None = None,
     random_state: RandomState = 0,
 ) -> Factorization:
-    """Approximate a matrix by a product of sparse factors, with at most one target: complexity or error.
+    """Approximate a matrix by a product of sparse factors, with at most one target: complexity, error or speed.
 
     Methods are tried from the cheapest to the most expensive, and the best product by the target is returned:
 
@@ -63,8 +71,20 @@ def factorize(
         The largest relative complexity: entries of all factors over m·n, above 0 and at most 1. The result has the
         lowest error that was found within it.
     max_error : float, optional
-        The largest relative error. The result has the fewest entries that were found to reach it. Cannot be
-        combined with ``complexity``.
+        The largest relative error. The result has the fewest entries that were found to reach it.
+    speedup : float, optional
+        How many times faster than the dense matrix the product should be on this machine, above 1. The result has
+        the lowest error that was found for products as fast as that: of single entries, of blocks, of low rank,
+        and of all other methods. A model of the kernels, calibrated on this machine in some tenths of a second,
+        says how large they may be, and each that may be returned is timed. Results depend on the machine, and on
+        what else runs on it; ``complexity`` is the way to repeat them.
+    vectors : int, default=256
+        How many vectors are applied at a time, where ``speedup`` is given: 1 for ``op @ x``, else the columns of a
+        block.
+    block : int or (int, int), optional
+        Rows and columns of the blocks that the hierarchical strategy makes its factors of, such as 4 or (4, 4).
+        Blocks run two to three times faster per entry than single entries, and at equal numbers of entries their
+        errors are higher. By default single entries, and both with ``speedup``.
     method : str, default="auto"
         The only method to try: "thresholding", "low_rank", "transform", "convolution", "kronecker", "butterfly",
         "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
@@ -86,7 +106,7 @@ def factorize(
         much faster than the dense matrix it is. ``status`` is "converged" if the target was met; "stopped" if the
         search ended early, by the time budget, the callback or Ctrl-C (in the main thread; a second one raises
         KeyboardInterrupt); and "no_structure" if no product with fewer entries than M meets the target: then M
-        itself is returned as one factor.
+        itself is returned as one factor, with a warning if no product is as fast as ``speedup`` says.
 
         Without ``complexity`` and ``max_error``, the result has the lowest sum of error and relative complexity of
         all attempts: one percent more entries would save less than one percent of error. The sum of a product that
@@ -110,9 +130,15 @@ def factorize(
         n_factors = as_integer("n_factors", n_factors, 2)
         if method in ("low_rank", "sparse_plus_low_rank") and n_factors != 2:
             raise ValueError(f"n_factors must be 2 for {method}, got {n_factors}")
-    if complexity is not None and max_error is not None:
-        raise ValueError("complexity and max_error cannot be combined: give one of them")
+    given = {"complexity": complexity, "max_error": max_error, "speedup": speedup}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{' and '.join(names)} cannot be combined: give one of them")
+    structure = BY_ENTRIES if block is None else Structure((as_block(block, (min(matrix.shape),) * 2),))
     budget = None
+    if speedup is not None:
+        speedup, vectors = as_speedup("speedup", speedup), as_integer("vectors", vectors, 1)
+        budget = int(matrix.size / speedup)
     if complexity is not None:
         complexity = as_complexity("complexity", complexity, matrix.shape, n_factors)
         budget = int(complexity * matrix.size + 1e-9)
@@ -124,7 +150,10 @@ def factorize(
     target = Target(matrix.size, budget, max_error, matrix.dtype.char in "fF")
     has_target = budget is not None or max_error is not None or n_factors is not None
     is_tiny = least_entries(matrix.shape, 2) >= matrix.size  # no product could gain anything
-    search = Search(session, matrix, target, n_factors, () if is_tiny and not has_target else methods)
+    if speedup is not None:
+        blocks = structure.blocks if block is not None or min(matrix.shape) < _BLOCK else (None, (_BLOCK, _BLOCK))
+        structure = Structure(blocks, Pricing(matrix.shape, matrix.dtype, vectors))
+    search = Search(session, matrix, target, n_factors, () if is_tiny and not has_target else methods, structure)
     with session.interruptible():
         explore_structure(search)
         if matrix.any() and not search.is_settled and not session.stopped:
@@ -133,7 +162,14 @@ def factorize(
         session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
     status = Status.STOPPED if session.stopped else fit.status
     fit = replace(fit, operator=fit.operator * unit, status=status, attempts=tuple(search.attempts))
-    warn_if_slower(fit)
+    if speedup is not None and search.best is None:
+        warnings.warn(
+            f"no product with an error below 1 is {speedup:g} times faster than the dense matrix on this machine: "
+            "the result is the matrix itself",
+            stacklevel=2,
+        )
+    else:
+        warn_if_slower(fit)
     return fit
 
 

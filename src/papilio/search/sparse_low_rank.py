@@ -14,6 +14,7 @@ from .curves import Curve, largest, leading_subspace, single
 from .targets import Target
 
 _RANKS = (1, 2, 4, 8, 16, 32, 64)
+_TYPICAL_RANK = 4
 _QUICK, _LONG = 4, 60  # alternations for each rank, and for the best
 _BEHIND = 1.5  # times the lowest error: with such a rank, the search for a better one ends
 _FINE, _COARSE = 1.2, 1.6  # ratios of the numbers of entries that are tried
@@ -71,6 +72,18 @@ def sums(session: Session, matrix: Array, target: Target, most: int) -> Iterator
         yield curve
         if target.limit is not None and curve.errors[0] > target.limit:
             return
+
+
+def random_sum(matrix: Array, budget: int) -> SparseProduct | None:
+    """A sum with ``budget`` entries at random places, which takes as long as another one; None if too few."""
+    (m, n), random = matrix.shape, np.random.default_rng(0)
+    count = budget - min(m, n) - _TYPICAL_RANK * (m + n)
+    if count < 1:
+        return None
+    sparse = np.zeros(matrix.size, matrix.dtype)
+    sparse[random.permutation(matrix.size)[:count]] = 1
+    left, right = np.ones((m, _TYPICAL_RANK), matrix.dtype), np.ones((_TYPICAL_RANK, n), matrix.dtype)
+    return _as_product(Sum(sparse.reshape(m, n), left, right, 0.0))
 
 
 def _started(session: Session, matrix: Array, rank: int, count: int) -> Sum:

@@ -18,7 +18,7 @@ from .curves import Curve, low_rank, single, thresholding
 from .domains import domains
 from .known_transforms import recognise
 from .kronecker import kronecker
-from .sparse_low_rank import sums
+from .sparse_low_rank import random_sum, sums
 
 
 def explore_structure(search: Search) -> None:
@@ -62,7 +62,7 @@ def _may_win(search: Search, entries: float) -> bool:
     """Whether an exact product with so many entries would be better than the best so far."""
     if (search.is_settled and search.target.budget is not None) or entries >= np.count_nonzero(search.matrix):
         return False
-    return search.target.rank(int(entries), 0.0) < search.best_rank
+    return search.target.rank(search.least_cost(entries), 0.0) < search.best_rank
 
 
 def _largest_error(search: Search) -> float:
@@ -131,9 +131,14 @@ def _kronecker(search: Search) -> Iterator[Curve]:
 
 def _sums(search: Search) -> Iterator[Curve]:
     """With no more entries than the best product so far has, or than any error could make up for."""
-    size = search.matrix.size
-    most = search.best_rank if search.target.limit is not None else search.best_rank * size
-    return sums(search.session, search.matrix, search.target, int(min(most, size)))
+    size, target, pricing = search.matrix.size, search.target, search.structure.pricing
+    most = search.best_rank if target.limit is not None else search.best_rank * size
+    if pricing is not None and target.budget is not None:
+        entries = pricing.most_entries(lambda count: random_sum(search.matrix, count), 1, size, target.budget)
+        if entries is None:
+            return iter(())
+        target = target._replace(budget=entries)
+    return sums(search.session, search.matrix, target, int(min(most, size)))
 
 
 _QUICK: dict[str, Callable[[Search], Iterator[Curve]]] = {

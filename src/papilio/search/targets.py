@@ -1,5 +1,6 @@
 """What a search looks for: few entries, a low error, or the best compromise."""
 
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -47,14 +48,18 @@ class Target(NamedTuple):
         """Errors before a product is built, with what rounding may add to them."""
         return np.where(errors > 0, errors * (1 + 100 * self.rounding) + self.rounding, 0.0)
 
-    def rank(self, entries: int, error: float) -> float:
+    def rank(self, entries: float, error: float) -> float:
         """`ranks` of one product."""
         return float(self.ranks(np.array(entries), np.array(error)))
 
 
-def least_entries(shape: tuple[int, int], n_factors: int) -> int:
+def least_entries(shape: tuple[int, int], n_factors: int, block: tuple[int, int] | None = None) -> int:
     """The fewest entries of a product: with fewer, a factor would have empty rows or columns."""
-    return max(shape) + (n_factors - 1) * min(shape)
+    long, short = max(shape), min(shape)
+    if block is None:
+        return long + (n_factors - 1) * short
+    lines = [max(ceil(m / block[0]), ceil(n / block[1])) for m, n in (shape, (short, short))]
+    return block[0] * block[1] * (lines[0] + (n_factors - 1) * lines[1])
 
 
 def least_complexity(shape: tuple[int, int], n_factors: int | None) -> tuple[float, str]:
@@ -62,6 +67,13 @@ def least_complexity(shape: tuple[int, int], n_factors: int | None) -> tuple[flo
     least = least_entries(shape, n_factors or 2) / (shape[0] * shape[1])
     reason = f"one entry per row or column of each of {n_factors or 2} factors of a {shape[0]}×{shape[1]} matrix"
     return min(least, 1.0) if n_factors is None else least, reason
+
+
+def as_speedup(name: str, value: float) -> float:
+    speedup = as_real(name, value)
+    if not speedup > 1:
+        raise ValueError(f"{name} must be a finite number above 1, got {value}")
+    return speedup
 
 
 def as_complexity(name: str, value: float, shape: tuple[int, int], n_factors: int | None) -> float:

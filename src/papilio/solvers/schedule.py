@@ -92,20 +92,19 @@ class Schedule:
         return sets if self.side == "left" else sets[::-1]
 
     def sets_for(self, factors: Sequence[Array], share: float = 0.0) -> list[Constraint]:
-        """The sets for the next steps from some factors: those of `together`, regrouped if ``regroup`` says so.
+        """The sets for the next steps from some factors: `together`, relaxed, and regrouped if ``regroup``.
 
         Parameters
         ----------
         factors : sequence of arrays
             Left to right, as many as after one of the splits.
         share : float
-            By how much `SparseBlocks` sets that are regrouped are relaxed.
+            By how much the sets are relaxed.
         """
+        sets = [each.relaxed(share) if share else each for each in self.together(len(factors) - 2)]
         return [
-            regrouped(constraint.relaxed(share), factor)
-            if self.regroup and isinstance(constraint, SparseBlocks)
-            else constraint
-            for constraint, factor in zip(self.together(len(factors) - 2), factors, strict=True)
+            regrouped(each, factor) if self.regroup and isinstance(each, SparseBlocks) else each
+            for each, factor in zip(sets, factors, strict=True)
         ]
 
     @property
