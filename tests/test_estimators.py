@@ -249,11 +249,13 @@ def test_blocks_stay_within_the_complexity_and_use_it(shape, block, n_factors):
 
 def test_blocks_of_one_entry_are_entries():
     data = pp.datasets.rand(random_state=0).signals.T
-    entries, blocks = (
-        pp.FastDictionaryLearning(n_nonzero_coefs=5, complexity=0.4, block=block, random_state=0).fit(data)
-        for block in (None, 1)
-    )
-    np.testing.assert_allclose(blocks.score(data), entries.score(data), rtol=1e-3)
+    entries, blocks = (pp.Schedule.with_complexity(32, 0.4, block=block) for block in (None, 1))
+    blocks = pp.Schedule(blocks.factors, blocks.residuals, blocks.side)  # in the natural order
+    scores = [
+        pp.FastDictionaryLearning(n_nonzero_coefs=5, schedule=schedule, random_state=0).fit(data).score(data)
+        for schedule in (entries, blocks)
+    ]
+    np.testing.assert_allclose(*scores, rtol=1e-3)
 
 
 def test_the_error_falls_as_complexity_grows():
