@@ -15,7 +15,7 @@ from ..report import Subject
 from ..results import SLOWER, Speedup, slower_sentence
 from .errors import Stopped
 from .inputs import read_matrix
-from .options import Json, Quiet, Report, Seed
+from .options import Block, Json, Quiet, Report, Seed, Vectors, Wanted, as_block
 from .outputs import check_output, saving
 from .progress import ProgressBar
 from .report import check_report, write_report
@@ -31,6 +31,9 @@ def factorize(
     max_error: Annotated[
         float | None, typer.Option(help="Largest relative error; uses as many entries as needed.")
     ] = None,
+    speedup: Wanted = None,
+    vectors: Vectors = 256,
+    block: Block = None,
     n_factors: Annotated[int | None, typer.Option(help="Number of factors.")] = None,
     method: Annotated[
         str,
@@ -49,9 +52,9 @@ def factorize(
 ) -> None:
     """Approximate a matrix by a product of sparse factors.
 
-    Give --complexity, --max-error or neither: then the sum of both is made small. The last lines say whether the
-    target was met and how fast the product is, compared with the dense matrix. If a file holds several matrices,
-    FILE:NAME selects one.
+    Give --complexity, --max-error, --speedup or none: then the sum of complexity and error is made small. The last
+    lines say whether the target was met and how fast the product is, compared with the dense matrix. If a file
+    holds several matrices, FILE:NAME selects one.
     """
     terminal = Terminal(quiet, json)
     check_output(output, (".npz",))
@@ -64,6 +67,9 @@ def factorize(
             values,
             complexity=complexity,
             max_error=max_error,
+            speedup=speedup,
+            vectors=vectors,
+            block=as_block(block),
             n_factors=n_factors,
             method=method,
             time_budget=time_budget,
@@ -74,31 +80,36 @@ def factorize(
     with saving(output):
         fit.operator.save(output)
     write_report(terminal, report, [_subject(fit, matrix, seconds)])
-    speedup = None if bar.stopping or (quiet and not json) else fit.speedup
-    is_met = _is_met(fit, complexity, max_error)
+    measured = None if bar.stopping or (quiet and not json) else fit.speedup
+    is_met = _is_met(fit, complexity, max_error, speedup)
     terminal.result(
         {"output": str(output)}
         | facts(fit.operator)
         | {"error": fit.error, "status": str(fit.status), "target_met": is_met}
         | {"iterations": fit.n_iter, "seconds": seconds}
-        | _speed_facts(speedup)
+        | _speed_facts(measured)
         | {"method": fit.method, "attempts": [_as_facts(attempt) for attempt in fit.attempts]}
     )
     if fit.status is pp.Status.STOPPED and bar.stopping:
         raise Stopped(f"stopped; the factors so far are in {output}, with relative error {fit.error:.4g}")
     terminal.say(_attempts(fit))
     terminal.say(sentence(fit.operator))
-    if speedup is not None:
-        terminal.say(f"measured on this machine: {speedup}")
+    if measured is not None:
+        terminal.say(f"measured on this machine: {measured}")
     target = "" if is_met is None else "target met, " if is_met else "target missed, "
     terminal.say(f"relative error {fit.error:.4g}, {target}{fit.status} in {seconds:.1f} s; written to {output}")
-    for remark in (_remark(fit, is_met, max_error), slower_sentence(fit.operator, speedup) if speedup else ""):
+    slower = slower_sentence(fit.operator, measured) if measured else ""
+    for remark in (_remark(fit, is_met, max_error), slower):
         if remark:
             terminal.note(remark)
 
 
-def _is_met(fit: pp.Factorization, complexity: float | None, max_error: float | None) -> bool | None:
+def _is_met(
+    fit: pp.Factorization, complexity: float | None, max_error: float | None, speedup: float | None
+) -> bool | None:
     """Whether the result is within the target; None without one."""
+    if speedup is not None:
+        return fit.status is not pp.Status.NO_STRUCTURE  # what is not fast enough is not returned
     if complexity is not None:
         rows, columns = fit.operator.shape
         return fit.operator.nnz <= complexity * rows * columns + 1e-6

@@ -16,7 +16,20 @@ from ..linalg import frobenius
 from ..samples import Samples
 from .errors import BadInput, Stopped
 from .inputs import read_samples
-from .options import Json, NComponents, NNonzeroCoefs, NPatches, PatchSize, Quiet, Report, Seed
+from .options import (
+    Block,
+    Json,
+    NComponents,
+    NNonzeroCoefs,
+    NPatches,
+    PatchSize,
+    Quiet,
+    Report,
+    Seed,
+    Vectors,
+    Wanted,
+    as_block,
+)
 from .outputs import check_output, saving
 from .progress import ProgressBar
 from .report import check_report, learned, write_report
@@ -49,10 +62,9 @@ def learn(
         float | None, typer.Option(help="For fast: largest number of entries, relative to a dense dictionary.")
     ] = None,
     n_factors: Annotated[int | None, typer.Option(help="For fast: number of sparse factors.")] = None,
-    block: Annotated[
-        str | None,
-        typer.Option(metavar="ROWSxCOLUMNS", help="For fast: entries in blocks, as 4x4 or 4, which run faster."),
-    ] = None,
+    block: Block = None,
+    speedup: Wanted = None,
+    vectors: Vectors = 256,
     patch_size: PatchSize = None,
     n_patches: NPatches = 10_000,
     checkpoint: Annotated[
@@ -75,14 +87,18 @@ def learn(
     terminal = Terminal(quiet, json)
     check_output(output, (".npz",))
     check_report(report)
-    if method is not Method.FAST and any(value is not None for value in (complexity, n_factors, block)):
-        raise BadInput(f"--complexity, --n-factors and --block are for --method fast, got --method {method}")
-    shape = None if block is None else _block(block)
+    if method is not Method.FAST and any(value is not None for value in (complexity, n_factors, block, speedup)):
+        raise BadInput(
+            f"--complexity, --speedup, --n-factors and --block are for --method fast, got --method {method}"
+        )
+    shape = as_block(block)
     X = read_samples(samples, patch_size, n_patches, random_state)
     estimator = dict(zip(Method, _ESTIMATORS, strict=True))[method]
     learner: Any = getattr(pp, estimator)(n_components, n_nonzero_coefs, random_state=random_state)
     if method is Method.FAST:
-        learner.set_params(complexity=complexity, n_factors=n_factors, block=shape)
+        learner.set_params(complexity=complexity, n_factors=n_factors, speedup=speedup, vectors=vectors)
+        if shape is not None:
+            learner.set_params(block=None if shape == (1, 1) else shape)
     begin = perf_counter()
     with _cluster(scheduler), ProgressBar(terminal, "Learning", can_stop=True) as bar:
         learner.set_params(callback=bar.report, checkpoint=checkpoint).fit(X)
@@ -104,14 +120,6 @@ def learn(
     terminal.say(sentence(op))
     ended = f"{learner.status_} in {seconds:.1f} s; written to {output}"
     terminal.say(f"relative error {error:.4g} of {len(X):,} samples, {ended}")
-
-
-def _block(text: str) -> tuple[int, int]:
-    """Rows and columns of a block from 4x4 or 4."""
-    sides = text.lower().replace("×", "x").split("x")
-    if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
-        raise BadInput(f"--block must be one or two positive integers, as 4x4 or 4, got {text}")
-    return int(sides[0]), int(sides[-1])
 
 
 def _error(learner: Any, X: Any) -> float:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from .errors import BadInput
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 Seed = Annotated[int | None, typer.Option("--random-state", min=0, help="Seed of the random numbers.")]
@@ -22,4 +24,27 @@ NNonzeroCoefs = Annotated[
 PatchSize = Annotated[
     int | None, typer.Option("--patches", metavar="SIZE", help="Learn from SIZE×SIZE patches of an image.")
 ]
+Block = Annotated[
+    str | None,
+    typer.Option(
+        "--block", metavar="ROWSxCOLUMNS", help="Entries in blocks, as 4x4 or 4, which run faster; 1: none."
+    ),
+]
+Wanted = Annotated[
+    float | None,
+    typer.Option("--speedup", help="How many times faster than the dense matrix, on this machine: above 1."),
+]
+Vectors = Annotated[
+    int, typer.Option("--vectors", min=1, help="For --speedup: how many vectors are applied at a time.")
+]
 NPatches = Annotated[int, typer.Option(min=1, help="How many patches to draw at random.")]
+
+
+def as_block(text: str | None) -> tuple[int, int] | None:
+    """Rows and columns of a block from 4x4 or 4; None if not given."""
+    if text is None:
+        return None
+    sides = text.lower().replace("×", "x").split("x")
+    if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
+        raise BadInput(f"--block must be one or two positive integers, as 4x4 or 4, got {text}")
+    return int(sides[0]), int(sides[-1])

@@ -19,6 +19,7 @@ from ..solvers.schedule import Schedule
 from ..typing import Array
 from .annealing import STEPS, annealed, best_scale, dense_factors
 from .attempts import Search, error_of
+from .pricing import random_member
 from .targets import least_entries
 
 _ROUNDS = 60  # of annealing at most
@@ -83,15 +84,13 @@ def _entries_within(search: Search, budget: int, block: tuple[int, int] | None) 
     if pricing is None:
         return budget
     count = search.n_factors or 2
-    random = np.random.default_rng(0)
 
     def build(entries: int) -> SparseProduct:
         schedule = even_schedule(shape, count, entries, best_side(shape), block)
-        factors = (each.project(random.standard_normal(each.shape)) for each in schedule.constraints)
-        return SparseProduct(list(factors)).astype(search.matrix.dtype)
+        return random_member(schedule, search.matrix.dtype)
 
     least = least_entries(shape, count, block)
-    return (pricing.most_entries(build, least, max(2 * search.matrix.size, least), budget)) or 0
+    return pricing.most_entries(build, least, max(2 * search.matrix.size, least), budget) or 0
 
 
 def candidates(

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..operators import SparseProduct
 from ..operators.calibration import reference_for
+from ..solvers.schedule import Schedule
 
 _TOLERANCE = 1.03  # times the target: what measurements may vary by
 _UNUSED = 0.93  # of the target: a product that takes less may be larger
@@ -73,3 +74,40 @@ class Pricing:
             guess = place * budget / cost if np.isfinite(cost) and cost > 0 else 2 * place
             place = int(np.clip(guess, low + 1, high))
         return None if low < least else low
+
+
+def random_member(schedule: Schedule, dtype: np.dtype[Any]) -> SparseProduct:
+    """A product of factors from the last sets of a schedule, at random places."""
+    random = np.random.default_rng(0)
+    factors = [each.project(random.standard_normal(each.shape)) for each in schedule.constraints]
+    return SparseProduct([factor.astype(dtype) for factor in factors])
+
+
+def schedule_with_speedup(
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+    speedup: float,
+    vectors: int,
+    n_factors: int | None,
+    block: int | tuple[int, int] | None,
+) -> Schedule:
+    """`Schedule.with_complexity` with the most entries of a product that is ``speedup`` times as fast as dense."""
+    size = shape[0] * shape[1]
+    pricing = Pricing(shape, dtype, vectors)
+
+    def schedule(entries: int) -> Schedule:
+        return Schedule.with_complexity(shape, entries / size, n_factors, block)
+
+    def build(entries: int) -> SparseProduct | None:
+        try:
+            return random_member(schedule(entries), dtype)
+        except ValueError:  # fewer than the factors have lines
+            return None
+
+    entries = pricing.most_entries(build, 1, size, size / speedup)
+    if entries is None:
+        raise ValueError(
+            f"speedup must be lower: no product of {n_factors or 2} sparse factors with the shape {shape} is "
+            f"{speedup:g} times faster than the dense matrix on this machine"
+        )
+    return schedule(entries)
