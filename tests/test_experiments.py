@@ -78,7 +78,10 @@ def test_every_experiment_has_a_title_and_presets_that_change_known_settings(nam
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "nonsense"}, "NAME must be one of hadamard, dft, wavelet, figure3, denoising, got 'nonsense'"),
+        (
+            {"name": "nonsense"},
+            "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, got 'nonsense'",
+        ),
         ({"name": "dft", "preset": "huge"}, "preset must be one of paper, tiny"),
         ({"name": "dft", "trials": 3}, "trials must not be given for dft"),
         ({"name": "wavelet", "jobs": 2}, "jobs must not be given for wavelet"),

@@ -18,7 +18,7 @@ ENVIRONMENT = environment() | {"COLUMNS": "120"}
 def test_without_a_name_the_experiments_are_listed(tmp_path):
     done = run("reproduce", cwd=tmp_path)
     assert done.returncode == 0
-    for word in ("hadamard", "dft", "wavelet", "figure3", "--preset papilio", "--preset tiny"):
+    for word in ("hadamard", "dft", "wavelet", "figure3", "seconds", "--preset papilio", "--preset tiny"):
         assert word in done.stdout
     assert not list(tmp_path.iterdir())
 
@@ -36,7 +36,7 @@ def test_a_tiny_run_shows_its_claims_and_where_everything_is(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nonsense"], "NAME must be one of hadamard, dft, wavelet, figure3, denoising, got 'nonsense'"),
+        (["nonsense"], "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, got 'nonsense'"),
         (["dft", "--output", "taken/inside"], "taken"),
     ],
 )

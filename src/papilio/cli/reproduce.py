@@ -1,4 +1,4 @@
-"""``papilio reproduce``: the paper's experiments, from their configuration to their figures."""
+"""``papilio reproduce``: the paper's experiments and our own, from their configuration to their figures."""
 
 import shlex
 from pathlib import Path
@@ -34,7 +34,7 @@ def reproduce(
         Path | None, typer.Option(help="Folder for tables and figures; reproduce-NAME by default.")
     ] = None,
 ) -> None:
-    """Run one of the paper's experiments: tables, figures and a comparison with the paper in OUTPUT.
+    """Run one of the paper's experiments or of our own: tables, figures and a comparison with claims in OUTPUT.
 
     Without NAME, list the experiments. A run of figure3 or denoising that was stopped is resumed.
     """

@@ -1,0 +1,1 @@
+"""Dictionaries of image patches: the error on new patches against the measured time."""

@@ -1,0 +1,133 @@
+"""The experiment on seconds: its table, what is drawn from it and what is said of it."""
+
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.experiments.claims import BETTER, DIFFERS, HOLDS
+from papilio.experiments.reproduce import reproduce, settings_of
+from papilio.experiments.seconds import claims, plot, run
+from papilio.experiments.seconds.averages import averages
+from papilio.experiments.tables import read_table
+
+TINY = settings_of("seconds", "tiny")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A whole run of the tiny preset."""
+    folder = tmp_path_factory.mktemp("seconds") / "run"
+    reproduce("seconds", folder, preset="tiny", progress=lambda done, total: None)
+    return folder
+
+
+def test_there_is_a_row_for_each_dictionary_in_order(folder):
+    rows = read_table(folder / "table.csv")
+    assert tuple(rows[0]) == run.COLUMNS
+    expected = [tuple(map(str, case)) for case in run.cases(TINY)]
+    assert [tuple(row[key] for key in run.KEYS) for row in rows] == expected
+    for row in rows:
+        assert 0 < float(row["error_training"]) < 1
+        assert float(row["speedup_forward"]) > 0
+        assert float(row["speedup_adjoint"]) > 0
+        if row["complexity"]:
+            assert float(row["relative_complexity"]) <= float(row["complexity"])
+    dense = next(row for row in rows if row["kind"] == run.DENSE)
+    assert (dense["relative_complexity"], dense["speedup_forward"], dense["speedup_adjoint"]) == ("1.0",) * 3
+
+
+def test_the_held_out_patches_are_no_training_patches():
+    training, held_out = run.patches_of(settings_of("seconds", "paper"), 0)
+    assert (training.shape, held_out.shape) == ((64, 10_000), (64, 5_000))
+    places = pp.datasets.image_patches(15_000, 8, random_state=0)
+    np.testing.assert_array_equal(np.hstack([training, held_out]).T, places)
+
+
+def test_errors_are_those_of_codes_on_both_sets_of_patches(folder):
+    patches = run.patches_of(TINY, 0)
+    D = pp.images.redundant_dct(4, 6)
+    row = next(row for row in read_table(folder / "table.csv") if row["kind"] == run.DCT)
+    for X, column in zip(patches, ("error_training", "error_held_out"), strict=True):
+        codes = pp.omp(D, X, 2).toarray()
+        error = np.linalg.norm(X - D.toarray() @ codes) / np.linalg.norm(X)
+        assert float(row[column]) == pytest.approx(error, rel=1e-5)
+
+
+def test_all_products_of_a_size_start_from_one_dense_dictionary(monkeypatch):
+    learned, starts = [], []
+
+    def ksvd(*arguments, **options):
+        learned.append(pp.ksvd(*arguments, **options))
+        return learned[-1]
+
+    def fast_dictionary(*arguments, init, **options):
+        starts.append(init)
+        return pp.fast_dictionary(*arguments, init=init, **options)
+
+    monkeypatch.setattr(run, "ksvd", ksvd)
+    monkeypatch.setattr(run, "fast_dictionary", fast_dictionary)
+    found = list(run._dictionaries(TINY, run.patches_of(TINY, 0), 32, 0))
+    assert [case for case, _, _ in found] == run.cases(TINY)
+    assert len(learned) == 1
+    assert len(starts) == 4
+    assert all(start is learned[0].dictionary for start in starts)
+
+
+def table(blocks_error=0.5, blocks_speed=2.0):
+    """Rows as a table has them, for two seeds: single entries have the error 0.5 and 0.51."""
+    cases = [
+        ("dense", "", 0.45, 1.0),
+        ("single entries", "0.5", 0.5, 1.0),
+        ("single entries", "0.25", 0.51, 2.0),
+        ("blocks", "0.5", blocks_error, blocks_speed),
+        ("blocks", "0.25", 0.52, 4.0),
+        ("redundant DCT", "", 0.6, 3.0),
+    ]
+    return [
+        {
+            "atoms": "128",
+            "kind": kind,
+            "complexity": complexity,
+            "seed": str(seed),
+            "relative_complexity": complexity or "1.0",
+            "error_training": "0.4",
+            "error_held_out": str(error + 0.01 * (2 * seed - 1)),
+            "speedup_forward": str(speed),
+            "speedup_adjoint": str(speed / 2 if kind == "redundant DCT" else speed),
+            "fit_seconds": "2.0",
+        }
+        for seed in (0, 1)
+        for kind, complexity, error, speed in cases
+    ]
+
+
+def test_seeds_are_averaged_and_times_are_those_of_both_directions():
+    (dct,) = averages(table())[128]["redundant DCT"]
+    assert dct.held_out == pytest.approx(0.6)
+    assert (dct.forward, dct.adjoint) == pytest.approx((3.0, 1.5))
+    assert dct.time == pytest.approx((1 / 3 + 1 / 1.5) / 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdicts"),
+    [
+        ({"blocks_error": 0.505}, [HOLDS, HOLDS, HOLDS, HOLDS, HOLDS]),
+        ({"blocks_error": 0.499}, [BETTER, HOLDS, HOLDS, HOLDS, HOLDS]),
+        ({"blocks_error": 0.515}, [DIFFERS, HOLDS, HOLDS, HOLDS, DIFFERS]),
+        ({"blocks_error": 0.505, "blocks_speed": 1.4}, [HOLDS, DIFFERS, HOLDS, HOLDS, DIFFERS]),
+    ],
+)
+def test_claims_follow_from_the_table(changes, verdicts):
+    found = claims._claims(128, averages(table(**changes))[128])
+    assert [claim.verdict for claim in found] == verdicts
+
+
+def test_the_figure_has_a_panel_for_each_size_and_writes_the_complexities():
+    points = averages(table())
+    figure = plot.figure_of(points | {256: points[128]}, settings_of("seconds", "paper"))
+    assert [ax.get_title() for ax in figure.axes] == ["128 atoms", "256 atoms"]
+    for ax in figure.axes:
+        assert [text.get_text() for text in ax.texts] == ["0.5", "0.25"] * 2
+        blocks = next(line for line in ax.lines if line.get_label() == "product, 4×4 blocks")
+        np.testing.assert_allclose(blocks.get_xdata(), [0.5, 0.25])
+        np.testing.assert_allclose(blocks.get_ydata(), [0.5, 0.52])
