@@ -12,7 +12,7 @@ from pathlib import Path
 from common import machine
 
 PARTS = (
-    *("apply", "learn", "structure", "matrices", "coding"),
+    *("apply", "blocks", "learn", "structure", "matrices", "coding"),
     *("dictionaries", "scale", "tradeoff", "images", "startup"),
 )
 FOLDER = Path(__file__).parent
