@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
@@ -163,8 +164,12 @@ def coding() -> Table:
         }
         case = f"{shape[0]}×{shape[1]}, {count:,} signals, {n_nonzero_coefs} atoms"
         table.add(case, best_times(contestants, 5, 2))
-        used = (memory(which, shape, count, n_nonzero_coefs) for which in ("op", "op.toarray()"))
-        notes.append(f"{case} {' and '.join(f'{each:.2f}' for each in used)} GB")
+        with TemporaryDirectory() as folder:
+            files = {"pp.load": Path(folder) / "op.npz", "np.load": Path(folder) / "D.npy"}
+            op.save(files["pp.load"])
+            np.save(files["np.load"], D)
+            used = [f"{memory(load, path, count, n_nonzero_coefs):.2f}" for load, path in files.items()]
+        notes.append(f"{case} {' and '.join(used)} GB")
     table.note = (
         f"Two factors with {BLOCK}×{BLOCK} blocks at random places, complexity 0.1, against the dense matrix. "
         f"Peak memory, each in a process of its own, of the product and of the dense matrix: {'; '.join(notes)}."
@@ -172,12 +177,12 @@ def coding() -> Table:
     return table
 
 
-def memory(which: str, shape: tuple[int, int], count: int, n_nonzero_coefs: int) -> float:
-    """Peak memory in GB of coding with the product (``op``) or with the dense matrix."""
+def memory(load: str, path: Path, count: int, n_nonzero_coefs: int) -> float:
+    """Peak memory in GB of coding in a process that loads the dictionary from a file."""
     code = (
-        f"import numpy as np, papilio as pp, blocks, common; op = blocks.product({shape}, 0.1, blocks.BLOCK);"
-        f"X = np.asfortranarray(np.random.default_rng(1).standard_normal(({shape[0]}, {count})));"
-        f"pp.omp({which}, X, {n_nonzero_coefs}); print(common.peak_memory())"
+        f"import numpy as np, papilio as pp, common; D = {load}({str(path)!r});"
+        f"X = np.asfortranarray(np.random.default_rng(1).standard_normal((D.shape[0], {count})));"
+        f"pp.omp(D, X, {n_nonzero_coefs}); print(common.peak_memory())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
