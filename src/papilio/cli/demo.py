@@ -1,6 +1,7 @@
 """``papilio demo``: the main job on built-in data."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,6 +22,8 @@ from .terminal import Terminal, table
 
 SIZES = (32, 64, 256, 1024)
 N_PATCHES, N_ATOMS, N_NONZERO = 10_000, 128, 5
+COMPLEXITIES = (0.5, 0.25)
+SPEEDUPS = (3, 2, 1.5)  # the first that this machine allows
 BLOCK = 256  # vectors
 COLUMNS = ("size", "entries", "of dense", "error", "time", "speed-up", "block")
 
@@ -70,14 +73,8 @@ def _hadamard(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
 
 
 def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
-    """Dictionaries of image patches: an analytic one, a dense one, and fast ones in between."""
+    """Dictionaries of image patches: an analytic one, a dense one, and products that were learned from it."""
     X = pp.datasets.image_patches(N_PATCHES, 8, random_state=0)
-    learners: dict[str, Any] = {"dense": pp.OnlineDictionaryLearning(N_ATOMS, N_NONZERO, random_state=0)} | {
-        f"fast {complexity:g}": pp.FastDictionaryLearning(
-            N_ATOMS, N_NONZERO, complexity=complexity, init="online", random_state=0
-        )
-        for complexity in (0.5, 0.25)
-    }
     listing = table(f"{N_PATCHES:,} image patches of 8×8, {N_NONZERO} atoms each", "dictionary", *COLUMNS)
     cosine = pp.transforms.dct(8).T
     eye = np.eye(8)
@@ -86,40 +83,91 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
         cosine.scale**2,
     )
     error = float(np.linalg.norm(X.T - planes @ pp.omp(planes, X.T, N_NONZERO)) / np.linalg.norm(X))
-    _add_row(listing, "DCT", planes, f"{error:.4f}", None)
-    points = {"DCT": [(planes.relative_complexity, error)]}
-    with ProgressBar(terminal, "Learning") as bar:
-        for done, (name, learner) in enumerate(learners.items()):
-            bar.advance(done / len(learners), name)
-            seconds = _timed(learner.fit, X)[1]
-            op, error = learner.operator_, learner.history_[-1].error
-            _add_row(listing, name, op, f"{error:.4f}", seconds)
-            points.setdefault(name.split()[0], []).append((op.relative_complexity, error))
-    terminal.say(listing)
+    entries: dict[str, list[tuple[float, float]]] = {}
+    times: dict[str, list[tuple[float, float]]] = {}
 
-    dense, fast = learners["dense"].operator_, learners["fast 0.5"].operator_
+    def add(kind: str, name: str, op: pp.SparseProduct, error: float, seconds: float | None) -> None:
+        gains = _gains(op)
+        # Only what is faster than the dense matrix is called fast.
+        title = f"{'fast' if gains[1] > 1 else 'product'} {name}" if kind == "learned products" else name
+        _add_row(listing, title, op, f"{error:.4f}", seconds, gains)
+        entries.setdefault(kind, []).append((op.relative_complexity, error))
+        times.setdefault(kind, []).append((1 / gains[1], error))
+
+    add("DCT", "DCT", planes, error, None)
+    n_steps = 2 + len(COMPLEXITIES)
+    with ProgressBar(terminal, "Learning") as bar:
+        bar.advance(0, "dense")
+        dense = pp.OnlineDictionaryLearning(N_ATOMS, N_NONZERO, random_state=0)
+        seconds = _timed(dense.fit, X)[1]
+        add("dense", "dense", dense.operator_, dense.history_[-1].error, seconds)
+        products = []
+        for done, complexity in enumerate(COMPLEXITIES, start=1):
+            bar.advance(done / n_steps, f"complexity {complexity:g}")
+            learner, seconds = _timed(_learned, X, dense, complexity, None)
+            add("learned products", f"{complexity:g}", learner.operator_, learner.history_[-1].error, seconds)
+            products.append(learner)
+        bar.advance(1 - 1 / n_steps, "speed-up")
+        (learner, speedup), seconds = _timed(_learned_for_speed, X, dense)
+        if learner is not None:
+            add("learned products", f"{speedup:g}×", learner.operator_, learner.history_[-1].error, seconds)
+    terminal.say(listing)
+    limits = " and ".join(f"{complexity:g}" for complexity in COMPLEXITIES)
+    asked = "" if learner is None else f"; {speedup:g}× with speedup={speedup:g}"
+    terminal.say(
+        f"Products start from the dense dictionary: {limits} were learned with complexity={limits}{asked}."
+    )
+
+    figures, name = _patch_figures(dense.operator_, products[0].operator_, entries, times)
+    subject = Subject(
+        "A dictionary of image patches",
+        products[0].operator_,
+        f"{N_PATCHES:,} patches of 8×8",
+        products[0].history_[-1].error,
+        name,
+        history=products[0].history_,
+        series=entries,
+        patches=(8, 8),
+    )
+    return figures, subject
+
+
+def _patch_figures(
+    dense: Any, fast: Any, entries: dict[str, Any], times: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """The atoms, the factors, and errors against entries and against times; and the name of the error."""
     atoms = new_figure(9, 4.8)
     left, right = atoms.subplots(1, 2)
     pp.plot.atoms(dense, ax=left).set_title("dense")
-    pp.plot.atoms(fast, ax=right).set_title(f"fast, complexity {fast.relative_complexity:.2f}")
+    pp.plot.atoms(fast, ax=right).set_title(f"product, complexity {fast.relative_complexity:.2f}")
     factors = new_figure(9, 2.4)
     pp.plot.factors(fast, list(factors.subplots(1, 3, width_ratios=[2, 1, 2])))
-    tradeoff = new_figure(6, 3.6)
+    tradeoff = new_figure(10, 3.8)
+    left, right = tradeoff.subplots(1, 2, sharey=True)
     name = f"relative error, {N_NONZERO} atoms per patch"
-    pp.plot.tradeoff(points, tradeoff.add_subplot(), error=name)
-    learner = learners["fast 0.5"]
-    subject = Subject(
-        "A dictionary of image patches",
-        fast,
-        f"{N_PATCHES:,} patches of 8×8",
-        learner.history_[-1].error,
-        name,
-        history=learner.history_,
-        series=points,
-        patches=(8, 8),
-    )
+    pp.plot.tradeoff(entries, left, error=name)
+    left.set_xlabel("entries of the factors / entries of the matrix")
+    pp.plot.tradeoff(times, right, error=name)
+    right.set_xlabel(f"time for {BLOCK} vectors / time of the dense matrix")
+    right.set_ylabel("")
     figures = {"patches-atoms.png": atoms, "patches-factors.png": factors, "patches-tradeoff.png": tradeoff}
-    return figures, subject
+    return figures, name
+
+
+def _learned(X: Any, dense: Any, complexity: float | None, speedup: float | None) -> Any:
+    """A product that starts from the dense dictionary."""
+    learner = pp.FastDictionaryLearning(
+        N_ATOMS, N_NONZERO, complexity=complexity, speedup=speedup, init=dense.components_, random_state=0
+    )
+    return learner.fit(X)
+
+
+def _learned_for_speed(X: Any, dense: Any) -> tuple[Any, float]:
+    """The product with the largest speed-up of a list, and that; or None where no product is faster."""
+    for speedup in SPEEDUPS:
+        with suppress(ValueError):  # there is none on this machine
+            return _learned(X, dense, None, speedup), speedup
+    return None, 1.0
 
 
 def _timed(solve: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
@@ -127,9 +175,22 @@ def _timed(solve: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     return solve(*arguments), perf_counter() - begin
 
 
-def _add_row(listing: Table, name: str, op: pp.SparseProduct, error: str, seconds: float | None) -> None:
+def _gains(op: pp.SparseProduct) -> tuple[float, float]:
+    """The speed-ups over the dense matrix for one vector and for a block; 1 if it is dense itself."""
+    if len(op.factors) == 1:
+        return 1.0, 1.0
     dense = op.toarray()
-    is_dense = len(op.factors) == 1
+    return compare(op, dense, 1).gain, compare(op, dense, BLOCK).gain
+
+
+def _add_row(
+    listing: Table,
+    name: str,
+    op: pp.SparseProduct,
+    error: str,
+    seconds: float | None,
+    gains: tuple[float, float] | None = None,
+) -> None:
     listing.add_row(
         name,
         f"{op.shape[0]}×{op.shape[1]}",
@@ -137,5 +198,5 @@ def _add_row(listing: Table, name: str, op: pp.SparseProduct, error: str, second
         f"{op.relative_complexity:.0%}",
         error,
         "" if seconds is None else f"{seconds:.1f} s",
-        *("1" if is_dense else f"{compare(op, dense, vectors).gain:.1f}×" for vectors in (1, BLOCK)),
+        *("1" if len(op.factors) == 1 else f"{gain:.1f}×" for gain in gains or _gains(op)),
     )
