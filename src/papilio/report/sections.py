@@ -1,6 +1,6 @@
 """The sections of the page; one about which nothing is known is empty."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from math import isfinite, isqrt
@@ -147,25 +147,18 @@ def _tradeoff_charts(found: Tradeoff, times: Sequence[float]) -> str:
     finite = [i for i, point in enumerate(found.points) if isfinite(point.error)]
     if not finite:
         return ""
-    shown, kept = (
-        replace(found, points=tuple(found.points[i] for i in finite)),
-        [times[i] for i in finite if times],
-    )
-    name = _plain(found.error_name)
-
-    def complexities(ax: Any) -> None:
-        draw_complexities(shown, ax, name).set_xlabel("relative complexity")
-
-    def relative_time(ax: Any) -> None:
-        draw_times(shown, kept, ax, name)
-
-    titles = (_title(found.error_name, cost, len(finite)) for cost in ("relative complexity", "relative time"))
-    if not times:
-        return f"<figure>{inline_svg(complexities, next(titles))}</figure>"
+    shown = replace(found, points=tuple(found.points[i] for i in finite))
+    kept, name = [times[i] for i in finite if times], _plain(found.error_name)
+    draw: dict[str, Callable[[Any], Any]] = {}
+    draw["relative complexity"] = lambda ax: draw_complexities(shown, ax, name).set_xlabel("relative complexity")
+    if times:
+        draw["relative time"] = lambda ax: draw_times(shown, kept, ax, name)
     drawn = "".join(
-        inline_svg(draw, title, is_half=True)
-        for draw, title in zip((complexities, relative_time), titles, strict=True)
+        inline_svg(diagram, _title(found.error_name, cost, len(finite)), is_half=bool(times))
+        for cost, diagram in draw.items()
     )
+    if not times:
+        return f"<figure>{drawn}</figure>"
     caption = (
         f"Times are those for a block of {BLOCK} vectors, relative to the dense matrix, measured on the machine "
         "that made this page."
