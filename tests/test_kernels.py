@@ -99,7 +99,7 @@ def test_results_do_not_depend_on_the_number_of_threads(name, dtype, way, monkey
         for layout in (np.ascontiguousarray, np.asfortranarray):
             X = layout(gaussian((op.shape[1], count), dtype))
             whole = op @ X
-            monkeypatch.setattr(application, "_THREAD_WORK", 1)
+            monkeypatch.setattr(application, "_SPLIT_WORK", 1)
             try:
                 for threads in (1, 2, 3):
                     pp.set_num_threads(threads)
@@ -108,7 +108,7 @@ def test_results_do_not_depend_on_the_number_of_threads(name, dtype, way, monkey
                     assert (len(parts) > 1) == (threads > 1)
             finally:
                 pp.set_num_threads(None)
-                monkeypatch.setattr(application, "_THREAD_WORK", 10**9)
+                monkeypatch.setattr(application, "_SPLIT_WORK", 10**9)
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])

@@ -26,7 +26,7 @@ FORKS = "fork" in multiprocessing.get_all_start_methods()
 @pytest.fixture
 def split(monkeypatch):
     """Blocks of any size are split between threads."""
-    monkeypatch.setattr(application, "_THREAD_WORK", 1)
+    monkeypatch.setattr(application, "_SPLIT_WORK", 1)
 
 
 def python(code, **environment):
@@ -213,7 +213,7 @@ def test_workspace_is_kept_by_a_thread_and_shared_with_no_other():
 BUSY = """
 import sys
 from tests.test_threads import application, busy
-application._THREAD_WORK = 1
+application._SPLIT_WORK = 1
 busy()
 sys.stdout.write("right")
 """
@@ -259,7 +259,7 @@ FORK = """
 import multiprocessing, sys, warnings
 import numpy as np
 from tests.test_threads import DENSE, OP, X, application, pp
-application._THREAD_WORK = 1
+application._SPLIT_WORK = 1
 pp.set_num_threads(3)
 
 def child(queue):
@@ -290,7 +290,7 @@ def test_forked_processes_apply_large_blocks(before):
 LATE = """
 import atexit, sys
 from tests.test_threads import DENSE, OP, X, application, np, pp
-application._THREAD_WORK = 1
+application._SPLIT_WORK = 1
 pp.set_num_threads(2)
 atexit.register(lambda: sys.stdout.write(str(bool(np.allclose(OP @ X, DENSE @ X)))))
 """

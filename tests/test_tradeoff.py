@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import papilio as pp
+from papilio import results
 from papilio.cli import tradeoff as command
 from papilio.cli.errors import Stopped
 from papilio.cli.progress import ProgressBar
 from papilio.dictionary import tradeoff as dictionaries
+from papilio.operators.speed import speedup_of
 from papilio.search import candidates
 from papilio.search.tradeoff import never_rising
 
@@ -26,6 +28,7 @@ COMPLEXITIES = [0.35, 0.5, 0.7, 0.9]
 def few_rounds(monkeypatch):
     """Enough to see what is meant."""
     monkeypatch.setattr(candidates, "_ROUNDS", 16)
+    monkeypatch.setattr(results, "speedup_of", lambda op: speedup_of(op, 0.0))
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,14 @@ from rich.table import Table
 import papilio as pp
 
 from ..report import Subject
-from ..results import SLOWER, Speedup, slower_sentence
+from ..results import SLOWER, slower_sentence
 from .errors import Stopped
 from .inputs import read_matrix
 from .options import Block, Json, Quiet, Report, Seed, Vectors, Wanted, as_block
 from .outputs import check_output, saving
 from .progress import ProgressBar
 from .report import check_report, write_report
-from .terminal import Terminal, facts, sentence, table
+from .terminal import Terminal, facts, sentence, speed_facts, table
 
 
 def factorize(
@@ -87,7 +87,7 @@ def factorize(
         | facts(fit.operator)
         | {"error": fit.error, "status": str(fit.status), "target_met": is_met}
         | {"iterations": fit.n_iter, "seconds": seconds}
-        | _speed_facts(measured)
+        | speed_facts(measured)
         | {"method": fit.method, "attempts": [_as_facts(attempt) for attempt in fit.attempts]}
     )
     if fit.status is pp.Status.STOPPED and bar.stopping:
@@ -127,13 +127,6 @@ def _remark(fit: pp.Factorization, is_met: bool | None, max_error: float | None)
     if is_met is False:
         return "no product within the target was found: the result is the best of those tried"
     return ""
-
-
-def _speed_facts(speedup: Speedup | None) -> dict[str, float | None]:
-    """For JSON, which has no NaN: what was not measured is null."""
-    vector, block = speedup or (None, None)
-    known = speedup is not None and isfinite(speedup.vector)
-    return {"speedup_vector": vector if known else None, "speedup_block": block if known else None}
 
 
 def _subject(fit: pp.Factorization, source: str, seconds: float) -> Subject:

@@ -5,6 +5,7 @@ Results go to the standard output, progress and notes to the standard error.
 
 import json
 import sys
+from math import isfinite
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -13,6 +14,7 @@ from rich.table import Table
 
 import papilio as pp
 
+from ..results import Speedup
 from ..runtime.notice import compilation
 
 
@@ -61,6 +63,13 @@ def facts(op: pp.SparseProduct) -> dict[str, Any]:
         "relative_complexity": op.relative_complexity,
         "factors": [{"shape": list(factor.shape), "entries": factor.size} for factor in op.factors],
     }
+
+
+def speed_facts(speedup: Speedup | None) -> dict[str, float | None]:
+    """What ``--json`` prints about the speed. JSON has no NaN: what was not measured is null."""
+    vector, block = speedup or (None, None)
+    known = speedup is not None and isfinite(speedup.vector)
+    return {"speedup_vector": vector if known else None, "speedup_block": block if known else None}
 
 
 def sentence(op: pp.SparseProduct) -> str:

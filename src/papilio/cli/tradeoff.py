@@ -1,5 +1,6 @@
 """``papilio tradeoff``."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,11 @@ from rich.table import Table
 
 import papilio as pp
 
+from ..operators.cost import BLOCK
+from ..operators.speed import in_times
+from ..plot.curves import relative_times
 from ..report import Subject
+from ..results import Speedup
 from ..runtime.files import replacing
 from .errors import BadInput, Stopped
 from .inputs import draw_patches, is_image, read_matrix
@@ -16,7 +21,7 @@ from .options import Json, NComponents, NNonzeroCoefs, NPatches, PatchSize, Quie
 from .outputs import check_folder, saving
 from .progress import ProgressBar
 from .report import check_report, square_patches, write_report
-from .terminal import Terminal, facts, sentence, table
+from .terminal import Terminal, facts, sentence, speed_facts, table
 
 
 def tradeoff(
@@ -33,7 +38,7 @@ def tradeoff(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Errors at many complexities, and the recommended one: the knee.
+    """Errors and measured speed at many complexities, and the recommended one: the knee.
 
     A matrix is factorized. Dictionaries are learned for patches:8, and with --n-components, --n-nonzero-coefs or
     --patches.
@@ -64,25 +69,38 @@ def tradeoff(
             found = pp.tradeoff(
                 values, points, n_factors=n_factors, random_state=random_state, callback=bar.report
             )
-    _save(found, output)
+    with saving(output):
+        found.save(output)
+    is_stopped = found.status is pp.Status.STOPPED
+    speedups = None if is_stopped else _measured(terminal, found)
+    _draw(found, output, speedups)
     write_report(terminal, report, [_subject(found, source, is_learned)])
-    terminal.result(_as_facts(found, output))
-    if found.status is pp.Status.STOPPED:
+    terminal.result(_as_facts(found, output, speedups))
+    if is_stopped:
         raise Stopped(f"stopped; the {len(found.points)} of {points} points so far are in {output}")
     terminal.say(_listing(found))
+    if relative_times(found):
+        terminal.say(
+            f"speed-up: {BLOCK} vectors at once, compared with the dense matrix, measured on this machine"
+        )
     terminal.say(f"Recommended: {sentence(found.knee.operator)}, {found.error_name} {found.knee.error:.4g}")
     terminal.say(f"{found.seconds:.1f} s; in {output}: knee.npz, points.csv, tradeoff.png and all operators")
 
 
-def _save(found: pp.Tradeoff, output: Path) -> None:
+def _measured(terminal: Terminal, found: pp.Tradeoff) -> Sequence[Speedup]:
+    with ProgressBar(terminal, "Measuring"):
+        return found.speedups
+
+
+def _draw(found: pp.Tradeoff, output: Path, speedups: Sequence[Speedup] | None) -> None:
+    """Write the figure, without times if they were not measured."""
     from ..experiments.drawing import new_figure  # loads matplotlib, which takes a moment
 
-    figure = new_figure(6.4, 4)
-    found.plot(figure.add_subplot())
-    with saving(output):
-        found.save(output)
-        with replacing(output / "tradeoff.png") as partial:
-            figure.savefig(partial, dpi=150)
+    has_times = speedups is not None and bool(relative_times(found))
+    figure = new_figure(11 if has_times else 6.4, 4)
+    found.plot(figure if has_times else figure.add_subplot())
+    with saving(output), replacing(output / "tradeoff.png") as partial:
+        figure.savefig(partial, dpi=150)
 
 
 def _subject(found: pp.Tradeoff, source: str, is_learned: bool) -> Subject:
@@ -102,10 +120,14 @@ def _subject(found: pp.Tradeoff, source: str, is_learned: bool) -> Subject:
     )
 
 
-def _as_facts(found: pp.Tradeoff, output: Path) -> dict[str, object]:
+def _as_facts(found: pp.Tradeoff, output: Path, speedups: Sequence[Speedup] | None) -> dict[str, object]:
+    measured: Sequence[Speedup | None] = speedups or [None] * len(found.points)
     return {
         "output": str(output),
-        "points": [{"complexity": p.complexity, "error": p.error} | facts(p.operator) for p in found.points],
+        "points": [
+            {"complexity": point.complexity, "error": point.error} | facts(point.operator) | speed_facts(speedup)
+            for point, speedup in zip(found.points, measured, strict=True)
+        ],
         "knee": found.points.index(found.knee),
         "dense_error": found.dense_error,
         "status": str(found.status),
@@ -114,14 +136,16 @@ def _as_facts(found: pp.Tradeoff, output: Path) -> dict[str, object]:
 
 
 def _listing(found: pp.Tradeoff) -> Table:
-    made = table(None, "complexity", "needed", "entries", "error", "")
-    for point in found.points:
+    is_measured = bool(relative_times(found))
+    made = table(None, "complexity", "needed", "entries", "error", *["speed-up"] * is_measured, "")
+    for point, speedup in zip(found.points, found.speedups, strict=True):
         op = point.operator
         made.add_row(
             f"{point.complexity:.3f}",
             f"{op.relative_complexity:.3f}",
             f"{op.nnz:,}",
             f"{point.error:.4g}",
+            *[in_times(speedup.block)] * is_measured,
             "knee" if point is found.knee else "",
         )
     return made

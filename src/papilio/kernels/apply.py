@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 
 from ..typing import Array
+from .atomic import load
 from .simd import (
     REGISTER,
     TILE,
@@ -49,14 +50,88 @@ def _address(array: Array) -> Any:
 
 
 @inlined
-def _arrays_of(step: int, program: Array, indices: Array, values: Array) -> tuple[int, int, int, int, int]:
+def _arrays_of(step: int, program: int, indices: int, values: int, item: int) -> tuple[int, int, int, int, int]:
     """The addresses of a step's pointers, rows, columns and values, and its number of groups."""
-    field = 1 + step * FIELDS
-    height, groups = program[field], program[field + 1]
-    pointers = _address(program) + 8 * program[field + 3]
-    rows = _address(indices) + 4 * program[field + 4]
-    own_values = _address(values) + values.itemsize * program[field + 5]
-    return pointers, rows, rows + 4 * groups * height, own_values, groups
+    field = program + 8 * (1 + step * FIELDS)
+    height, groups = load((field,)), load((field + 8,))
+    rows = indices + 4 * load((field + 32,))
+    return (
+        program + 8 * load((field + 24,)),
+        rows,
+        rows + 4 * groups * height,
+        values + item * load((field + 40,)),
+        groups,
+    )
+
+
+@compiled
+def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int) -> None:
+    """A tile of the vectors of a `_job`, from ``begin`` on.
+
+    ``near`` and ``far`` are addresses of room for a tile each, ``kind`` is an array of the factors' dtype.
+    """
+    program, indices, values, x, x_step, n_in, y, y_step, n_out, by_rows, stop = job
+    item = kind.itemsize
+    count = min(TILE // item, stop - begin)
+    width = -(-count * item // REGISTER) * REGISTER  # what is computed behind the last vector is not kept
+    is_whole = by_rows != 0 and width == count * item
+    source, source_step = near, np.int64(TILE)
+    if not by_rows:
+        transpose_into_tile(kind, (x + begin * x_step, x_step, near, TILE, count, n_in))
+    elif is_whole and load((program + 24,)) & DIRECT:
+        source, source_step = x + begin * item, x_step
+    else:
+        copy(kind, (x + begin * item, x_step, near, TILE, n_in, count * item))
+    for step in range(load((program,))):
+        field = program + 8 * (1 + step * FIELDS)
+        height, flags = load((field,)), load((field + 16,))
+        result, result_step = far, np.int64(TILE)
+        if flags & LAST and is_whole:
+            result, result_step = y + begin * item, y_step
+        elif flags & IN_PLACE or source != near:
+            result = near
+        arrays = _arrays_of(step, program, indices, values, item)
+        lines = source, source_step, result, result_step, width
+        if height == 4:
+            groups_of_four(kind, arrays + lines)
+        elif height == 2:
+            groups_of_two(kind, arrays + lines)
+        else:
+            single_rows(kind, arrays + lines)
+        if flags & ENDS:
+            if result == far:
+                near, far = far, near
+            source, source_step = near, np.int64(TILE)
+    if not by_rows:
+        transpose_from_tile(kind, (near, TILE, y + begin * y_step, y_step, n_out, count))
+    elif not is_whole:
+        copy(kind, (near, TILE, y + begin * item, y_step, n_out, count * item))
+
+
+@inlined
+def _job(program: Array, indices: Array, values: Array, X: Array, Y: Array, by_rows: bool, stop: int) -> Any:
+    """What `apply_tile` has to know: addresses, steps in bytes, and the lengths of vectors."""
+    n_in, n_out = (X.shape[0], Y.shape[0]) if by_rows else (X.shape[1], Y.shape[1])
+    return (
+        _address(program),
+        _address(indices),
+        _address(values),
+        _address(X),
+        X.strides[0],
+        n_in,
+        _address(Y),
+        Y.strides[0],
+        n_out,
+        np.int64(by_rows),
+        np.int64(stop),
+    )
+
+
+@inlined
+def _tiles_in(room: Array) -> tuple[int, int]:
+    """The addresses of two tiles of equal size."""
+    near = -(-_address(room) // ALIGNMENT) * ALIGNMENT
+    return near, near + (room.size - ALIGNMENT) // 2
 
 
 @compiled
@@ -76,46 +151,9 @@ def apply_block(
     They are columns of X and Y if ``by_rows`` (row-major blocks), else rows (column-major blocks, transposed).
     ``room`` are the bytes of two tiles, each as long as the longest vector on the way, and `ALIGNMENT` more.
     """
-    item, x, y = values.itemsize, _address(X), _address(Y)
-    x_step, y_step = X.strides[0], Y.strides[0]
-    near = -(-_address(room) // ALIGNMENT) * ALIGNMENT
-    far = near + (room.size - ALIGNMENT) // 2
-    for begin in range(start, stop, TILE // item):
-        count = min(TILE // item, stop - begin)
-        width = (
-            -(-count * item // REGISTER) * REGISTER
-        )  # what lies behind the last vector is computed, but not kept
-        is_whole = by_rows and width == count * item
-        source, source_step = near, TILE
-        if not by_rows:
-            transpose_into_tile(values, (x + begin * x_step, x_step, near, TILE, count, X.shape[1]))
-        elif is_whole and program[3] & DIRECT:
-            source, source_step = x + begin * item, x_step
-        else:
-            copy(values, (x + begin * item, x_step, near, TILE, X.shape[0], count * item))
-        for step in range(program[0]):
-            height, flags = program[1 + step * FIELDS], program[3 + step * FIELDS]
-            result, result_step = far, TILE
-            if flags & LAST and is_whole:
-                result, result_step = y + begin * item, y_step
-            elif flags & IN_PLACE or source != near:
-                result = near
-            arrays = _arrays_of(step, program, indices, values)
-            lines = source, source_step, result, result_step, width
-            if height == 4:
-                groups_of_four(values, arrays + lines)
-            elif height == 2:
-                groups_of_two(values, arrays + lines)
-            else:
-                single_rows(values, arrays + lines)
-            if flags & ENDS:
-                if result == far:
-                    near, far = far, near
-                source, source_step = near, TILE
-        if not by_rows:
-            transpose_from_tile(values, (near, TILE, y + begin * y_step, y_step, Y.shape[1], count))
-        elif not is_whole:
-            copy(values, (near, TILE, y + begin * item, y_step, Y.shape[0], count * item))
+    job, (near, far) = _job(program, indices, values, X, Y, by_rows, stop), _tiles_in(room)
+    for begin in range(start, stop, TILE // values.itemsize):
+        apply_tile(values, job, near, far, begin)
 
 
 @compiled
@@ -130,7 +168,8 @@ def apply_vector(program: Array, indices: Array, values: Array, x: Array, y: Arr
             result = _address(y)
         elif flags & IN_PLACE or source != near:
             result = near
-        arrays, ends = _arrays_of(step, program, indices, values), (source, result)
+        arrays = _arrays_of(step, _address(program), _address(indices), _address(values), values.itemsize)
+        ends = source, result
         if height == 4:
             vector_groups_of_four(values, arrays + ends)
         elif height == 2:

@@ -9,12 +9,15 @@ from ..kernels.apply import ALIGNMENT, DIRECT, ENDS, FIELDS, IN_PLACE, LAST, app
 from ..kernels.simd import TILE
 from ..runtime.threads import get_num_threads, one_blas_thread, split_work, workspace
 from ..typing import Array
+from . import assistants
 
 if TYPE_CHECKING:
     from .packing import PackedFactor
 
 _LINE = 64  # bytes that go to and from memory together: no two threads should write into the same
-_THREAD_WORK = 2_000_000  # multiplications from which a second thread pays
+_THREAD_WORK = 2_000_000  # multiplications from which a second thread pays for BLAS
+_SHARED_WORK = 150_000  # the same for the kernel, if the other thread is awake
+_SPLIT_WORK = 10_000_000  # the same if it is not
 _MANY_TILES = 4  # from which on threads share whole tiles
 _FEW_READS = 1.5  # strips per row of the vectors up to which the first factor reads them where they are
 
@@ -61,15 +64,18 @@ class Fused:
         by_rows = not X.flags.f_contiguous or X.flags.c_contiguous
         source = writeable(np.ascontiguousarray(X if by_rows else X.T))
         Y = np.empty((self._n_rows, count) if by_rows else (count, self._n_rows), self._dtype)
-        if self._work * count < _THREAD_WORK:
-            apply_block(*self._arrays, source, Y, by_rows, workspace(self._room), 0, count)
-        else:
+        work, tile = self._work * count, TILE // self._dtype.itemsize
+        if work >= _SPLIT_WORK:
 
             def run(start: int, stop: int) -> None:
                 apply_block(*self._arrays, source, Y, by_rows, workspace(self._room), start, stop)
 
-            tile = TILE // self._dtype.itemsize
             split_work(run, count, tile if count >= _MANY_TILES * tile else _LINE // self._dtype.itemsize)
+            return Y if by_rows else Y.T
+        room = workspace(self._room)
+        is_shared = work >= _SHARED_WORK and count > tile and get_num_threads() > 1
+        if not (is_shared and assistants.assistants.apply(self._arrays, source, Y, by_rows, room, count)):
+            apply_block(*self._arrays, source, Y, by_rows, room, 0, count)
         return Y if by_rows else Y.T
 
 

@@ -70,8 +70,14 @@ class Speedup(NamedTuple):
     def __str__(self) -> str:
         if isnan(self.vector):
             return "not measured, as the dense matrix would take too much memory"
-        vector, block = (f"{gain:.2g}" if gain < 99.5 else f"{gain:,.0f}" for gain in self)
-        return f"one vector {vector}×, {BLOCK} vectors {block}× the dense matrix's speed"
+        return (
+            f"one vector {in_times(self.vector)}, {BLOCK} vectors {in_times(self.block)} the dense matrix's speed"
+        )
+
+
+def in_times(gain: float) -> str:
+    """A speed-up with two digits, such as "5.2×"."""
+    return f"{gain:.2g}×" if gain < 99.5 else f"{gain:,.0f}×"
 
 
 def speedup_of(op: SparseProduct, budget: float = 0.15) -> Speedup:

@@ -38,6 +38,16 @@ def new_axes(figsize: tuple[float, float] = (6.4, 4.8)) -> "Axes":
     return pyplot().figure(figsize=figsize, layout="constrained").add_subplot()
 
 
+def is_figure(where: Any) -> bool:
+    """Whether diagrams go into a figure rather than into axes; anything else is refused."""
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+    if not isinstance(where, Axes | Figure | SubFigure):
+        raise TypeError(f"ax must be matplotlib Axes, a Figure or a SubFigure, got {type(where).__name__}")
+    return not isinstance(where, Axes)
+
+
 @cache
 def signed_colours() -> Any:
     """The colour map of signed values."""

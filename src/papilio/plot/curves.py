@@ -1,22 +1,27 @@
-"""Errors as diagrams: over the iterations, and against the complexity."""
+"""Errors as diagrams: over the iterations, and against complexities and times."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, pairwise
-from math import inf
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..operators.cost import BLOCK
 from ..results import Factorization, History, Tradeoff, pareto_front
 from ..typing import Array
 from ..validation import as_matrix
-from .common import HIGHLIGHT, SERIES, new_axes
+from .common import HIGHLIGHT, SERIES, is_figure, new_axes, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 _FLOOR = 1e-17  # errors of exactly zero are drawn here
 _MOST_POINTS, _MOST_MARKERS = 1500, 200  # of a long history
+_TIMES = 0.5, 2.0  # relative times that the axis always shows
+_MARGIN = 1.25  # between the points and its ends
+_MOST_RANGE = 1000  # with more ticks than the powers of ten
 
 
 def convergence(result: Factorization | History, ax: "Axes | None" = None) -> "Axes":
@@ -73,38 +78,52 @@ def draw_convergence(history: History, error: float | None, ax: "Axes") -> "Axes
 
 def tradeoff(
     series: Tradeoff | Mapping[str, Sequence[Any]] | Sequence[Factorization],
-    ax: "Axes | None" = None,
+    ax: "Axes | Figure | SubFigure | None" = None,
     *,
     error: str | None = None,
 ) -> "Axes":
     """Draw errors against relative complexities, with the Pareto front of all points.
+
+    Errors of a `Tradeoff` are also drawn against times, in a diagram on the right: the time for a block of 256
+    vectors, measured on this machine, relative to that of the dense matrix. Points right of 1 are slower than the
+    dense matrix. Only this diagram needs ``Tradeoff.speedups``; it is left out where the dense matrix is too large
+    to be measured.
 
     Parameters
     ----------
     series : Tradeoff, mapping from names to sequences of points, or sequence of Factorization
         A point is a pair (relative complexity, error) or a `Factorization`. For a `Tradeoff` the knee is marked,
         and a line shows the error of the dense dictionary.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+    ax : matplotlib Axes, Figure or SubFigure, optional
+        Where to draw: everything in a figure, a new one by default, or complexities alone in axes.
     error : str, optional
         The label of the error axis. By default that of the `Tradeoff`, or "relative error".
 
     Returns
     -------
     matplotlib Axes
+        The diagram of complexities; that of times, if there is one, is ``ax.figure.axes[1]``.
 
     Examples
     --------
     >>> import papilio as pp
     >>> ax = pp.plot.tradeoff({"dense": [(1.0, 0.40)], "fast": [(0.5, 0.45), (0.25, 0.52)]})
+    >>> left, right = pp.plot.tradeoff(pp.tradeoff(pp.transforms.dct(16).toarray(), [0.3, 0.8])).figure.axes
     """
     if isinstance(series, Tradeoff):
-        return _with_knee(series, ax, error)
+        return _both(series, ax, error or series.error_name)
     named = series if isinstance(series, Mapping) else {"": series}
     points = {name: _points(name, members) for name, members in named.items()}
     if not points:
         raise ValueError("series must hold at least one series of points, got none")
-    ax = new_axes((6, 4)) if ax is None else ax
+    place: Any = new_axes((6, 4)) if ax is None else ax
+    drawn: Axes = place.add_subplot() if is_figure(place) else place
+    _draw_points(points, drawn, error or "relative error")
+    return _over_complexities(drawn)
+
+
+def _draw_points(points: Mapping[str, Array], ax: "Axes", error: str) -> None:
+    """Draw series of pairs (cost, error), and the Pareto front of all."""
     for (name, xy), (colour, marker) in zip(points.items(), _styles(), strict=False):
         ax.plot(xy[:, 0], xy[:, 1], linestyle="", color=colour, marker=marker, label=name or None, zorder=3)
     every = np.concatenate(list(points.values()))
@@ -116,11 +135,8 @@ def tradeoff(
         ax.set_yscale("log")
     else:
         ax.set_ylim(0, 1.1 * every[:, 1].max() or 1)
-    ax.set_xlim(left=0)
-    ax.set_xlabel("relative complexity (entries of the factors / entries of the matrix)")
-    ax.set_ylabel(error or "relative error")
+    ax.set_ylabel(error)
     _add_legend(ax)
-    return ax
 
 
 def _styles() -> Iterator[tuple[str, str]]:
@@ -130,15 +146,64 @@ def _styles() -> Iterator[tuple[str, str]]:
             yield colour, SERIES[(i + turn) % len(SERIES)][1]
 
 
-def _with_knee(result: Tradeoff, ax: "Axes | None", error: str | None) -> "Axes":
-    pairs = [(point.operator.relative_complexity, point.error) for point in result.points]
-    ax = tradeoff({"points": pairs}, ax, error=error or result.error_name)
-    x, y = result.knee.operator.relative_complexity, result.knee.error
+def _both(result: Tradeoff, where: Any, error: str) -> "Axes":
+    """Draw what `tradeoff` says about a `Tradeoff`."""
+    if where is not None and not is_figure(where):
+        return draw_complexities(result, where, error)
+    times = relative_times(result)
+    figure = pyplot().figure(figsize=(11 if times else 6, 4), layout="constrained") if where is None else where
+    left, *right = figure.subplots(1, 2 if times else 1, sharey=True, squeeze=False)[0]
+    draw_complexities(result, left, error)
+    for ax in right:
+        draw_times(result, times, ax, "")
+    return left
+
+
+def relative_times(result: Tradeoff) -> list[float]:
+    """The time of each point for a block, over that of the dense matrix; empty if it cannot be measured."""
+    gains = [speedup.block for speedup in result.speedups]
+    return [] if any(map(isnan, gains)) else [1 / gain for gain in gains]
+
+
+def draw_complexities(result: Tradeoff, ax: "Axes", error: str) -> "Axes":
+    """Draw the errors of a trade-off against relative complexities."""
+    _draw_with_knee(result, [point.operator.relative_complexity for point in result.points], ax, error)
+    return _over_complexities(ax)
+
+
+def _over_complexities(ax: "Axes") -> "Axes":
+    ax.set_xlim(left=0)
+    ax.set_xlabel("relative complexity (entries of the factors / entries of the matrix)")
+    return ax
+
+
+def draw_times(result: Tradeoff, times: Sequence[float], ax: "Axes", error: str) -> "Axes":
+    """Draw the errors of a trade-off against the `relative_times` of its points."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    ax.set_xscale("log")
+    first, last = min(min(times) / _MARGIN, _TIMES[0]), max(max(times) * _MARGIN, _TIMES[1])
+    _draw_with_knee(result, times, ax, error)
+    ax.axvline(1, color="0.35", linewidth=1, zorder=1)
+    ax.axvspan(1, last, color="0.88", zorder=0, label="slower than the dense matrix")
+    ax.set_xlim(first, last)
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if last < _MOST_RANGE * first else (1,)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.set_xlabel(f"time for {BLOCK} vectors / time of the dense matrix")
+    _add_legend(ax)
+    return ax
+
+
+def _draw_with_knee(result: Tradeoff, costs: Sequence[float], ax: "Axes", error: str) -> None:
+    """Draw errors against costs, one per point, with the knee and the error of the dense matrix."""
+    pairs = [(cost, point.error) for cost, point in zip(costs, result.points, strict=True)]
+    _draw_points({"points": _points("points", pairs)}, ax, error)
+    x, y = pairs[result.points.index(result.knee)]
     ax.plot(x, y, "D", color=HIGHLIGHT, markersize=10, zorder=4, label=f"knee: {x:.2g}, error {y:.3g}")
     if 0 < result.dense_error < inf:
         ax.axhline(result.dense_error, color="0.35", linestyle=":", label=f"dense: error {result.dense_error:.3g}")
     _add_legend(ax)
-    return ax
 
 
 def _add_legend(ax: "Axes") -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..plot.common import SERIES
 
-_WIDTH, _HEIGHT = 720, 330
+_WIDTH, _HALF_WIDTH, _HEIGHT = 720, 470, 330
 # What `papilio.plot` draws with, and the variables of the style sheet that take its place.
 _INK = "#123456"  # of axes and text: black is a series
 _COLOURS = {colour: f"c{i}" for i, (colour, _) in enumerate(SERIES, start=1)}
@@ -23,20 +23,23 @@ _OPTIONS: Any = {
 } | dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), _INK)
 
 
-def inline_svg(draw: Callable[[Any], Any], title: str) -> str:
-    """What ``draw`` draws on matplotlib axes, as an element of HTML; ``title`` describes it in words."""
+def inline_svg(draw: Callable[[Any], Any], title: str, *, is_half: bool = False) -> str:
+    """What ``draw`` draws on matplotlib axes, as an element of HTML; ``title`` describes it in words.
+
+    ``is_half`` says that another diagram stands beside it.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 
-    written = io.StringIO()
+    written, width = io.StringIO(), _HALF_WIDTH if is_half else _WIDTH
     with matplotlib.rc_context(_OPTIONS):
-        figure = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72), layout="constrained")
+        figure = Figure(figsize=(width / 72, _HEIGHT / 72), layout="constrained")
         draw(figure.add_subplot())
         figure.savefig(written, format="svg", transparent=True)
     body = written.getvalue().partition("</defs>")[2].rpartition("</svg>")[0]  # without its own style sheet
     body = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", _adapted, body))
     label = escape(title)
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}" class="chart">{body}</svg>'
+    return f'<svg viewBox="0 0 {width} {_HEIGHT}" role="img" aria-label="{label}" class="chart">{body}</svg>'
 
 
 def _adapted(tag: re.Match[str]) -> str:

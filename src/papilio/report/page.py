@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from ..operators import SparseProduct
 from ..operators.speed import Speed
+from ..plot.curves import relative_times
 from ..results import Attempt, History, Tradeoff
 from . import sections
 
@@ -56,19 +57,21 @@ def _article(subject: Subject, alone: bool) -> str:
         f"{op.shape[0] * op.shape[1]:,}."
     )
     source = f" Made from <code>{escape(subject.source)}</code>." if subject.source else ""
+    is_measured = subject.tradeoff is not None and bool(relative_times(subject.tradeoff))
     if subject.tradeoff is not None:
         source += f" It is the recommended point of {len(subject.tradeoff.points)}."
+    against = "Error against complexity" + " and time" * is_measured
     parts = {
         "The product and its factors": sections.factors(op),
         "Atoms": sections.atoms(op, subject.patches),
         "Speed on this machine": sections.speed(subject.speeds),
-        "Error against complexity": sections.tradeoff(subject.error_name, subject.tradeoff, subject.series),
+        against: sections.tradeoff(subject.error_name, subject.tradeoff, subject.series),
         "How the error fell": sections.convergence(subject.history, subject.error),
         "Methods tried": sections.attempts(subject.attempts),
         "Details": sections.facts(op, subject.facts),
     }
     if subject.tradeoff is not None:  # it is what the page is about
-        parts = {"Error against complexity": parts.pop("Error against complexity")} | parts
+        parts = {against: parts.pop(against)} | parts
     heading, below = ("h1", "h2") if alone else ("h2", "h3")
     return (
         f'<article><header><{heading}>{escape(subject.title)}</{heading}><p class="lead">{lead}{source}</p>'

@@ -1,6 +1,6 @@
 """The sections of the page; one about which nothing is known is empty."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from math import isfinite, isqrt
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..operators import SparseProduct
-from ..operators.speed import BELOW_ONE, Speed
-from ..plot.curves import draw_convergence
+from ..operators.cost import BLOCK
+from ..operators.speed import BELOW_ONE, Speed, in_times
+from ..plot.curves import draw_complexities, draw_convergence, draw_times, relative_times
 from ..plot.curves import tradeoff as draw_tradeoff
 from ..plot.png import grey_png, signed_png
 from ..plot.thumbnails import mosaic
@@ -129,21 +130,44 @@ def speed(speeds: Sequence[Speed]) -> str:
 
 
 def tradeoff(error_name: str, found: Tradeoff | None, series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Error against complexity: the points of a trade-off, or results to compare with."""
+    """Errors: those of a trade-off against complexity and time, or of results to compare with, without time."""
     if found is not None:
-        points = tuple(point for point in found.points if isfinite(point.error))
-        shown: Any = replace(found, points=points) if points else {}
-        return _tradeoff_chart(shown, found.error_name, len(points)) + _tradeoff_table(found)
+        times = relative_times(found)
+        return _tradeoff_charts(found, times) + _tradeoff_table(found, bool(times))
     shown = {_plain(name): [p for p in points if isfinite(p[1])] for name, points in series.items()}
     shown = {name: points for name, points in shown.items() if points}
-    return _tradeoff_chart(shown, error_name, sum(map(len, shown.values())))
-
-
-def _tradeoff_chart(shown: Any, error_name: str, count: int) -> str:
     if not shown:
         return ""
-    title = f"Diagram: {error_name} against relative complexity, {count} points"
+    title = _title(error_name, "relative complexity", sum(map(len, shown.values())))
     return f"<figure>{inline_svg(lambda ax: draw_tradeoff(shown, ax, error=_plain(error_name)), title)}</figure>"
+
+
+def _tradeoff_charts(found: Tradeoff, times: Sequence[float]) -> str:
+    """The diagrams of complexities and, if they were measured, of times."""
+    finite = [i for i, point in enumerate(found.points) if isfinite(point.error)]
+    if not finite:
+        return ""
+    shown = replace(found, points=tuple(found.points[i] for i in finite))
+    kept, name = [times[i] for i in finite if times], _plain(found.error_name)
+    draw: dict[str, Callable[[Any], Any]] = {}
+    draw["relative complexity"] = lambda ax: draw_complexities(shown, ax, name).set_xlabel("relative complexity")
+    if times:
+        draw["relative time"] = lambda ax: draw_times(shown, kept, ax, name)
+    drawn = "".join(
+        inline_svg(diagram, _title(found.error_name, cost, len(finite)), is_half=bool(times))
+        for cost, diagram in draw.items()
+    )
+    if not times:
+        return f"<figure>{drawn}</figure>"
+    caption = (
+        f"Times are those for a block of {BLOCK} vectors, relative to the dense matrix, measured on the machine "
+        "that made this page."
+    )
+    return f'<figure><div class="pair">{drawn}</div><figcaption>{caption}</figcaption></figure>'
+
+
+def _title(error_name: str, cost: str, count: int) -> str:
+    return f"Diagram: {error_name} against {cost}, {count} points"
 
 
 def _plain(name: str) -> str:
@@ -151,15 +175,20 @@ def _plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def _tradeoff_table(found: Tradeoff) -> str:
+def _tradeoff_table(found: Tradeoff, is_measured: bool) -> str:
+    gains = [f"<td>{in_times(speedup.block)}</td>" * is_measured for speedup in found.speedups]
     lines = "".join(
         f"<tr{' class=knee' * (point is found.knee)}><td>{point.complexity:#.3g}</td>"
         f"<td>{point.operator.relative_complexity:#.3g}</td><td>{point.operator.nnz:,}</td>"
-        f"<td>{_error(point.error)}</td></tr>"
-        for point in found.points
+        f"<td>{_error(point.error)}</td>{gain}</tr>"
+        for point, gain in zip(found.points, gains, strict=True)
     )
     head = "<th>complexity allowed</th><th>needed</th><th>entries</th><th>error</th>"
-    return _table(head, lines, caption="The knee is bold.")
+    if not is_measured:
+        return _table(head, lines, caption="The knee is bold.")
+    caption = f"The knee is bold. Speed-ups are those for {BLOCK} vectors at once, compared with the dense matrix."
+    note = f'<p class="note">{BELOW_ONE}</p>' if any(speedup.block < 1 for speedup in found.speedups) else ""
+    return _table(f"{head}<th>speed-up</th>", lines, caption=caption) + note
 
 
 def convergence(history: History | None, error: float | None) -> str:

@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from ..constraints.blocks import as_block
 from ..operators import SparseProduct
 from ..operators.calibration import reference_for
 from ..solvers.schedule import Schedule
+from .targets import least_entries
 
 _TOLERANCE = 1.03  # times the target: what measurements may vary by
 _UNUSED = 0.93  # of the target: a product that takes less may be larger
 _ROUNDS = 3  # of measurements, each of which corrects the model
-_TRIES = 6  # products that are built in each round, to find the largest one by the model
+_TRIES = 8  # products that are built in each round, to find the largest one by the model
 
 
 class Pricing:
@@ -35,45 +37,54 @@ class Pricing:
         return self._size * self._reference.measured_share_of(operator) / _TOLERANCE
 
     def most_entries(
-        self, build: Callable[[int], SparseProduct | None], least: int, most: int, budget: float
+        self, build: Callable[[int], SparseProduct], least: int, most: int, budget: float
     ) -> int | None:
         """The largest number of entries, of those from ``least`` to ``most``, with a cost of at most ``budget``.
 
-        ``build`` makes a product with at most so many entries, or returns None if there is none. Costs grow with
-        entries, nearly in proportion. None if no product was found.
+        ``build`` makes a product with at most so many entries; costs grow with them. None if already the smallest
+        product costs more. The model finds a number, and is corrected by what its product really costs.
         """
-        correction, found = 1.0, None
+        smallest = build(least)
+        cost = self.measured(smallest)
+        if cost > budget:
+            return None
+        found, correction = least, cost / self.modelled(smallest)
         for _ in range(_ROUNDS):
-            place = self._largest(build, least, most, budget / correction)
-            operator = None if place is None else build(place)
-            if place is None or operator is None:
+            place, operator = self._largest(build, found, most, budget / correction)
+            if place == found:
                 break
             cost = self.measured(operator)
-            if cost <= budget:
-                found = place if found is None else max(found, place)
-            if _UNUSED * budget <= cost <= budget or (cost < budget and place == most):
-                break
             correction = cost / self.modelled(operator)
+            if cost <= budget:
+                found = place
+                if cost >= _UNUSED * budget:
+                    break
+            else:
+                most = place - 1
         return found
 
     def _largest(
-        self, build: Callable[[int], SparseProduct | None], least: int, most: int, budget: float
-    ) -> int | None:
-        """The same by the model: by regula falsi, as costs are nearly proportional to entries."""
-        low, high = least - 1, most  # the largest number that is known to fit, and that may still fit
-        place = int(np.clip(budget, least, most))
+        self, build: Callable[[int], SparseProduct], low: int, high: int, budget: float
+    ) -> tuple[int, SparseProduct]:
+        """The same by the model, from ``low`` on, which fits: false position, as costs are nearly linear."""
+        fitting = build(low)
+        low_cost, place = self.modelled(fitting), high
+        high_cost = np.inf
         for _ in range(_TRIES):
-            operator = build(place)
-            cost = np.inf if operator is None else self.modelled(operator)
-            if cost <= budget:
-                low = place
-            else:
-                high = place - 1
-            if low >= high or (low == place and cost >= _UNUSED * budget):
+            if low >= high:
                 break
-            guess = place * budget / cost if np.isfinite(cost) and cost > 0 else 2 * place
-            place = int(np.clip(guess, low + 1, high))
-        return None if low < least else low
+            operator = build(place)
+            cost = self.modelled(operator)
+            if cost <= budget:
+                low, low_cost, fitting = place, cost, operator
+            else:
+                high, high_cost = place - 1, cost
+            if cost <= budget and cost >= _UNUSED * budget:
+                break
+            slope = (high_cost - low_cost) / max(high + 1 - low, 1)
+            guess = low + (budget - low_cost) / slope if 0 < slope < np.inf else (low + high) / 2
+            place = int(np.clip(guess, low + 1, max(high, low + 1)))
+        return low, fitting
 
 
 def random_member(schedule: Schedule, dtype: np.dtype[Any]) -> SparseProduct:
@@ -92,19 +103,17 @@ def schedule_with_speedup(
     block: int | tuple[int, int] | None,
 ) -> Schedule:
     """`Schedule.with_complexity` with the most entries of a product that is ``speedup`` times as fast as dense."""
-    size = shape[0] * shape[1]
-    pricing = Pricing(shape, dtype, vectors)
+    size, pricing = shape[0] * shape[1], Pricing(shape, dtype, vectors)
+    sides = None if block is None else as_block(block, (min(shape),) * 2)
+    least = least_entries(shape, n_factors or 2, sides)
 
     def schedule(entries: int) -> Schedule:
         return Schedule.with_complexity(shape, entries / size, n_factors, block)
 
-    def build(entries: int) -> SparseProduct | None:
-        try:
-            return random_member(schedule(entries), dtype)
-        except ValueError:  # fewer than the factors have lines
-            return None
+    def build(entries: int) -> SparseProduct:
+        return random_member(schedule(entries), dtype)
 
-    entries = pricing.most_entries(build, 1, size, size / speedup)
+    entries = pricing.most_entries(build, least, max(size, least), size / speedup)
     if entries is None:
         raise ValueError(
             f"speedup must be lower: no product of {n_factors or 2} sparse factors with the shape {shape} is "

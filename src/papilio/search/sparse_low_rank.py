@@ -74,12 +74,15 @@ def sums(session: Session, matrix: Array, target: Target, most: int) -> Iterator
             return
 
 
-def random_sum(matrix: Array, budget: int) -> SparseProduct | None:
-    """A sum with ``budget`` entries at random places, which takes as long as another one; None if too few."""
+def least_sum(shape: tuple[int, int]) -> int:
+    """The entries of the smallest sum that `random_sum` makes."""
+    return min(shape) + _TYPICAL_RANK * sum(shape) + 1
+
+
+def random_sum(matrix: Array, budget: int) -> SparseProduct:
+    """A sum with ``budget`` entries at random places, which takes as long as another one."""
     (m, n), random = matrix.shape, np.random.default_rng(0)
-    count = budget - min(m, n) - _TYPICAL_RANK * (m + n)
-    if count < 1:
-        return None
+    count = budget - least_sum(matrix.shape) + 1
     sparse = np.zeros(matrix.size, matrix.dtype)
     sparse[random.permutation(matrix.size)[:count]] = 1
     left, right = np.ones((m, _TYPICAL_RANK), matrix.dtype), np.ones((_TYPICAL_RANK, n), matrix.dtype)

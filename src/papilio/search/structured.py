@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -18,7 +19,7 @@ from .curves import Curve, low_rank, single, thresholding
 from .domains import domains
 from .known_transforms import recognise
 from .kronecker import kronecker
-from .sparse_low_rank import random_sum, sums
+from .sparse_low_rank import least_sum, random_sum, sums
 
 
 def explore_structure(search: Search) -> None:
@@ -134,7 +135,10 @@ def _sums(search: Search) -> Iterator[Curve]:
     size, target, pricing = search.matrix.size, search.target, search.structure.pricing
     most = search.best_rank if target.limit is not None else search.best_rank * size
     if pricing is not None and target.budget is not None:
-        entries = pricing.most_entries(lambda count: random_sum(search.matrix, count), 1, size, target.budget)
+        least = least_sum(search.matrix.shape)
+        if least >= size:
+            return iter(())
+        entries = pricing.most_entries(partial(random_sum, search.matrix), least, size, target.budget)
         if entries is None:
             return iter(())
         target = target._replace(budget=entries)

@@ -1,0 +1,279 @@
+"""Trade-offs against measured time: measured when shown, once per operator, and left out where it cannot be."""
+
+import copy
+import json
+import os
+import pickle
+from dataclasses import replace
+from math import isnan
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import papilio as pp
+from papilio import results
+from papilio.cli import tradeoff as command
+from papilio.cli.errors import Stopped
+from papilio.cli.progress import ProgressBar
+from papilio.operators import speed as measure
+from papilio.plot.curves import relative_times
+from papilio.report import Subject, page
+from papilio.results import Speedup, TradeoffPoint
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def diagonal(entries):
+    values = np.zeros((10, 10))
+    values.flat[:entries] = 1
+    return pp.SparseProduct([values])
+
+
+@pytest.fixture
+def sweep():
+    """Four points, of which the last two share an operator."""
+    few, some, many = map(diagonal, (10, 30, 60))
+    found = [(0.1, 0.9, few), (0.3, 0.4, some), (0.6, 0.2, many), (0.9, 0.2, many)]
+    return pp.Tradeoff(tuple(TradeoffPoint(*point) for point in found), 0.1, pp.Status.CONVERGED, 1.0)
+
+
+GAINS = {10: 4.0, 30: 2.0, 60: 0.8}
+TIMES = [0.25, 0.5, 1.25, 1.25]
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Measurements of chosen results, by the number of entries; records the operators."""
+    calls = []
+
+    def fake(op):
+        calls.append(op)
+        gain = GAINS.get(op.nnz, 1.5)
+        return Speedup(gain / 2, gain)
+
+    monkeypatch.setattr(results, "speedup_of", fake)
+    return calls
+
+
+@pytest.fixture
+def too_large(monkeypatch):
+    """No dense matrix fits into the memory."""
+    monkeypatch.setattr(measure, "memory", lambda: 0)
+
+
+# -- measuring -----------------------------------------------------------------------------------------------
+
+
+def test_each_operator_is_measured_once_and_on_first_use(sweep, measured):
+    assert not measured
+    assert [speedup.block for speedup in sweep.speedups] == [4.0, 2.0, 0.8, 0.8]
+    assert sweep.speedups is sweep.speedups
+    assert [op.nnz for op in measured] == [10, 30, 60]
+    assert relative_times(sweep) == TIMES
+
+
+def test_speedups_are_neither_compared_nor_pickled(sweep, measured):
+    other = replace(sweep)
+    assert sweep.speedups
+    assert sweep == other
+    assert repr(sweep) == repr(other)
+    for same in (pickle.loads(pickle.dumps(sweep)), copy.deepcopy(sweep), replace(sweep)):
+        assert same == sweep
+        assert "speedups" not in vars(same)
+        before = len(measured)
+        assert same.speedups == sweep.speedups
+        assert len(measured) == before + 3  # a copy also knows which points share an operator
+
+
+def test_computing_measures_nothing(measured):
+    signals = pp.datasets.rand(100, n_features=8, n_nonzero_coefs=2, random_state=0).signals
+    found = pp.dictionary_tradeoff(signals, None, 2, complexities=[0.6, 0.9])
+    matrix = pp.tradeoff(pp.transforms.hadamard(16).toarray(), [0.5, 0.9])
+    for result in (found, matrix):
+        assert result.knee
+        assert result._repr_html_()
+        assert "speedups" not in vars(result)
+    assert not measured
+    assert len(found.speedups) == 2
+    assert len(measured) == len({id(point.operator) for point in found.points})
+
+
+def test_real_measurements_are_positive(sweep):
+    assert all(min(speedup) > 0 for speedup in sweep.speedups)
+
+
+# -- the figure ----------------------------------------------------------------------------------------------
+
+
+def points_of(ax):
+    return next(line for line in ax.lines if line.get_label() == "points").get_xydata()
+
+
+@pytest.mark.parametrize("make", [lambda: None, Figure, lambda: Figure().subfigures(1, 2)[1]])
+def test_errors_are_drawn_against_complexities_and_beside_them_against_times(sweep, measured, make):
+    left = sweep.plot(make())
+    _, right = left.figure.axes
+    assert left is left.figure.axes[0]
+    errors = [point.error for point in sweep.points]
+    complexities = [point.operator.relative_complexity for point in sweep.points]
+    np.testing.assert_allclose(points_of(left), np.transpose([complexities, errors]))
+    np.testing.assert_allclose(points_of(right), np.transpose([TIMES, errors]))
+    assert left.get_xlabel().startswith("relative complexity")
+    assert right.get_xlabel() == "time for 256 vectors / time of the dense matrix"
+    assert (left.get_xscale(), right.get_xscale()) == ("linear", "log")
+    assert left.get_ylim() == right.get_ylim()
+    assert left.get_ylabel() == "relative error"
+
+
+def test_the_knee_the_front_and_the_dense_matrix_stand_in_both(sweep, measured):
+    left, right = sweep.plot().figure.axes
+    for ax, knee in ((left, "knee: 0.3, error 0.4"), (right, "knee: 0.5, error 0.4")):
+        labels = ax.get_legend_handles_labels()[1]
+        assert {knee, "best of all", "dense: error 0.1"} <= set(labels)
+    assert "slower than the dense matrix" in right.get_legend_handles_labels()[1]
+    assert any(np.array_equal(line.get_xdata(), [1, 1]) for line in right.lines)
+    front = next(line for line in right.lines if line.get_label() == "best of all").get_xydata()
+    assert (np.diff(front[:, 0]) > 0).all()
+    assert (np.diff(front[:, 1]) < 0).all()
+
+
+@pytest.mark.parametrize("gain", [1e-3, 0.9, 1.0, 1.1, 40.0, 80.0, 1e5])
+def test_all_points_and_the_dense_matrix_lie_within_the_axis_of_times(sweep, monkeypatch, gain):
+    monkeypatch.setattr(results, "speedup_of", lambda op: Speedup(gain, gain))
+    right = sweep.plot(Figure()).figure.axes[1]
+    first, last = right.get_xlim()
+    assert first < min(1, 1 / gain) <= max(1, 1 / gain) < last
+    ticks = [tick for tick in right.get_xticks() if first <= tick <= last]
+    assert len(ticks) >= 3
+
+
+def test_axes_get_complexities_alone_and_nothing_is_measured(sweep, measured):
+    ax = Figure().add_subplot()
+    assert sweep.plot(ax) is ax
+    assert pp.plot.tradeoff(sweep, Figure().add_subplot(), error="RMSE").get_ylabel() == "RMSE"
+    assert ax.figure.axes == [ax]
+    assert not measured
+
+
+def test_without_measurements_there_is_no_diagram_of_times(sweep, too_large):
+    assert all(isnan(speedup.block) for speedup in sweep.speedups)
+    assert relative_times(sweep) == []
+    assert len(sweep.plot().figure.axes) == 1
+    assert len(sweep.plot(Figure()).figure.axes) == 1
+
+
+def test_other_points_go_into_a_figure_too():
+    figure = Figure()
+    ax = pp.plot.tradeoff({"a": [(0.5, 0.5)]}, figure)
+    assert figure.axes == [ax]
+
+
+def test_places_that_are_neither_axes_nor_figures_are_refused(sweep, measured):
+    for series in (sweep, {"a": [(0.5, 0.5)]}):
+        with pytest.raises(TypeError, match="ax must be matplotlib Axes, a Figure or a SubFigure, got str"):
+            pp.plot.tradeoff(series, "figure")
+    assert not measured
+
+
+# -- the page ------------------------------------------------------------------------------------------------
+
+
+def written(sweep):
+    return page("op", [Subject("op", sweep.knee.operator, tradeoff=sweep)], "1")
+
+
+def test_the_page_shows_both_diagrams_and_a_column_of_speedups(sweep, measured):
+    text = written(sweep)
+    assert "<h2>Error against complexity and time</h2>" in text
+    assert text.count("<svg") == 2
+    assert 'aria-label="Diagram: relative error against relative time, 4 points"' in text
+    assert (
+        "a block of 256 vectors, relative to the dense matrix, measured on the machine that made this page" in text
+    )
+    rows = text.split("<th>speed-up</th>")[1].split("</table>")[0].split("<tr")[1:]
+    assert [row.split("<td>")[-1].split("</td>")[0] for row in rows] == ["4×", "2×", "0.8×", "0.8×"]
+    assert "Below 1× the dense matrix is faster" in text
+    assert len(measured) == 3
+
+
+def test_points_that_are_not_finite_keep_the_times_of_the_others(sweep, measured):
+    points = (sweep.points[0]._replace(error=np.nan), *sweep.points[1:])
+    text = written(replace(sweep, points=points))
+    assert "against relative time, 3 points" in text
+    assert len(measured) == 3
+
+
+def test_the_page_leaves_times_out_where_they_cannot_be_measured(sweep, too_large):
+    text = written(sweep)
+    assert "<h2>Error against complexity</h2>" in text
+    assert text.count("<svg") == 1
+    assert "speed-up" not in text
+    assert "nan" not in text
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def found(sweep, monkeypatch):
+    """The command finds this trade-off at once, for a matrix and for samples."""
+    for name in ("tradeoff", "dictionary_tradeoff"):
+        monkeypatch.setattr(pp, name, lambda *arguments, **options: replace(sweep))
+
+
+@pytest.mark.parametrize("words", [(), ("--n-nonzero-coefs", 2)])
+def test_the_command_lists_speedups(found, measured, papilio, words):
+    code, out, err = papilio("tradeoff", "hadamard:16", "-o", "sweep", *words)
+    assert (code, err) == (0, "")
+    heading, _, *lines = [line for line in out.splitlines() if line.strip()]
+    assert heading.split() == ["complexity", "needed", "entries", "error", "speed-up"]
+    assert [line.split()[4] for line in lines[:4]] == ["4×", "2×", "0.8×", "0.8×"]
+    assert "256 vectors at once, compared with the dense matrix, measured on this machine" in out
+    assert len(measured) == 3
+
+
+def test_the_command_gives_speedups_as_json(found, measured, papilio):
+    told = json.loads(papilio("tradeoff", "hadamard:16", "-o", "sweep", "--json")[1])
+    assert [point["speedup_vector"] for point in told["points"]] == [2.0, 1.0, 0.4, 0.4]
+    assert [point["speedup_block"] for point in told["points"]] == [4.0, 2.0, 0.8, 0.8]
+
+
+def test_the_command_leaves_out_what_cannot_be_measured(found, too_large, papilio):
+    code, out, err = papilio("tradeoff", "hadamard:16", "-o", "sweep", "--report", "page.html")
+    assert (code, err) == (0, "")
+    assert "speed-up" not in out
+    assert "nan" not in out
+    told = json.loads(papilio("tradeoff", "hadamard:16", "-o", "sweep", "--json")[1])
+    assert {point[name] for point in told["points"] for name in ("speedup_vector", "speedup_block")} == {None}
+
+
+def test_the_page_of_the_command_measures_nothing_again(found, measured, papilio, here):
+    assert papilio("tradeoff", "hadamard:16", "-o", "sweep", "--report", "page.html", "--quiet") == (0, "", "")
+    assert "Error against complexity and time" in (here / "page.html").read_text()
+    assert len(measured) == 3
+
+
+def test_after_ctrl_c_nothing_is_measured(measured, tmp_path, monkeypatch, capsys):
+    report = ProgressBar.report
+
+    def interrupting(bar, step):
+        if not bar.stopping:
+            os.kill(os.getpid(), 2)  # Ctrl-C
+        return report(bar, step)
+
+    monkeypatch.setattr(ProgressBar, "report", interrupting)
+    np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((8, 8)))
+    with pytest.raises(Stopped):
+        command.tradeoff(str(tmp_path / "M.npy"), tmp_path / "sweep", 3, json=True)
+    assert (tmp_path / "sweep" / "tradeoff.png").exists()
+    assert {point["speedup_block"] for point in json.loads(capsys.readouterr().out)["points"]} == {None}
+    assert not measured
