@@ -254,6 +254,36 @@ def test_the_demo_says_what_is_gained_and_last_where_the_figures_are(tmp_path, m
     assert sorted(shown[-1].split(": ")[1].split(", ")) == names
 
 
+def test_the_demo_calls_fast_only_what_is_faster_than_the_dense_matrix(tmp_path, monkeypatch, capsys):
+    def compare(op, dense, vectors):
+        gain = 2.5 if op.relative_complexity <= 0.3 else 0.8
+        return measure.Speed("operator", vectors, gain, 1.0)
+
+    monkeypatch.setattr(demo, "SIZES", (16,))
+    monkeypatch.setattr(demo, "N_PATCHES", 150)
+    monkeypatch.setattr(demo, "N_ATOMS", 64)
+    monkeypatch.setattr(demo, "compare", compare)
+    monkeypatch.setattr(demo, "_learned_for_speed", lambda X, dense: (demo._learned(X, dense, 0.3, None), 3))
+    demo.run(Terminal(), tmp_path / "figures")
+    shown = capsys.readouterr().out
+    rows = [line.split() for line in shown.splitlines() if "64×64" in line]
+    assert [row[0] for row in rows[:2]] == ["DCT", "dense"]
+    assert [(*row[:2], row[-1]) for row in rows[2:]] == [
+        ("product", "0.5", "0.8×"),
+        ("fast", "0.25", "2.5×"),
+        ("fast", "3×", "2.5×"),
+    ]
+    assert "3× is the speed-up asked for" in shown
+
+
+def test_the_demo_does_without_a_speed_up_that_no_product_has(monkeypatch):
+    monkeypatch.setattr(demo, "N_ATOMS", 64)
+    X = pp.datasets.image_patches(150, 8, random_state=0)
+    dense = pp.OnlineDictionaryLearning(64, 5, random_state=0).fit(X)
+    monkeypatch.setattr(demo, "SPEEDUPS", (1e6,))
+    assert demo._learned_for_speed(X, dense) == (None, 1.0)
+
+
 @pytest.mark.slow
 def test_the_whole_demo_runs_in_a_terminal_of_80_columns(tmp_path):
     done = run("demo", "--output", "figures", cwd=tmp_path, COLUMNS="80")

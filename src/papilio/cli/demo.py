@@ -113,10 +113,8 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
             add("learned products", f"{speedup:g}×", learner.operator_, learner.history_[-1].error, seconds)
     terminal.say(listing)
     limits = " and ".join(f"{complexity:g}" for complexity in COMPLEXITIES)
-    asked = "" if learner is None else f"; {speedup:g}× with speedup={speedup:g}"
-    terminal.say(
-        f"Products start from the dense dictionary: {limits} were learned with complexity={limits}{asked}."
-    )
+    asked = "" if learner is None else f", {speedup:g}× is the speed-up asked for"
+    terminal.say(f"Products start from the dense dictionary; {limits} limit the complexity{asked}.\n")
 
     figures, name = _patch_figures(dense.operator_, products[0].operator_, entries, times)
     subject = Subject(
@@ -150,6 +148,7 @@ def _patch_figures(
     pp.plot.tradeoff(times, right, error=name)
     right.set_xlabel(f"time for {BLOCK} vectors / time of the dense matrix")
     right.set_ylabel("")
+    right.get_legend().remove()  # the same as on the left
     figures = {"patches-atoms.png": atoms, "patches-factors.png": factors, "patches-tradeoff.png": tradeoff}
     return figures, name
 
