@@ -13,10 +13,10 @@ from .run import BLOCKS, DCT, DENSE, SINGLE
 
 # Each has its own colour and marker, and its labels their own side.
 _LOOKS: dict[str, dict[str, Any]] = {
-    DENSE: {"color": "#000000", "marker": "s", "linestyle": "none"},
-    SINGLE: {"color": "#0072B2", "marker": "D", "linestyle": "--", "markersize": 5},
-    BLOCKS: {"color": "#D55E00", "marker": "o", "linestyle": "-"},
-    DCT: {"color": "#E69F00", "marker": "^", "linestyle": "none"},
+    DENSE: {"color": "#000000", "marker": "s", "markersize": 8, "linestyle": "none", "zorder": 3},
+    SINGLE: {"color": "#0072B2", "marker": "D", "markersize": 5, "linestyle": "--", "zorder": 4},
+    BLOCKS: {"color": "#D55E00", "marker": "o", "linestyle": "-", "zorder": 4},
+    DCT: {"color": "#E69F00", "marker": "^", "markersize": 8, "linestyle": "none", "zorder": 4},
 }
 _SIDES = {SINGLE: ((5, 5), "left", "bottom"), BLOCKS: ((-5, -5), "right", "top")}
 _TICKS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5)
@@ -42,10 +42,10 @@ def figure_of(points: dict[int, dict[str, list[Point]]], settings: dict[str, Any
     for ax, (atoms, kinds) in zip(axes, points.items(), strict=True):
         for kind, members in kinds.items():
             x, y = [point.time for point in members], [point.held_out for point in members]
-            ax.plot(x, y, label=labels[kind], zorder=3, **_LOOKS[kind])
+            ax.plot(x, y, label=labels[kind], **_LOOKS[kind])
             if kind in _SIDES:
                 _write_complexities(ax, kind, members)
-        ax.axvline(1, color="0.6", linewidth=1, zorder=1)
+        ax.axvline(1, color="0.35", linewidth=1, zorder=2)
         ax.set_title(f"{atoms} atoms", fontsize="medium")
         ax.set_xscale("log")
         ax.set_xticks(_TICKS)
