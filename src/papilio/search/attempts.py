@@ -36,6 +36,7 @@ _SVD_SIDE = 2048  # the short side up to which all singular values are computed
 _MOST_RANK = 256  # singular values of larger matrices, unless the target allows fewer
 _BUILDS, _SPARE_SHARE = 3, 0.01  # how often a product is built larger, if so much of the budget is not used
 _FASTEST = 1.7  # entries of a product that may take as long as one of the dense matrix
+_MOST_CURVES = 4  # of a method, where times are measured
 _SPARE = 10  # more columns than singular vectors in subspace iteration
 
 
@@ -84,6 +85,11 @@ class Search:
         if operator not in self._costs:
             self._costs[operator] = self.structure.pricing.measured(operator)
         return self._costs[operator]
+
+    def price_again(self, operator: SparseProduct) -> float:
+        """The cost of a product, measured again."""
+        self._costs.pop(operator, None)
+        return self.cost_of(operator)
 
     def least_cost(self, entries: float) -> float:
         """What a product with so many entries costs at least."""
@@ -155,8 +161,8 @@ class Search:
             self.attempts.append(Attempt(curve.method, detail, error, entries, perf_counter() - begin))
 
     def _by_promise(self, curves: Iterable[Curve]) -> Iterable[Curve]:
-        """Where times are measured, the curves that promise most first: the others need not be tried then."""
-        return curves if self.structure.pricing is None else sorted(curves, key=self._lowest_error)
+        """Where times are measured, the curves that promise most, the best first: each takes some measurements."""
+        return curves if self.structure.pricing is None else sorted(curves, key=self._lowest_error)[:_MOST_CURVES]
 
     def _lowest_error(self, curve: Curve) -> float:
         """The error of a curve's last product that may be fast enough: of the fastest entries."""

@@ -14,7 +14,7 @@ from .targets import least_entries
 _TOLERANCE = 1.03  # times the target: what measurements may vary by
 _UNUSED = 0.93  # of the target: a product that takes less may be larger
 _ROUNDS = 3  # of measurements, each of which corrects the model
-_TRIES = 8  # products that are built in each round, to find the largest one by the model
+_TRIES = 12  # products that are built in each round, to find the largest one by the model
 
 
 class Pricing:
@@ -66,11 +66,15 @@ class Pricing:
     def _largest(
         self, build: Callable[[int], SparseProduct], low: int, high: int, budget: float
     ) -> tuple[int, SparseProduct]:
-        """The same by the model, from ``low`` on, which fits: false position, as costs are nearly linear."""
+        """The same by the model, from ``low`` on, which fits.
+
+        By false position and bisection in turns: costs are nearly linear, but not where many entries run faster as
+        a dense matrix.
+        """
         fitting = build(low)
         low_cost, place = self.modelled(fitting), high
         high_cost = np.inf
-        for _ in range(_TRIES):
+        for i in range(_TRIES):
             if low >= high:
                 break
             operator = build(place)
@@ -82,7 +86,8 @@ class Pricing:
             if cost <= budget and cost >= _UNUSED * budget:
                 break
             slope = (high_cost - low_cost) / max(high + 1 - low, 1)
-            guess = low + (budget - low_cost) / slope if 0 < slope < np.inf else (low + high) / 2
+            is_linear = 0 < slope < np.inf and i % 2 == 0
+            guess = low + (budget - low_cost) / slope if is_linear else (low + high) / 2
             place = int(np.clip(guess, low + 1, max(high, low + 1)))
         return low, fitting
 
