@@ -56,7 +56,9 @@ class PackedProduct:
             first = factors[0].astype(wide(dtype))
             packed[-1] = pack_factor((first * scale).astype(dtype))
         self.units = join_neighbours(packed)
-        self.vector_plan, self.block_plan = (plan(self.units, rates(dtype, block)).by_blas for block in (False, True))
+        self.vector_plan, self.block_plan = (
+            plan(self.units, rates(dtype, block)).by_blas for block in (False, True)
+        )
         segments = self._segments(self.vector_plan, dtype)
         self._vector = [segment.vector for segment in segments]
         if self.block_plan != self.vector_plan:
