@@ -183,7 +183,7 @@ def _explore(search: Search) -> None:
 
 
 def _make_sure(search: Search, budget: int) -> None:
-    """Time the best product once more; if it was mistaken for a faster one, search again for one that is smaller."""
+    """Time the best product once more; if it was mistaken for a faster one, search again for a smaller one."""
     for _ in range(_REPEATS):
         if search.best is None or search.session.stopped:
             return
