@@ -19,7 +19,7 @@ from ..runtime.session import Interrupted, Session
 from ..runtime.threads import blas_threads
 from ..typing import Array
 from .curves import Block, Curve, assembled, blocks_of, leading_subspace, relative_error
-from .pricing import Pricing
+from .pricing import TOLERANCE, Pricing
 from .targets import EXACT, Target
 
 METHODS = (
@@ -79,11 +79,11 @@ class Search:
         return inf if self.best is None else self.target.rank(self.cost_of(self.best.operator), self.best.error)
 
     def cost_of(self, operator: SparseProduct) -> float:
-        """What the target limits: entries, or the measured time."""
+        """What the target limits: entries, or the measured time, less what measurements vary by."""
         if self.structure.pricing is None:
             return operator.nnz
         if operator not in self._costs:
-            self._costs[operator] = self.structure.pricing.measured(operator)
+            self._costs[operator] = self.structure.pricing.measured(operator) / TOLERANCE
         return self._costs[operator]
 
     def price_again(self, operator: SparseProduct) -> float:

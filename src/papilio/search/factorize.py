@@ -26,7 +26,6 @@ _PROMISING = 1.5  # a quick fit within this many times the target is worth longe
 _ANNEALED = 4  # the same where there is time for annealing
 _LARGE = 128  # the short side above which less is tried
 _REPEATS = 2  # of a search for a product that is fast enough
-_MISSED = 1.04  # times the target: a product that takes longer is not fast enough
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 
 
@@ -188,7 +187,7 @@ def _make_sure(search: Search, budget: int) -> None:
         if search.best is None or search.session.stopped:
             return
         cost = search.price_again(search.best.operator)
-        if cost <= _MISSED * budget:
+        if cost <= budget:
             return
         search.target = search.target._replace(budget=int(budget * budget / cost))
         search.best = None
