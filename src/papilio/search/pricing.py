@@ -64,7 +64,7 @@ class Pricing:
         return found
 
     def _fair_cost(self, operator: SparseProduct, budget: float) -> float:
-        """The measured cost; the lower one of two if the first is too high, as other work may have disturbed it."""
+        """The measured cost; the lower of two if the first is too high, as other work may have disturbed it."""
         cost = self.measured(operator)
         return cost if cost <= budget else min(cost, self.measured(operator))
 
