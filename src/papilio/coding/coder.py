@@ -1,24 +1,26 @@
 """Dictionaries made ready for orthogonal matching pursuit."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..kernels.pursuit import Pursuit, pack, pursue
+from ..kernels.pursuit import Pursuit, extend, pack, pursue, search
 from ..linalg import column_norms, wide
 from ..operators import SparseProduct
 from ..runtime.threads import one_blas_thread, scratch, split_work
 from ..typing import Array
 from ..validation import as_integer, as_real
-from .gram import GramRows
+from .cost import cost_of, prefer_residuals
+from .rows import Rows
 
 _CHUNK = 1 << 18  # correlations that a thread works on at a time
-_LOCKSTEP = 1 << 22  # correlations at a time where Gram rows are computed between steps
+_LOCKSTEP = 1 << 22  # correlations at a time where rows are computed between steps
 _GRAM_BYTES = 1 << 30  # the largest Gram matrix, or part of one
 _DENSE_BYTES = 1 << 28  # the largest dense form of a SparseProduct that is kept beside it
-_FAST = 0.15  # the relative complexity up to which a product correlates faster than BLAS
 _SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth saving
+_TOGETHER = 16  # signals that a product should have at a time to be fast
 
 
 class Coder:
@@ -32,23 +34,26 @@ class Coder:
         self.shape: tuple[int, int] = dictionary.shape
         self._dtype = dictionary.dtype
         self._dense: Array | None = None  # the atoms with unit norm
-        self._product: SparseProduct | None = None  # the same, if it is faster or the only form
+        self._product: SparseProduct | None = None  # with their own norms, if it is faster or the only form
         self._gram: Array | None = None
         dense = None
         if not isinstance(dictionary, SparseProduct):
             dense = dictionary
         elif dictionary.shape[0] * dictionary.shape[1] * self._dtype.itemsize <= _DENSE_BYTES:
             dense = dictionary.toarray()
-        norms = _norms_by_blocks(dictionary) if dense is None else column_norms(dense)
+        norms = column_norms(dense) if dense is not None else _norms_by_blocks(dictionary)
         if not np.isfinite(norms).all():
             raise ValueError("dictionary must have atoms within the number range, got a product that overflows")
         self._inverse_norms = _inverse(norms, self._dtype)
-        narrow = self._inverse_norms.astype(np.empty(0, self._dtype).real.dtype)
-        if dense is not None:
-            self._dense = dense * narrow
-        if isinstance(dictionary, SparseProduct) and (dense is None or dictionary.relative_complexity <= _FAST):
-            *others, last = dictionary.factors
-            self._product = SparseProduct([*others, last * narrow], dictionary.scale)
+        self._scales = self._inverse_norms.astype(np.empty(0, self._dtype).real.dtype)
+        if isinstance(dictionary, SparseProduct):
+            self._cost = cost_of(dictionary)
+            if dense is None or self._cost.is_fast:
+                self._product = dictionary
+        if dense is dictionary:
+            self._dense = dense * self._scales
+        elif dense is not None:
+            self._dense = np.multiply(dense, self._scales, out=dense)
 
     def code(self, signals: Array, n_nonzero_coefs: int | None = None, tol: float | None = None) -> sp.csc_array:
         """What `omp` does, for a matrix of signals that is known to be finite."""
@@ -61,17 +66,25 @@ class Coder:
         tol = -np.inf if tol is None else as_real("tol", tol, 0.0)
         if count == 0:
             return sp.csc_array((n_atoms, 0), dtype=self._dtype)
-        gram = self._gram_for(count * limit, limit)
-        length = self._signals_at_a_time(gram, limit)
+        pursue_chunk: Callable[[Rows, Pursuit, Array], None]
+        if self._prefers_residuals(count, limit):
+            rows, pursue_chunk = self._rows_of_atoms(count, limit), self._pursue_residuals
+            length = self._residuals_at_a_time(rows, limit)
+        else:
+            rows, pursue_chunk = self._gram_for(count * limit, limit), self._pursue
+            length = self._signals_at_a_time(rows, limit)
         starts = range(0, count, length)
         parts: list[Any] = [None] * len(starts)
 
         def run(first: int, last: int) -> None:
             for i in range(first, last):
                 chunk = signals[:, starts[i] : starts[i] + length].T.astype(self._dtype, copy=False)
-                parts[i] = self._pursue(gram, chunk, limit, tol)
+                norms = column_norms(chunk.T)
+                state, unit = self._start(chunk, _inverse(norms, self._dtype), limit, tol)
+                pursue_chunk(rows, state, unit)
+                parts[i] = self._packed(state, norms)
 
-        if gram.is_whole and len(starts) > 1:
+        if rows.is_whole and len(starts) > 1:
             with one_blas_thread:
                 split_work(run, len(starts), 1, shares=len(starts))
         else:
@@ -81,42 +94,79 @@ class Coder:
         kind = np.int32 if pointers[-1] < 2**31 else np.int64
         return sp.csc_array((values, indices.astype(kind), pointers.astype(kind)), shape=(n_atoms, count))
 
-    def _signals_at_a_time(self, gram: GramRows, limit: int) -> int:
+    def _prefers_residuals(self, count: int, limit: int) -> bool:
+        """Whether correlations come from the product at each step, which needs no Gram matrix."""
+        if self._product is None or not self._cost.is_fast or self.shape[1] <= _SMALL:
+            return False
+        if limit**2 * _TOGETHER > _LOCKSTEP:
+            return False  # too few signals at a time
+        if self.shape[1] ** 2 * self._dtype.itemsize > _GRAM_BYTES:
+            return True  # rows of the Gram matrix would come from the product at each step, too
+        return prefer_residuals(self._cost, self.shape, self._dtype, count, limit, self._gram is not None)
+
+    def _signals_at_a_time(self, rows: Rows, limit: int) -> int:
         n_atoms = self.shape[1]
-        chunk = _CHUNK if gram.is_whole else _LOCKSTEP
+        chunk = _CHUNK if rows.is_whole else _LOCKSTEP
         length = min(chunk // n_atoms, chunk // limit**2)
-        if len(gram.rows) < n_atoms:
-            length = min(length, len(gram.rows) // limit)  # all atoms that they choose must find room
+        if len(rows.rows) < n_atoms:
+            length = min(length, len(rows.rows) // limit)  # all atoms that they choose must find room
         return max(length, 1)
 
-    def _pursue(self, gram: GramRows, signals: Array, limit: int, tol: float) -> tuple[Array, Array, Array]:
-        """Counts, atoms and values of the codes of ``signals``, here one per row."""
-        norms = column_norms(signals.T)
-        state = self._start(signals, _inverse(norms, self._dtype), limit, tol)
-        eps, count = float(np.finfo(self._dtype).eps), len(signals)
+    def _residuals_at_a_time(self, rows: Rows, limit: int) -> int:
+        length = min(max(_CHUNK // self.shape[1], 2 * _TOGETHER), _LOCKSTEP // limit**2)
+        return max(min(length, len(rows.rows) // limit), 1)
+
+    def _pursue(self, gram: Rows, state: Pursuit, unit: Array) -> None:
+        """The pursuit of signals ``unit``, one per row, by Gram rows."""
+        eps, (count, limit) = float(np.finfo(self._dtype).eps), state.chosen.shape
+        correlations = self._correlate(unit, *scratch("correlations", ((count, self.shape[1]), self._dtype)))
         gram.make_room(count * limit)
         calls, steps = (1, limit) if gram.is_whole else (limit, 1)  # of the kernel, and the steps in each
 
         def run(start: int, stop: int) -> None:
-            pursue(tuple(state), gram.rows, gram.where, eps, steps, start, stop)
+            pursue(tuple(state), correlations, gram.rows, gram.where, eps, steps, start, stop)
 
         for call in range(calls):
             split_work(run, count, 16, shares=4)
             if call == calls - 1 or state.done.all():
                 break
             gram.require(state.chosen[~state.done, state.counts[~state.done] - 1])
+
+    def _pursue_residuals(self, atoms: Rows, state: Pursuit, residuals: Array) -> None:
+        """The pursuit of signals, one per row of ``residuals``, by correlations with what is left of them."""
+        assert self._product is not None
+        eps, (count, limit) = float(np.finfo(self._dtype).eps), state.chosen.shape
+        adjoint = self._product.H
+        atoms.make_room(count * limit)
+        best, values = np.empty(count, np.int64), np.empty(count, self._dtype)
+        np.logical_or(state.done, state.remaining <= state.tolerances, out=state.done)
+        while (active := np.flatnonzero(~state.done)).size:
+            block = residuals if active.size == count else residuals[active]
+            correlations = _times(adjoint, block)
+
+            def seek(start: int, stop: int, correlations: Array = correlations) -> None:
+                search(correlations, self._scales, best, values, start, stop)
+
+            def add(start: int, stop: int, active: Array = active) -> None:
+                extend(tuple(state), residuals, atoms.rows, atoms.where, active, best, values, eps, start, stop)
+
+            split_work(seek, active.size, 16)
+            atoms.require(best[: active.size])
+            split_work(add, active.size, 16)
+
+    def _packed(self, state: Pursuit, norms: Array) -> tuple[Array, Array, Array]:
+        """Counts, atoms and values of the codes."""
         values = np.empty(int(state.counts.sum()), self._dtype)
         indices = np.empty(values.size, np.int64)
         pack(state.counts, state.chosen, state.codes, norms, self._inverse_norms, indices, values)
         return state.counts, indices, values
 
-    def _start(self, signals: Array, inverse_norms: Array, limit: int, tol: float) -> Pursuit:
-        """The pursuit of ``signals``, one per row, with unit norms, before its first step."""
+    def _start(self, signals: Array, inverse_norms: Array, limit: int, tol: float) -> tuple[Pursuit, Array]:
+        """The pursuit of ``signals``, one per row, before its first step, and these with unit norms."""
         count, kind = len(signals), wide(self._dtype)
-        unit, correlations, chosen, triangles, changes, codes = scratch(
+        unit, chosen, triangles, changes, codes = scratch(
             "omp",
             (signals.shape, self._dtype),
-            ((count, self.shape[1]), self._dtype),
             ((count, limit), np.int64),
             ((count, limit, limit), kind),
             ((count, limit), kind),
@@ -129,8 +179,7 @@ class Coder:
             tolerances = tol * inverse_norms * inverse_norms
         # Residuals are not known more precisely: there, rounding decides.
         tolerances[tolerances < 8 * np.finfo(self._dtype).eps] = -np.inf
-        return Pursuit(
-            correlations=self._correlate(unit, correlations),
+        state = Pursuit(
             tolerances=tolerances,
             remaining=(inverse_norms > 0).astype(np.float64),
             counts=np.zeros(count, np.int64),
@@ -140,38 +189,71 @@ class Coder:
             codes=codes,
             done=inverse_norms == 0,
         )
+        return state, unit
 
     def _correlate(self, block: Array, out: Array | None = None) -> Array:
-        """Dᴴx of each signal in ``block``, one per row, as a row; in ``out``, where that saves memory."""
+        """Dᴴx of each signal in ``block``, one per row, as a row; in ``out``, if given."""
         if self._product is not None:
-            return np.ascontiguousarray((self._product.H @ block.T).T)
+            correlations = _times(self._product.H, block)
+            return np.multiply(correlations, self._scales, out=correlations if out is None else out)
         assert self._dense is not None
         return np.matmul(block, self._dense.conj() if self._dtype.kind == "c" else self._dense, out=out)
 
     def _atoms(self, indices: Array) -> Array:
         """Some unit-norm atoms, one per row."""
         if self._dense is not None:
-            return np.ascontiguousarray(self._dense[:, indices].T)
+            return np.ascontiguousarray(self._dense.T[indices])
         assert self._product is not None
-        return np.ascontiguousarray(self._product[:, indices].toarray().T)
+        return _columns(self._product, indices, self._scales)
 
     def _rows_of_gram(self, indices: Array) -> Array:
         return self._correlate(self._atoms(indices))
 
-    def _gram_for(self, choices: int, limit: int) -> GramRows:
+    def _rows_of_atoms(self, count: int, limit: int) -> Rows:
+        """All atoms, if the dictionary has a dense form, else room for those that some signals choose."""
+        n_features, n_atoms = self.shape
+        if self._dense is not None:
+            self._dense = np.asfortranarray(self._dense)
+            return Rows(self._dense.T, n_atoms)
+        rows = max(_DENSE_BYTES // (n_features * self._dtype.itemsize), limit)  # those of one signal at least
+        return Rows(np.empty((min(rows, count * limit), n_features), self._dtype), n_atoms, self._atoms)
+
+    def _gram_for(self, choices: int, limit: int) -> Rows:
         """The whole Gram matrix if it fits, and costs no more than the rows of the atoms that will be chosen."""
         n_atoms = self.shape[1]
         rows = max(_GRAM_BYTES // (n_atoms * self._dtype.itemsize), limit)  # those of one signal at least
         pays = choices >= (n_atoms if self._product is not None else n_atoms // 2)  # BLAS uses the symmetry
         if rows < n_atoms or not (self._gram is not None or n_atoms <= _SMALL or pays):
-            return GramRows(np.empty((min(rows, choices, n_atoms), n_atoms), self._dtype), self._rows_of_gram)
-        if self._gram is None and self._product is not None:
-            self._gram = self._rows_of_gram(np.arange(n_atoms))
-        elif self._gram is None:
-            assert self._dense is not None
-            adjoint = self._dense.T.conj() if self._dtype.kind == "c" else self._dense.T
-            self._gram = np.ascontiguousarray((adjoint @ self._dense).T)  # BLAS sees the symmetry
-        return GramRows(self._gram)
+            room = np.empty((min(rows, choices, n_atoms), n_atoms), self._dtype)
+            return Rows(room, n_atoms, self._rows_of_gram)
+        if self._gram is None:
+            self._gram = self._whole_gram()
+        return Rows(self._gram, n_atoms)
+
+    def _whole_gram(self) -> Array:
+        if self._dense is None or (self._product is not None and self._cost.product < self._cost.dense / 2):
+            width, n_atoms = max(_CHUNK // self.shape[1], 1), self.shape[1]
+            gram = np.empty((n_atoms, n_atoms), self._dtype)
+            for start in range(0, n_atoms, width):
+                part = gram[start : start + width]
+                self._correlate(self._atoms(np.arange(start, start + len(part))), part)
+            return gram
+        # BLAS sees the symmetry of a real one; row j is (Dᴴd_j)ᵀ.
+        return self._dense.T @ (self._dense.conj() if self._dtype.kind == "c" else self._dense)
+
+
+def _times(op: SparseProduct, block: Array) -> Array:
+    """op @ x of each vector in ``block``, one per row, as a row."""
+    if len(block) == 1:
+        return (op @ block[0])[None]
+    return np.ascontiguousarray((op @ block.T).T)
+
+
+def _columns(product: SparseProduct, indices: Array, scales: Array) -> Array:
+    """Some columns of a product times their scales, one per row, by what is packed for it already."""
+    chosen = np.zeros((len(indices), product.shape[1]), product.dtype)
+    chosen[np.arange(len(indices)), indices] = scales[indices]
+    return _times(product, chosen)
 
 
 def _inverse(norms: Array, dtype: np.dtype[Any]) -> Array:
@@ -180,6 +262,8 @@ def _inverse(norms: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _norms_by_blocks(product: Any) -> Array:
-    width = max(_CHUNK // product.shape[0], 1)
-    blocks = (product[:, start : start + width] for start in range(0, product.shape[1], width))
-    return np.concatenate([column_norms(block.toarray()) for block in blocks])
+    n_atoms = product.shape[1]
+    width, ones = max(_CHUNK // n_atoms, 1), np.ones(n_atoms)
+    starts = range(0, n_atoms, width)
+    blocks = (_columns(product, np.arange(i, min(i + width, n_atoms)), ones) for i in starts)
+    return np.concatenate([column_norms(block.T) for block in blocks])

@@ -2,14 +2,20 @@
 
 For a signal x and the atoms I chosen so far, L is the Cholesky factor of the atoms' Gram matrix, G_II = LLᴴ. A new
 atom j adds a row to L, and changes the code by δ with Lᴴδ = (z/ℓ)·e_last, where ℓ is L's new diagonal entry and
-z = ⟨d_j, r⟩/ℓ; the squared residual falls by |z|², and the correlations Dᴴr by G_I δ. Neither x nor the residual
-r is needed.
+z = ⟨d_j, r⟩/ℓ; the squared residual falls by |z|², and the correlations Dᴴr by G_I δ.
+
+There are two ways to the next correlations. `pursue` subtracts rows of the Gram matrix from them, and needs
+neither x nor the residual r. `search` and `extend` keep r = x − D_I γ instead, and Dᴴr is computed between them
+for all signals together: the cheaper way where D is a fast product and the Gram matrix large.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 from ..typing import Array
 
@@ -21,7 +27,6 @@ compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "nnan"})
 class Pursuit(NamedTuple):
     """The state of each signal, of unit norm, in a pursuit with unit-norm atoms."""
 
-    correlations: Array  # (n, a): Dᴴr, brought up to date with the last change at the beginning of each step
     tolerances: Array  # (n,): a signal is done when its squared residual is at most this
     remaining: Array  # (n,): the squared residual
     counts: Array  # (n,): of chosen atoms
@@ -32,6 +37,18 @@ class Pursuit(NamedTuple):
     done: Array  # (n,): of bool
 
 
+def _typed_bits(_: Any, number: Any) -> Any:
+    """The bits of a floating-point number, as an integer."""
+
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Sequence[ir.Value]) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(number.bitwidth))
+
+    return types.Integer.from_bitwidth(number.bitwidth)(number), emit
+
+
+_bits: Any = intrinsic(_typed_bits)
+
+
 @compiled
 def _square(number: complex) -> float:
     """|number|², in its own precision."""
@@ -39,21 +56,25 @@ def _square(number: complex) -> float:
 
 
 @compiled
-def pursue(state: Any, rows: Array, where: Array, eps: float, steps: int, start: int, stop: int) -> None:
+def pursue(
+    state: Any, correlations: Array, rows: Array, where: Array, eps: float, steps: int, start: int, stop: int
+) -> None:
     """Choose up to ``steps`` more atoms for each of the signals from ``start`` to ``stop``.
 
     ``state`` holds the fields of a `Pursuit` as a plain tuple, which comes from Python faster than a named one.
-    ``rows[where[j]]`` is Dᴴd_j; it is read for atoms that were chosen in earlier steps only. ``eps`` is the
+    ``correlations`` are Dᴴr, a signal per row, brought up to date with the last change at the beginning of each
+    step. ``rows[where[j]]`` is Dᴴd_j; it is read for atoms that were chosen in earlier steps only. ``eps`` is the
     relative rounding error of the correlations: a signal is done when no correlation is above it, or when the best
     atom depends on the chosen ones up to it.
     """
     state = Pursuit(*state)
-    floor, dependent = (16 * eps) ** 2, 64 * eps  # of squared correlations; of squared distances from the span
     limit = state.chosen.shape[1]
-    weights = np.empty(limit, state.correlations.dtype)  # δ in the precision of the correlations
+    weights = np.empty(limit, correlations.dtype)  # δ in the precision of the correlations
+    gram = np.empty(limit, correlations.dtype)
     places = np.empty(limit, where.dtype)
     for s in range(start, stop):
-        alpha, chosen, change = state.correlations[s], state.chosen[s], state.changes[s]
+        alpha, chosen, change, code = correlations[s], state.chosen[s], state.changes[s], state.codes[s]
+        L = state.triangles[s]
         for _ in range(steps):
             m = state.counts[s]
             if state.done[s] or m == limit or state.remaining[s] <= state.tolerances[s]:
@@ -63,16 +84,100 @@ def pursue(state: Any, rows: Array, where: Array, eps: float, steps: int, start:
                 weights[i] = change[i]
                 places[i] = where[chosen[i]]
             _subtract(alpha, rows, places[:m], weights)
-            j, top = _largest(alpha)
-            if top <= floor or not _choose(j, alpha[j], rows, places[:m], state.triangles[s], change, dependent):
+            j = _largest(alpha)
+            for i in range(m):
+                gram[i] = rows[places[i], j]
+            fall = _choose(alpha[j], gram[:m], L, change, code, eps)
+            if fall == 0:
                 state.done[s] = True
                 break
-            inverse = state.triangles[s, m, m].real
-            state.remaining[s] -= _square(alpha[j]) * inverse * inverse
+            state.remaining[s] -= fall
             chosen[m] = j
             state.counts[s] = m + 1
-            for i in range(m + 1):
-                state.codes[s, i] += change[i]
+
+
+@compiled
+def search(correlations: Array, scales: Array, atoms: Array, values: Array, start: int, stop: int) -> None:
+    """The ``atoms`` of largest correlation, and these ``values``, for the signals from ``start`` to ``stop``.
+
+    ``correlations`` are those with atoms of any norm, a signal per row; they are multiplied by ``scales``.
+    """
+    for s in range(start, stop):
+        alpha = correlations[s]
+        for k in range(alpha.size):
+            alpha[k] *= scales[k]
+        j = _largest(alpha)
+        atoms[s] = j
+        values[s] = alpha[j]
+
+
+@compiled
+def extend(
+    state: Any,
+    residuals: Array,
+    rows: Array,
+    where: Array,
+    signals: Array,
+    atoms: Array,
+    values: Array,
+    eps: float,
+    start: int,
+    stop: int,
+) -> None:
+    """Add to signal ``signals[n]`` atom ``atoms[n]``, whose correlation is ``values[n]``, for n from ``start`` on.
+
+    ``rows[where[j]]`` is the atom d_j. The ``residuals``, a signal per row, follow; ``state`` and ``eps`` are as
+    in `pursue`.
+    """
+    state = Pursuit(*state)
+    limit = state.chosen.shape[1]
+    weights, gram = np.empty(limit, residuals.dtype), np.empty(limit, residuals.dtype)
+    places = np.empty(limit, where.dtype)
+    room = np.empty(residuals.shape[1] // 4, residuals.dtype)
+    for n in range(start, stop):
+        s, j = signals[n], atoms[n]
+        m, change = state.counts[s], state.changes[s]
+        places[m] = where[j]
+        for i in range(m):
+            places[i] = where[state.chosen[s, i]]
+            gram[i] = _inner(rows[places[m]], rows[places[i]], room)
+        fall = _choose(values[n], gram[:m], state.triangles[s], change, state.codes[s], eps)
+        if fall == 0:
+            state.done[s] = True
+            continue
+        state.remaining[s] -= fall
+        state.chosen[s, m] = j
+        state.counts[s] = m + 1
+        for i in range(m + 1):
+            weights[i] = change[i]
+        _subtract(residuals[s], rows, places[: m + 1], weights)
+        state.done[s] = m + 1 == limit or state.remaining[s] <= state.tolerances[s]
+
+
+@compiled
+def _inner(a: Array, b: Array, room: Array) -> complex:
+    """aᴴb, in a fixed order that vector units can follow: quarters are added up, then halves of what is left.
+
+    ``room`` is for a quarter of the vectors.
+    """
+    width = a.size // 4
+    total = a[0] * 0
+    for k in range(4 * width, a.size):
+        total += np.conj(a[k]) * b[k]
+    c, d, e = a[width:], a[2 * width :], a[3 * width :]
+    x, y, z = b[width:], b[2 * width :], b[3 * width :]
+    for k in range(width):
+        room[k] = (np.conj(a[k]) * b[k] + np.conj(c[k]) * x[k]) + (np.conj(d[k]) * y[k] + np.conj(e[k]) * z[k])
+    while width > 8:
+        half = width // 2
+        if width % 2:
+            total += room[width - 1]
+        for k in range(half):
+            room[k] += room[half + k]
+        width = half
+    for k in range(width):
+        total += room[k]
+    return total
 
 
 @compiled
@@ -99,66 +204,62 @@ def _subtract(alpha: Array, rows: Array, places: Array, weights: Array) -> None:
 
 
 @compiled
-def _largest(alpha: Array) -> tuple[int, float]:
-    """The first entry of largest magnitude, and its square.
+def _largest(alpha: Array) -> int:
+    """The first entry of largest magnitude: first the block that has it, then its place there, one by one.
 
-    The largest of each quarter is found on vector units, all four at a time; then its place, one by one.
+    Squares are compared by their bits, as integers, whose order is the same: the largest of integers is found on
+    vector units, that of floating-point numbers is not.
     """
-    quarter = alpha.size // 4
-    a, b, c, d = alpha[:quarter], alpha[quarter:], alpha[2 * quarter :], alpha[3 * quarter :]
-    s = t = u = v = _square(alpha[0])
-    for k in range(quarter):
-        s = max(s, _square(a[k]))
-        t = max(t, _square(b[k]))
-        u = max(u, _square(c[k]))
-        v = max(v, _square(d[k]))
-    for k in range(4 * quarter, alpha.size):
-        v = max(v, _square(alpha[k]))
-    top = max(max(s, t), max(u, v))
-    begin = 0 if s == top else quarter if t == top else 2 * quarter if u == top else 3 * quarter
+    top, begin = _bits(_square(alpha[0])), 0
+    width = 64 if alpha.size < 1024 else 128
+    for first in range(0, alpha.size, width):
+        block, largest = alpha[first : first + width], top
+        for k in range(block.size):
+            largest = max(largest, _bits(_square(block[k])))
+        if largest > top:
+            top, begin = largest, first
     for k in range(begin, alpha.size):
-        if _square(alpha[k]) == top:
-            return k, top
+        if _bits(_square(alpha[k])) == top:
+            return k
     best = begin  # where fused multiply-adds round a complex square in two ways
     for k in range(begin, alpha.size):
         if _square(alpha[k]) > _square(alpha[best]):
             best = k
-    return best, top
+    return best
 
 
 @compiled
-def _choose(
-    j: int,
-    correlation: complex,
-    rows: Array,
-    places: Array,
-    L: Array,
-    change: Array,
-    dependent: float,
-) -> bool:
-    """Add atom j to those whose Gram rows are at ``places``; False if it depends on them.
+def _choose(correlation: complex, gram: Array, L: Array, change: Array, code: Array, eps: float) -> float:
+    """Add an atom with this correlation, whose Gram entries d_jᴴd_i with the others are ``gram``, to a code.
 
-    This gives a new row of L, with 1/ℓ on its diagonal, and δ.
+    This gives a new row of L, with 1/ℓ on its diagonal, and δ. Returned is by how much the squared residual falls:
+    0 if the atom changes nothing, up to rounding, or depends on the others.
     """
-    m = places.size
+    floor, dependent = (16 * eps) ** 2, 64 * eps  # of squared correlations; of squared distances from the span
+    m = gram.size
+    if _square(correlation) <= floor:
+        return 0.0
     square = 1.0
     for i in range(m):
-        value = L[0, 0] * 0 + rows[places[i], j]
+        value = L[0, 0] * 0 + gram[i]
         for t in range(i):
             value -= np.conj(L[i, t]) * L[m, t]
         value = value * L[i, i].real
         L[m, i] = value
         square -= _square(value)
     if square <= dependent:
-        return False
-    L[m, m] = 1 / np.sqrt(square)
+        return 0.0
+    inverse = 1 / np.sqrt(square)
+    L[m, m] = inverse
     change[m] = correlation / square
     for i in range(m - 1, -1, -1):
         value = L[0, 0] * 0
         for t in range(i + 1, m + 1):
             value -= np.conj(L[t, i]) * change[t]
         change[i] = value * L[i, i].real
-    return True
+    for i in range(m + 1):
+        code[i] += change[i]
+    return _square(correlation) * inverse * inverse
 
 
 @compiled

@@ -16,11 +16,13 @@ from .cost import BLOCK, Rates, cost_of, rates
 from .packing import PackedFactor, pack_factor
 from .product import SparseProduct
 from .segments import Fused
+from .speed import compare
 
 _SHAPES = ((64, 64), (64, 128), (256, 256), (512, 512), (128, 1024))
 _DENSITIES = (0.1, 0.4)
 _SECONDS = 0.005  # for each measurement
-_REFERENCE_SECONDS = 0.05  # for that of the dense matrix, against which all products are compared
+_REFERENCE_SECONDS = 0.05  # for that of the dense matrix
+_COMPARISON_SECONDS = 0.08  # for a product and the dense matrix
 _PRIOR = 0.02  # the weight of the fixed figures beside the measurements
 
 
@@ -70,9 +72,8 @@ class Reference(NamedTuple):
         return 1e-9 * self.vectors * cost_of(packed.units, by_blas, self.rates) / self.seconds
 
     def measured_share_of(self, op: SparseProduct) -> float:
-        """The same, measured."""
-        x = vectors_of(op.shape[1], op.dtype, self.vectors)
-        return best_seconds(lambda: op @ x, _REFERENCE_SECONDS) / self.seconds
+        """The same, measured: both in turns, so that they see the same machine."""
+        return 1 / compare(op, np.ones(op.shape, op.dtype), self.vectors, _COMPARISON_SECONDS).gain
 
 
 def reference_for(shape: tuple[int, int], dtype: np.dtype[Any], vectors: int) -> Reference:

@@ -19,7 +19,7 @@ from ..runtime.session import Interrupted, Session
 from ..runtime.threads import blas_threads
 from ..typing import Array
 from .curves import Block, Curve, assembled, blocks_of, leading_subspace, relative_error
-from .pricing import Pricing
+from .pricing import TOLERANCE, Pricing
 from .targets import EXACT, Target
 
 METHODS = (
@@ -36,6 +36,7 @@ _SVD_SIDE = 2048  # the short side up to which all singular values are computed
 _MOST_RANK = 256  # singular values of larger matrices, unless the target allows fewer
 _BUILDS, _SPARE_SHARE = 3, 0.01  # how often a product is built larger, if so much of the budget is not used
 _FASTEST = 1.7  # entries of a product that may take as long as one of the dense matrix
+_MOST_CURVES = 4  # of a method, where times are measured
 _SPARE = 10  # more columns than singular vectors in subspace iteration
 
 
@@ -78,12 +79,17 @@ class Search:
         return inf if self.best is None else self.target.rank(self.cost_of(self.best.operator), self.best.error)
 
     def cost_of(self, operator: SparseProduct) -> float:
-        """What the target limits: entries, or the measured time."""
+        """What the target limits: entries, or the measured time, less what measurements vary by."""
         if self.structure.pricing is None:
             return operator.nnz
         if operator not in self._costs:
-            self._costs[operator] = self.structure.pricing.measured(operator)
+            self._costs[operator] = self.structure.pricing.measured(operator) / TOLERANCE
         return self._costs[operator]
+
+    def price_again(self, operator: SparseProduct) -> float:
+        """The cost of a product, measured again."""
+        self._costs.pop(operator, None)
+        return self.cost_of(operator)
 
     def least_cost(self, entries: float) -> float:
         """What a product with so many entries costs at least."""
@@ -155,8 +161,8 @@ class Search:
             self.attempts.append(Attempt(curve.method, detail, error, entries, perf_counter() - begin))
 
     def _by_promise(self, curves: Iterable[Curve]) -> Iterable[Curve]:
-        """Where times are measured, the curves that promise most first: the others need not be tried then."""
-        return curves if self.structure.pricing is None else sorted(curves, key=self._lowest_error)
+        """Where times are measured, the curves that promise most, the best first: each takes some measurements."""
+        return curves if self.structure.pricing is None else sorted(curves, key=self._lowest_error)[:_MOST_CURVES]
 
     def _lowest_error(self, curve: Curve) -> float:
         """The error of a curve's last product that may be fast enough: of the fastest entries."""

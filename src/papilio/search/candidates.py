@@ -30,6 +30,7 @@ _MOST_STEPS, _LEAST_STEPS = 100, 10  # of a start, in each of its phases
 _START_WORK = 3e10  # multiplications that a phase of a start may take: all steps for 256×256 and less
 _BEHIND = 2  # a candidate that starts with more than this many times the lowest error is not annealed
 _HOPELESS = 5  # nor is its start finished if its first steps end with more than this many times
+_LARGE = 128  # the short side up to which three factors in blocks are tried
 _INNER = 2  # columns of the sparse factors of low rank over those of the dense ones
 
 
@@ -106,7 +107,9 @@ def candidates(
     suffix = "" if block is None else f", blocks of {block[0]}×{block[1]}"
     if "hierarchical" in methods:
         both_sides = shape[0] == shape[1] and _rounds_within(2 * short**3) >= _MANY_ROUNDS
-        for count in (2, 3) if n_factors is None else (n_factors,):
+        # Which rows and columns share blocks is chosen anew in each round: three large factors take too long.
+        counts = (2, 3) if block is None or short <= _LARGE else (2,)
+        for count in counts if n_factors is None else (n_factors,):
             if budget >= least_entries(shape, count, block):
                 for side in ("left", "right") if both_sides else (best_side(shape),):
                     schedule = even_schedule(shape, count, budget, side, block)

@@ -25,6 +25,7 @@ _HALVINGS, _FEW_HALVINGS = 6, 2  # of the interval in which the fewest entries l
 _PROMISING = 1.5  # a quick fit within this many times the target is worth longer ones
 _ANNEALED = 4  # the same where there is time for annealing
 _LARGE = 128  # the short side above which less is tried
+_REPEATS = 2  # of a search for a product that is fast enough
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 
 
@@ -155,9 +156,9 @@ def factorize(
         structure = Structure(blocks, Pricing(matrix.shape, matrix.dtype, vectors))
     search = Search(session, matrix, target, n_factors, () if is_tiny and not has_target else methods, structure)
     with session.interruptible():
-        explore_structure(search)
-        if matrix.any() and not search.is_settled and not session.stopped:
-            _approximate(search)
+        _explore(search)
+        if structure.pricing is not None and budget is not None:
+            _make_sure(search, budget)
         fit = search.best or search.itself()
         session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
     status = Status.STOPPED if session.stopped else fit.status
@@ -171,6 +172,26 @@ def factorize(
     else:
         warn_if_slower(fit)
     return fit
+
+
+def _explore(search: Search) -> None:
+    """All methods, from the cheapest to the most expensive."""
+    explore_structure(search)
+    if search.matrix.any() and not search.is_settled and not search.session.stopped:
+        _approximate(search)
+
+
+def _make_sure(search: Search, budget: int) -> None:
+    """Time the best product once more; if it was mistaken for a faster one, search again for a smaller one."""
+    for _ in range(_REPEATS):
+        if search.best is None or search.session.stopped:
+            return
+        cost = search.price_again(search.best.operator)
+        if cost <= budget:
+            return
+        search.target = search.target._replace(budget=int(budget * budget / cost))
+        search.best = None
+        _explore(search)
 
 
 # -- PALM and annealing, for each target ---------------------------------------------------------------

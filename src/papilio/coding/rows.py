@@ -1,4 +1,4 @@
-"""Rows of a Gram matrix, for pursuits."""
+"""Rows of a matrix that pursuits look up by atom: of the Gram matrix, or of the atoms themselves."""
 
 from collections.abc import Callable
 
@@ -7,15 +7,14 @@ import numpy as np
 from ..typing import Array
 
 
-class GramRows:
-    """Rows Dᴴd_j of the Gram matrix of some atoms: all of them, or those that were required so far.
+class Rows:
+    """One row for each atom j, Dᴴd_j or d_j itself: of all atoms, or of those that were required so far.
 
     ``rows`` is the whole matrix, or room for as many rows as are kept at a time, which ``compute`` then returns
     for given atoms. ``rows[where[j]]`` is the row of atom j, if it is there; ``where[j]`` is −1 if not.
     """
 
-    def __init__(self, rows: Array, compute: Callable[[Array], Array] | None = None) -> None:
-        n_atoms = rows.shape[1]
+    def __init__(self, rows: Array, n_atoms: int, compute: Callable[[Array], Array] | None = None) -> None:
         self.rows = rows
         self.where = np.arange(n_atoms) if compute is None else np.full(n_atoms, -1)
         self._compute = compute
@@ -33,9 +32,11 @@ class GramRows:
 
     def require(self, atoms: Array) -> None:
         """Compute the rows of ``atoms`` that are missing."""
+        if self._compute is None:
+            return
         missing = np.unique(atoms)
         missing = missing[self.where[missing] < 0]
-        if missing.size and self._compute is not None:
+        if missing.size:
             places = slice(self._used, self._used + missing.size)
             self.rows[places] = self._compute(missing)
             self.where[missing] = np.arange(places.start, places.stop)
