@@ -1,6 +1,7 @@
 """Orthogonal matching pursuit: against a plain loop and scikit-learn, at the edges, in parts and on threads."""
 
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise, product
@@ -16,7 +17,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import papilio as pp
 from papilio.coding import coder as coding
 from papilio.coding.coder import Coder
-from papilio.kernels.pursuit import _largest, _subtract, pack
+from papilio.coding.cost import Cost
+from papilio.kernels.pursuit import _inner, _largest, _subtract, pack, search
 from papilio.linalg import wide
 
 from .helpers import DTYPES, LAYOUTS, gaussian
@@ -31,14 +33,18 @@ OPTIONS = {
     "tol": {"tol": 6.0},
     "both": {"n_nonzero_coefs": 6, "tol": 8.0},
 }
+BY_RESIDUALS = {"_SMALL": 0, "cost_of": lambda _: Cost(1.0, 10.0), "prefer_residuals": lambda *_: True}
 # What is made small so that little data goes every way: by the whole Gram matrix, or by rows of it that are
-# remembered, forgotten when there is no room, or all that a chunk has room for.
+# remembered, forgotten when there is no room, or all that a chunk has room for; products also by residuals.
 WAYS = {
     "whole": {},
     "whole, a signal at a time": {"_CHUNK": 1},
     "whole, in chunks": {"_CHUNK": 700, "_DENSE_BYTES": 0},
     "rows, room for some": {"_GRAM_BYTES": 48 * 48 * 4 // 2, "_LOCKSTEP": 700},
     "rows, room for one signal": {"_GRAM_BYTES": 0, "_DENSE_BYTES": 0, "_CHUNK": 100},
+    "residuals": BY_RESIDUALS,
+    "residuals, atoms of any norm": {**BY_RESIDUALS, "_have_squares": lambda _: False},
+    "residuals, atoms from the product": {**BY_RESIDUALS, "_DENSE_BYTES": 0, "_TOGETHER": 1},
 }
 
 
@@ -127,7 +133,8 @@ def test_codes_are_those_of_a_plain_loop_whatever_the_way(kind, dtype, way):
         codes = coder.code(X, **options)
         assert_close(codes, plain_omp(D, X, **options), dtype)
         assert codes.dtype == dtype
-        assert (coder._gram is None) == way.startswith("rows")
+        if kind == "product" or not way.startswith("residuals"):
+            assert (coder._gram is None) == way.startswith(("rows", "residuals"))
 
 
 @pytest.mark.parametrize("solver", ["orthogonal_mp", "orthogonal_mp_gram"])
@@ -428,9 +435,11 @@ def test_rows_of_the_gram_matrix_are_computed_once_while_there_is_room(kind, mon
 
 def test_a_coder_makes_its_gram_matrix_when_that_pays_and_keeps_it(monkeypatch):
     monkeypatch.setattr(coding, "_SMALL", 0)
-    monkeypatch.setattr(coding, "_FAST", 1.0)
+    monkeypatch.setattr(coding, "prefer_residuals", lambda *_: False)
     D, X = data(n_signals=16)
-    for op, least in ((D, 24), (pp.SparseProduct([D]), 48)):
+    # BLAS uses the symmetry, so that a product must be twice as fast to make the matrix.
+    for op, time, least in ((D, None, 24), (pp.SparseProduct([D]), 0.9, 24), (pp.SparseProduct([D]), 0.4, 48)):
+        monkeypatch.setattr(coding, "cost_of", lambda _, time=time: Cost(time, 1.0))
         coder, expected = Coder(op), plain_omp(D, X, 3)
         assert_close(coder.code(X[:, : least // 3 - 1], 3), expected[:, : least // 3 - 1])
         assert coder._gram is None
@@ -439,6 +448,61 @@ def test_a_coder_makes_its_gram_matrix_when_that_pays_and_keeps_it(monkeypatch):
         np.testing.assert_allclose(gram, unit(D).T @ unit(D), atol=1e-13)
         assert_close(coder.code(X[:, :2], 3), expected[:, :2])
         assert coder._gram is gram
+
+
+def block_sparse(shape, dtype=np.float64, complexity=0.1):
+    """A product of two factors, each with a few 4×4 blocks at random places, and atoms of many norms."""
+    rng, (rows, columns) = np.random.default_rng(0), shape
+    factors = []
+    for width in (rows, columns):
+        places = rng.random((rows // 4, width // 4)) < complexity * columns / (rows + columns)
+        factors.append(gaussian((rows, width), dtype, width + len(factors)) * np.kron(places, np.ones((4, 4))))
+    factors[0] += np.eye(rows)
+    factors[1] *= np.linspace(0.1, 10, columns)
+    return pp.SparseProduct([factor.astype(dtype) for factor in factors])
+
+
+def test_few_signals_in_a_large_fast_dictionary_need_no_gram_matrix(dtype):
+    op = block_sparse((128, 768), dtype)
+    X = gaussian((128, 40), dtype, 5)
+    coder = Coder(op)
+    for options in ({"n_nonzero_coefs": 6}, {"n_nonzero_coefs": 6, "tol": 60.0}):
+        assert_close(coder.code(X[:, :10], **options), plain_omp(op.toarray(), X[:, :10], **options), dtype)
+        assert coder._gram is None
+        assert coder._dense is not None
+    coder._gram_for(768, 1)  # with the matrix at hand, more signals take its rows
+    assert_close(coder.code(X, 6), plain_omp(op.toarray(), X, 6), dtype)
+
+
+@pytest.mark.parametrize("decades", [0, 3, 20])
+def test_pursuit_by_residuals_takes_atoms_of_any_norm_and_zeros(decades, dtype, monkeypatch):
+    for name, value in BY_RESIDUALS.items():
+        monkeypatch.setattr(coding, name, value)
+    op, X = chain(dtype), data(dtype)[1]
+    scales = (10.0 ** np.linspace(-decades, decades, 48) * (np.arange(48) % 5 > 0)).astype(dtype)
+    codes = pp.omp(op @ pp.SparseProduct([np.diag(scales)]), X, 6)
+    kept = np.flatnonzero(scales)
+    expected = np.zeros((48, X.shape[1]), dtype)
+    expected[kept] = plain_omp(op.toarray()[:, kept], X, 6)
+    assert_close(codes.toarray() * scales[:, None], expected, dtype, 1e4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [200, 2000])
+def test_a_fast_product_takes_no_more_memory_than_its_dense_matrix(count):
+    op, X = block_sparse((1024, 4096)), gaussian((1024, count))
+    pp.omp(op, X[:, :2], 5)  # compiled code does not count
+    pp.set_num_threads(1)
+    D, peaks = op.toarray(), []
+    for copy in (lambda: pp.SparseProduct(op.factors), D.copy):  # the dictionary itself counts, packed or not
+        tracemalloc.start()
+        try:
+            with ThreadPoolExecutor(1) as fresh:  # which has no scratch memory yet
+                fresh.submit(pp.omp, copy(), X, 5).result()
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[0] <= peaks[1]
 
 
 def blas_threads():
@@ -636,7 +700,37 @@ def test_of_several_largest_entries_the_first_is_found(dtype):
         entries = (3 * gaussian((30, size), dtype, size)).round().astype(dtype)  # small integers: many ties
         for alpha in entries:
             squares = (alpha.conj() * alpha).real
-            assert _largest(alpha) == (np.argmax(squares), squares.max())
+            assert _largest(alpha) == np.argmax(squares)
+
+
+def test_the_largest_entry_is_found_wherever_it_is(dtype):
+    alpha = gaussian((1500,), dtype) / 10
+    for place in (0, 1, 63, 64, 127, 128, 1000, 1407, 1408, 1498, 1499):
+        entries = alpha.copy()
+        entries[place] = -3
+        entries[-1] = min(entries[-1], -3) if place < 1499 and np.dtype(dtype).kind != "c" else entries[-1]
+        for size in (place + 1, 1500):
+            assert _largest(entries[:size]) == place
+
+
+def test_atoms_of_largest_correlation_are_found_for_all_signals_together(dtype):
+    entries = (3 * gaussian((40, 21), dtype)).round().astype(dtype)  # small integers: many ties
+    scales = np.resize([1, 2, 0.5, 0], 40).astype(entries.real.dtype)
+    for count in (1, 7, 21):
+        correlations, integer = np.ascontiguousarray(entries[:, :count]), f"i{scales.itemsize}"
+        tops, atoms, values = np.empty(count, integer), np.empty(count, integer), np.empty(count, dtype)
+        search(correlations, scales, tops, atoms, values)
+        scaled = correlations * scales[:, None]
+        np.testing.assert_array_equal(atoms, np.argmax((scaled.conj() * scaled).real, axis=0))
+        np.testing.assert_array_equal(values, scaled[atoms, np.arange(count)])
+
+
+def test_inner_products_of_any_length_are_summed(dtype):
+    for size in (*range(1, 45), 1023, 1024):
+        a, b = gaussian((size,), dtype, 1), gaussian((size,), dtype, 2)
+        expected = np.vdot(double(a), double(b))
+        scale = np.linalg.norm(a) * np.linalg.norm(b)
+        assert abs(_inner(a, b, np.empty(max(size // 4, 1), dtype)) - expected) <= 10 * eps(dtype) * scale
 
 
 def test_any_number_of_rows_is_subtracted(dtype):

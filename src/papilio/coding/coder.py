@@ -33,7 +33,8 @@ class Coder:
     def __init__(self, dictionary: Array | SparseProduct) -> None:
         self.shape: tuple[int, int] = dictionary.shape
         self._dtype = dictionary.dtype
-        self._dense: Array | None = None  # the atoms with unit norm
+        self._dense: Array | None = None  # the atoms
+        self._is_unit = True  # whether these have unit norms
         self._product: SparseProduct | None = None  # with their own norms, if it is faster or the only form
         self._gram: Array | None = None
         dense = None
@@ -53,7 +54,11 @@ class Coder:
         if dense is dictionary:
             self._dense = dense * self._scales
         elif dense is not None:
-            self._dense = np.multiply(dense, self._scales, out=dense)
+            self._dense = dense
+            # To scale them takes a pass over memory, which a fast product can do without.
+            self._is_unit = not (self._product and self._cost.is_twice_as_fast and _have_squares(norms))
+            if self._is_unit:
+                dense *= self._scales
 
     def code(self, signals: Array, n_nonzero_coefs: int | None = None, tol: float | None = None) -> sp.csc_array:
         """What `omp` does, for a matrix of signals that is known to be finite."""
@@ -113,13 +118,16 @@ class Coder:
         return max(length, 1)
 
     def _residuals_at_a_time(self, rows: Rows, limit: int) -> int:
-        length = min(max(_CHUNK // self.shape[1], 2 * _TOGETHER), _LOCKSTEP // limit**2)
+        length = min(max(_CHUNK // (2 * self.shape[1]), 2 * _TOGETHER), _LOCKSTEP // limit**2)
         return max(min(length, len(rows.rows) // limit), 1)
 
     def _pursue(self, gram: Rows, state: Pursuit, unit: Array) -> None:
         """The pursuit of signals ``unit``, one per row, by Gram rows."""
         eps, (count, limit) = float(np.finfo(self._dtype).eps), state.chosen.shape
-        correlations = self._correlate(unit, *scratch("correlations", ((count, self.shape[1]), self._dtype)))
+        room = None  # a product makes its own
+        if self._product is None:
+            (room,) = scratch("correlations", ((count, self.shape[1]), self._dtype))
+        correlations = self._correlate(unit, room)
         gram.make_room(count * limit)
         calls, steps = (1, limit) if gram.is_whole else (limit, 1)  # of the kernel, and the steps in each
 
@@ -136,22 +144,33 @@ class Coder:
         """The pursuit of signals, one per row of ``residuals``, by correlations with what is left of them."""
         assert self._product is not None
         eps, (count, limit) = float(np.finfo(self._dtype).eps), state.chosen.shape
-        adjoint = self._product.H
+        adjoint, integer = self._product.H, np.dtype(f"i{self._scales.itemsize}")
         atoms.make_room(count * limit)
-        best, values = np.empty(count, np.int64), np.empty(count, self._dtype)
+        scales = np.ones_like(self._scales) if self._is_unit else self._scales  # of the atoms in their rows
+        tops, best, values = np.empty(count, integer), np.empty(count, integer), np.empty(count, self._dtype)
         np.logical_or(state.done, state.remaining <= state.tolerances, out=state.done)
         while (active := np.flatnonzero(~state.done)).size:
-            block = residuals if active.size == count else residuals[active]
-            correlations = _times(adjoint, block)
-
-            def seek(start: int, stop: int, correlations: Array = correlations) -> None:
-                search(correlations, self._scales, best, values, start, stop)
+            block = np.ascontiguousarray((residuals if active.size == count else residuals[active]).T)
+            # Row-major, in which products and search are fastest.
+            correlations = adjoint @ block if active.size > 1 else (adjoint @ block[:, 0])[:, None]
+            search(correlations, self._scales, tops[: active.size], best[: active.size], values)
+            atoms.require(best[: active.size])
 
             def add(start: int, stop: int, active: Array = active) -> None:
-                extend(tuple(state), residuals, atoms.rows, atoms.where, active, best, values, eps, start, stop)
+                extend(
+                    tuple(state),
+                    residuals,
+                    atoms.rows,
+                    atoms.where,
+                    scales,
+                    active,
+                    best,
+                    values,
+                    eps,
+                    start,
+                    stop,
+                )
 
-            split_work(seek, active.size, 16)
-            atoms.require(best[: active.size])
             split_work(add, active.size, 16)
 
     def _packed(self, state: Pursuit, norms: Array) -> tuple[Array, Array, Array]:
@@ -202,7 +221,8 @@ class Coder:
     def _atoms(self, indices: Array) -> Array:
         """Some unit-norm atoms, one per row."""
         if self._dense is not None:
-            return np.ascontiguousarray(self._dense.T[indices])
+            atoms = np.ascontiguousarray(self._dense.T[indices])
+            return atoms if self._is_unit else atoms * self._scales[indices, None]
         assert self._product is not None
         return _columns(self._product, indices, self._scales)
 
@@ -222,7 +242,7 @@ class Coder:
         """The whole Gram matrix if it fits, and costs no more than the rows of the atoms that will be chosen."""
         n_atoms = self.shape[1]
         rows = max(_GRAM_BYTES // (n_atoms * self._dtype.itemsize), limit)  # those of one signal at least
-        pays = choices >= (n_atoms if self._product is not None else n_atoms // 2)  # BLAS uses the symmetry
+        pays = choices >= (n_atoms if self._makes_gram_by_product else n_atoms // 2)  # BLAS uses the symmetry
         if rows < n_atoms or not (self._gram is not None or n_atoms <= _SMALL or pays):
             room = np.empty((min(rows, choices, n_atoms), n_atoms), self._dtype)
             return Rows(room, n_atoms, self._rows_of_gram)
@@ -230,8 +250,12 @@ class Coder:
             self._gram = self._whole_gram()
         return Rows(self._gram, n_atoms)
 
+    @property
+    def _makes_gram_by_product(self) -> bool:
+        return self._product is not None and (self._dense is None or self._cost.is_twice_as_fast)
+
     def _whole_gram(self) -> Array:
-        if self._dense is None or (self._product is not None and self._cost.product < self._cost.dense / 2):
+        if self._dense is None or self._makes_gram_by_product:
             width, n_atoms = max(_CHUNK // self.shape[1], 1), self.shape[1]
             gram = np.empty((n_atoms, n_atoms), self._dtype)
             for start in range(0, n_atoms, width):
@@ -259,6 +283,11 @@ def _columns(product: SparseProduct, indices: Array, scales: Array) -> Array:
 def _inverse(norms: Array, dtype: np.dtype[Any]) -> Array:
     """1/norm, and 0 for what is zero, or so small that this would overflow."""
     return np.divide(1.0, norms, out=np.zeros(norms.size), where=norms > 1 / np.finfo(dtype).max)
+
+
+def _have_squares(norms: Array) -> bool:
+    """Whether the squares of all norms but zeros are well within the number range, that of float32, too."""
+    return bool(((norms == 0) | ((norms > 1e-10) & (norms < 1e10))).all())
 
 
 def _norms_by_blocks(product: Any) -> Array:

@@ -16,13 +16,14 @@ _CACHE = 1 << 24  # bytes of a Gram matrix up to which its rows come from cache
 _NEAR_BYTE, _FAR_BYTE = 0.02, 0.035  # of a row that is subtracted
 _NEW_BYTE = 0.3  # of a Gram matrix, for its memory
 _COLUMN_MAJOR = 1.4  # the time of a column-major block, relative to a row-major one
-_SEARCH_BYTE = 0.035  # of correlations that are scaled and searched, not brought up to date
+_SEARCH_BYTE = 0.055  # of correlations that are searched in row-major blocks
+_TURN_BYTE = 0.12  # of residuals that become a row-major block
 _ATOM_BYTE = 0.055  # of an atom that is multiplied with another and subtracted
-_STEP = 600.0  # of a signal, besides
+_STEP = 400.0  # of a signal, besides
 
 
 class Cost(NamedTuple):
-    """The time of correlations Dᴴx, per signal: by the product, and by BLAS."""
+    """The time of correlations Dᴴx, per signal of a column-major block: by the product, and by BLAS."""
 
     product: float
     dense: float
@@ -30,6 +31,11 @@ class Cost(NamedTuple):
     @property
     def is_fast(self) -> bool:
         return self.product < self.dense
+
+    @property
+    def is_twice_as_fast(self) -> bool:
+        """Faster than BLAS makes a Gram matrix, whose symmetry it uses."""
+        return self.product < self.dense / 2
 
 
 def cost_of(dictionary: SparseProduct) -> Cost:
@@ -51,5 +57,5 @@ def prefer_residuals(
     by_gram = count * (cost.product + past * row)
     if not has_gram:
         by_gram += shape[1] * min(cost.product, cost.dense / 2) + gram * _NEW_BYTE
-    by_residuals = limit * (cost.product + line * _SEARCH_BYTE + _STEP) + 2 * past * shape[0] * item * _ATOM_BYTE
-    return count * by_residuals < by_gram
+    step = cost.product / _COLUMN_MAJOR + line * _SEARCH_BYTE + shape[0] * item * _TURN_BYTE + _STEP
+    return count * (limit * step + 2 * past * shape[0] * item * _ATOM_BYTE) < by_gram

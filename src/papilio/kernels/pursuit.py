@@ -97,18 +97,24 @@ def pursue(
 
 
 @compiled
-def search(correlations: Array, scales: Array, atoms: Array, values: Array, start: int, stop: int) -> None:
-    """The ``atoms`` of largest correlation, and these ``values``, for the signals from ``start`` to ``stop``.
+def search(correlations: Array, scales: Array, tops: Array, atoms: Array, values: Array) -> None:
+    """The ``atoms`` of largest correlation, and these ``values``, for all signals together.
 
-    ``correlations`` are those with atoms of any norm, a signal per row; they are multiplied by ``scales``.
+    ``correlations`` are those with atoms of any norm, a signal per column; ``scales`` are the inverse norms.
+    ``tops`` is room for integers as wide as real numbers, ``atoms`` are integers of that kind.
     """
-    for s in range(start, stop):
-        alpha = correlations[s]
-        for k in range(alpha.size):
-            alpha[k] *= scales[k]
-        j = _largest(alpha)
-        atoms[s] = j
-        values[s] = alpha[j]
+    n_signals = correlations.shape[1]
+    for s in range(n_signals):
+        tops[s] = -1
+        atoms[s] = 0
+    for j in range(correlations.shape[0]):
+        alpha, scale = correlations[j], scales[j]
+        for s in range(n_signals):  # without branches, on vector units; for `_bits` see `_largest`
+            square = _bits(_square(alpha[s] * scale))
+            atoms[s] = j if square > tops[s] else atoms[s]
+            tops[s] = max(tops[s], square)
+    for s in range(n_signals):
+        values[s] = correlations[atoms[s], s] * scales[atoms[s]]
 
 
 @compiled
@@ -117,6 +123,7 @@ def extend(
     residuals: Array,
     rows: Array,
     where: Array,
+    scales: Array,
     signals: Array,
     atoms: Array,
     values: Array,
@@ -126,8 +133,8 @@ def extend(
 ) -> None:
     """Add to signal ``signals[n]`` atom ``atoms[n]``, whose correlation is ``values[n]``, for n from ``start`` on.
 
-    ``rows[where[j]]`` is the atom d_j. The ``residuals``, a signal per row, follow; ``state`` and ``eps`` are as
-    in `pursue`.
+    ``rows[where[j]]`` times ``scales[j]`` is the atom d_j. The ``residuals``, a signal per row, follow; ``state``
+    and ``eps`` are as in `pursue`.
     """
     state = Pursuit(*state)
     limit = state.chosen.shape[1]
@@ -139,8 +146,9 @@ def extend(
         m, change = state.counts[s], state.changes[s]
         places[m] = where[j]
         for i in range(m):
-            places[i] = where[state.chosen[s, i]]
-            gram[i] = _inner(rows[places[m]], rows[places[i]], room)
+            other = state.chosen[s, i]
+            places[i] = where[other]
+            gram[i] = _inner(rows[places[m]], rows[places[i]], room) * (scales[j] * scales[other])
         fall = _choose(values[n], gram[:m], state.triangles[s], change, state.codes[s], eps)
         if fall == 0:
             state.done[s] = True
@@ -149,7 +157,7 @@ def extend(
         state.chosen[s, m] = j
         state.counts[s] = m + 1
         for i in range(m + 1):
-            weights[i] = change[i]
+            weights[i] = change[i] * scales[state.chosen[s, i]]
         _subtract(residuals[s], rows, places[: m + 1], weights)
         state.done[s] = m + 1 == limit or state.remaining[s] <= state.tolerances[s]
 
@@ -189,13 +197,13 @@ def _subtract(alpha: Array, rows: Array, places: Array, weights: Array) -> None:
         a, b, c, d = rows[places[i]], rows[places[i + 1]], rows[places[i + 2]], rows[places[i + 3]]
         u, v, w, x = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
         for k in range(alpha.size):
-            alpha[k] -= (u * a[k] + v * b[k]) + (w * c[k] + x * d[k])
+            alpha[k] = (((alpha[k] - u * a[k]) - v * b[k]) - w * c[k]) - x * d[k]
         i += 4
     if i + 1 < m:
         a, b = rows[places[i]], rows[places[i + 1]]
         u, v = weights[i], weights[i + 1]
         for k in range(alpha.size):
-            alpha[k] -= u * a[k] + v * b[k]
+            alpha[k] = (alpha[k] - u * a[k]) - v * b[k]
         i += 2
     if i < m:
         a, u = rows[places[i]], weights[i]
