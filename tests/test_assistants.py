@@ -25,7 +25,7 @@ CHAINS = {
 @pytest.fixture
 def sharing(monkeypatch):
     """All products are shared, with an assistant that is always awake."""
-    monkeypatch.setattr(segments, "_SHARED_WORK", 0)
+    monkeypatch.setattr(segments, "_SHARED_BYTES", 0)
     monkeypatch.setattr(segments, "_SPLIT_WORK", 10**12)
     monkeypatch.setattr(assistants, "_BURST", np.inf)
     monkeypatch.setattr(assistants, "_PAUSE", 0.0)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _LINE = 64  # bytes that go to and from memory together: no two threads should write into the same
 _THREAD_WORK = 2_000_000  # multiplications from which a second thread pays for BLAS
-_SHARED_WORK = 150_000  # the same for the kernel, if the other thread is awake
-_SPLIT_WORK = 10_000_000  # the same if it is not
+_SHARED_BYTES = 8_000_000  # multiplications, times the bytes of a number: the same for the kernel, if it is awake
+_SPLIT_WORK = 10_000_000  # multiplications: the same if it is not
 _MANY_TILES = 4  # from which on threads share whole tiles
 _FEW_READS = 1.5  # strips per row of the vectors up to which the first factor reads them where they are
 
@@ -73,7 +73,7 @@ class Fused:
             split_work(run, count, tile if count >= _MANY_TILES * tile else _LINE // self._dtype.itemsize)
             return Y if by_rows else Y.T
         room = workspace(self._room)
-        is_shared = work >= _SHARED_WORK and count > tile and get_num_threads() > 1
+        is_shared = work * self._dtype.itemsize >= _SHARED_BYTES and count > tile and get_num_threads() > 1
         if not (is_shared and assistants.assistants.apply(self._arrays, source, Y, by_rows, room, count)):
             apply_block(*self._arrays, source, Y, by_rows, room, 0, count)
         return Y if by_rows else Y.T
