@@ -22,7 +22,7 @@ _TABLE = {
     "far_two": ((0.4, 0.5, 0.6, 0.8), (0.03, 0.07, 0.095, 0.19)),
     "far_one": ((0.45, 0.48, 0.6, 0.7), (0.028, 0.057, 0.063, 0.13)),
     "row": ((0.9, 0.6, 0.7, 0.7), (0.01, 0.05, 0.03, 0.1)),  # of a factor, besides its strips
-    "blas_entry": ((0.057, 0.13, 0.15, 0.24), (0.009, 0.016, 0.038, 0.072)),  # at its best
+    "blas_entry": ((0.05, 0.1, 0.14, 0.24), (0.012, 0.027, 0.046, 0.09)),
     "call": ((1000.0,) * 4, (6.0, 6.0, 8.0, 8.0)),  # of the kernel, for several factors, or of BLAS, for one
     "line": ((0.0,) * 4, (0.08, 0.12, 0.14, 0.3)),  # of what a call reads, and of what it writes
 }
@@ -36,6 +36,7 @@ class Unit(Protocol):
 
     shape: tuple[int, int]
     has_matrix: bool
+    is_full: bool  # without zeros
 
     @property
     def n_strips(self) -> dict[int, int]:
@@ -95,8 +96,10 @@ class Plan(NamedTuple):
 def plan(units: Sequence[Unit], rate: Rates) -> Plan:
     """The cheapest way to apply ``units``, given in the order of application: each by BLAS or by the kernel.
 
-    Neighbours in the kernel share a call.
+    Neighbours in the kernel share a call. A matrix without zeros, by itself, is left to BLAS.
     """
+    if len(units) == 1 and units[0].is_full:
+        return Plan(rate.blas(units[0].shape), (True,))
     in_kernel, in_blas = Plan(inf, ()), Plan(0.0, ())  # the cheapest ways so far by where the last unit is
     for unit in units:
         n_rows, n_columns = unit.shape

@@ -28,6 +28,7 @@ class PackedFactor:
         self.groups = groups
         self.is_in_place = is_in_place(groups, shape)
         self.has_matrix = factor is not None
+        self.is_full = isinstance(factor, np.ndarray)
         self._factor = factor
         self.joined: WeakKeyDictionary[PackedFactor, PackedFactor | None] = WeakKeyDictionary()
 

@@ -12,8 +12,9 @@ from ..solvers.schedule import Schedule
 from .targets import least_entries
 
 TOLERANCE = 1.06  # times the target: what measurements may vary by
-_UNUSED = 0.93  # of the target: a product that takes less may be larger
-_ROUNDS = 3  # of measurements, each of which corrects the model
+_AIM = 0.98  # of the target, so that most products that the model finds are within it
+_UNUSED = 0.92  # of the target: a product that takes less may be larger
+_ROUNDS = 4  # of measurements, each of which corrects the model
 _TRIES = 12  # products that are built in each round, to find the largest one by the model
 
 
@@ -50,7 +51,7 @@ class Pricing:
             return None
         found, correction = least, cost / self.modelled(smallest)
         for _ in range(_ROUNDS):
-            place, operator = self._largest(build, found, most, budget / correction)
+            place, operator = self._largest(build, found, most, _AIM * budget / correction)
             if place == found:
                 break
             cost = self._fair_cost(operator, budget)
