@@ -83,9 +83,7 @@ class Coder:
 
         def run(first: int, last: int) -> None:
             for i in range(first, last):
-                chunk = signals[:, starts[i] : starts[i] + length].T.astype(self._dtype, copy=False)
-                norms = column_norms(chunk.T)
-                state, unit = self._start(chunk, _inverse(norms, self._dtype), limit, tol)
+                state, unit, norms = self._start(signals[:, starts[i] : starts[i] + length].T, limit, tol)
                 pursue_chunk(rows, state, unit)
                 parts[i] = self._packed(state, norms)
 
@@ -180,8 +178,8 @@ class Coder:
         pack(state.counts, state.chosen, state.codes, norms, self._inverse_norms, indices, values)
         return state.counts, indices, values
 
-    def _start(self, signals: Array, inverse_norms: Array, limit: int, tol: float) -> tuple[Pursuit, Array]:
-        """The pursuit of ``signals``, one per row, before its first step, and these with unit norms."""
+    def _start(self, signals: Array, limit: int, tol: float) -> tuple[Pursuit, Array, Array]:
+        """The pursuit of ``signals``, one per row, before its first step; these with unit norms; the norms."""
         count, kind = len(signals), wide(self._dtype)
         unit, chosen, triangles, changes, codes = scratch(
             "omp",
@@ -191,7 +189,10 @@ class Coder:
             ((count, limit), kind),
             ((count, limit), kind),
         )
-        np.multiply(signals, inverse_norms[:, None], out=unit, casting="same_kind")
+        unit[:] = signals
+        norms = column_norms(unit.T)
+        inverse_norms = _inverse(norms, self._dtype)
+        np.multiply(unit, inverse_norms[:, None], out=unit, casting="same_kind")
         for array in (chosen, changes, codes):
             array.fill(0)
         with np.errstate(over="ignore", invalid="ignore"):  # far above any residual; none, for a zero signal
@@ -208,7 +209,7 @@ class Coder:
             codes=codes,
             done=inverse_norms == 0,
         )
-        return state, unit
+        return state, unit, norms
 
     def _correlate(self, block: Array, out: Array | None = None) -> Array:
         """Dᴴx of each signal in ``block``, one per row, as a row; in ``out``, if given."""
@@ -218,13 +219,13 @@ class Coder:
         assert self._dense is not None
         return np.matmul(block, self._dense.conj() if self._dtype.kind == "c" else self._dense, out=out)
 
-    def _atoms(self, indices: Array) -> Array:
+    def _atoms(self, indices: Array | slice) -> Array:
         """Some unit-norm atoms, one per row."""
         if self._dense is not None:
-            atoms = np.ascontiguousarray(self._dense.T[indices])
-            return atoms if self._is_unit else atoms * self._scales[indices, None]
+            atoms = self._dense.T[indices]
+            return np.ascontiguousarray(atoms if self._is_unit else atoms * self._scales[indices, None])
         assert self._product is not None
-        return _columns(self._product, indices, self._scales)
+        return _columns(self._product, np.arange(self.shape[1])[indices], self._scales)
 
     def _rows_of_gram(self, indices: Array) -> Array:
         return self._correlate(self._atoms(indices))
@@ -259,8 +260,8 @@ class Coder:
             width, n_atoms = max(_CHUNK // self.shape[1], 1), self.shape[1]
             gram = np.empty((n_atoms, n_atoms), self._dtype)
             for start in range(0, n_atoms, width):
-                part = gram[start : start + width]
-                self._correlate(self._atoms(np.arange(start, start + len(part))), part)
+                part = slice(start, min(start + width, n_atoms))
+                self._correlate(self._atoms(part), gram[part])
             return gram
         # BLAS sees the symmetry of a real one; row j is (Dᴴd_j)ᵀ.
         return self._dense.T @ (self._dense.conj() if self._dtype.kind == "c" else self._dense)

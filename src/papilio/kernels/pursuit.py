@@ -190,10 +190,19 @@ def _inner(a: Array, b: Array, room: Array) -> complex:
 
 @compiled
 def _subtract(alpha: Array, rows: Array, places: Array, weights: Array) -> None:
-    """alpha − G_I δ, four atoms at a time."""
+    """alpha − G_I δ, up to eight atoms at a time."""
     m = places.size
     i = 0
-    while i + 3 < m:
+    while i + 7 < m:
+        a, b, c, d = rows[places[i]], rows[places[i + 1]], rows[places[i + 2]], rows[places[i + 3]]
+        e, f, g, h = rows[places[i + 4]], rows[places[i + 5]], rows[places[i + 6]], rows[places[i + 7]]
+        u, v, w, x = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        p, q, r, s = weights[i + 4], weights[i + 5], weights[i + 6], weights[i + 7]
+        for k in range(alpha.size):
+            near = (((alpha[k] - u * a[k]) - v * b[k]) - w * c[k]) - x * d[k]
+            alpha[k] = (((near - p * e[k]) - q * f[k]) - r * g[k]) - s * h[k]
+        i += 8
+    if i + 3 < m:
         a, b, c, d = rows[places[i]], rows[places[i + 1]], rows[places[i + 2]], rows[places[i + 3]]
         u, v, w, x = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
         for k in range(alpha.size):
