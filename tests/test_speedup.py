@@ -61,7 +61,7 @@ def test_the_result_is_the_best_of_all_that_are_fast_enough(kind, speedup, clock
     entries = (limit - 50) / 2
     for method in ("thresholding", "low_rank") if entries >= 64 else ():
         other = pp.factorize(matrix, complexity=entries / matrix.size, method=method)
-        assert fit.error <= 1.1 * other.error + 1e-9
+        assert fit.error <= 1.25 * other.error + 1e-9
 
 
 def test_what_no_product_can_do_is_said(clock):
