@@ -137,19 +137,26 @@ def _packed(factor: sp.csr_array, rows: Array) -> Groups:
     counts = np.diff(some.indptr)
     if height == 1:
         return Groups(1, rows, some.indptr, some.indices, some.data.reshape(-1, 1))
+    alike = _alike(some, height)
+    if alike is not None:
+        pointers = np.concatenate([[0], np.cumsum(counts[::height])])
+        return Groups(height, rows, pointers, some.indices[alike[:, 0]], some.data[alike])
     owner = np.repeat(np.arange(rows.size), counts)
     keys = owner // height * np.int64(factor.shape[1]) + some.indices
-    counts = counts.reshape(n_groups, height)
-    if (counts == counts[:, :1]).all():
-        # Mostly all rows of a group have the same columns: then no sorting is needed.
-        strips = np.repeat(np.repeat(some.indptr[:-1:height], 1), counts[:, 0])
-        within = np.arange(counts[:, 0].sum()) - np.repeat(np.cumsum(counts[:, 0]) - counts[:, 0], counts[:, 0])
-        places = (strips + within)[:, None] + np.repeat(counts[:, 0], counts[:, 0])[:, None] * np.arange(height)
-        if (some.indices[places] == some.indices[places[:, :1]]).all():
-            pointers = np.concatenate([[0], np.cumsum(counts[:, 0])])
-            return Groups(height, rows, pointers, some.indices[places[:, 0]], some.data[places])
     kept, strip = np.unique(keys, return_inverse=True)
     values = np.zeros((kept.size, height), dtype=factor.dtype)
     values[strip.ravel(), owner % height] = some.data
     pointers = np.searchsorted(kept, np.arange(n_groups + 1) * np.int64(factor.shape[1]))
     return Groups(height, rows, pointers, kept % factor.shape[1], values)
+
+
+def _alike(factor: sp.csr_array, height: int) -> Array | None:
+    """Where the entries of each strip are, if all rows of each group have the same columns, else None."""
+    counts = np.diff(factor.indptr).reshape(-1, height)
+    if (counts != counts[:, :1]).any():
+        return None
+    lengths = counts[:, 0]
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    first = np.repeat(factor.indptr[:-1:height], lengths) + within
+    places = first[:, None] + np.repeat(lengths, lengths)[:, None] * np.arange(height)
+    return places if (factor.indices[places] == factor.indices[places[:, :1]]).all() else None

@@ -52,8 +52,9 @@ class SparseProduct(AppliedOperator):
     the dense matrix, which is also what NumPy's functions take an operator for, unless they refuse it.
 
     Sparse factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
-    (`papilio.set_num_threads`); dense ones by BLAS where that is faster. A complex scalar goes into a factor, as
-    the scale is real; scalars never change the precision.
+    (`papilio.set_num_threads`); dense ones by BLAS where that is faster. Zeros may take part in sums, as in a
+    dense matrix: an infinite entry of ``x`` may give NaN in any row. A complex scalar goes into a factor, as the
+    scale is real; scalars never change the precision.
 
     Examples
     --------
