@@ -129,7 +129,7 @@ def test_a_dictionary_has_the_entries_that_its_speed_allows(clock):
         ({"speedup": 1.0}, "speedup must be a finite number above 1"),
         ({"speedup": np.inf}, "speedup must be"),
         ({"speedup": 2, "schedule": pp.Schedule.with_complexity((16, 16), 0.5)}, "schedule must not be given"),
-        ({"block": "large"}, "block must be 'auto'"),
+        ({"block": "large"}, "block must be one or two integers"),
     ],
 )
 def test_bad_targets_of_dictionaries_are_refused_by_name(options, message):

@@ -151,7 +151,7 @@ class FastDictionaryLearning(StreamEstimator):
         if not isinstance(self.block, str):
             return self.block
         if self.block != "auto":
-            raise ValueError(f"block must be 'auto', None, or one or two integers, got {self.block!r}")
+            raise ValueError(f"block must be one or two integers, 'auto' or None, got {self.block!r}")
         return _BLOCK if self.schedule is None and min(shape) >= _LEAST_SIDE else None
 
     def _begin(self, rows: Array) -> None:
