@@ -6,8 +6,12 @@ READY := $(VENV)/.ready
 # Files are shared among processes, one a core: a file's fixtures are made once.
 PYTEST_OPTIONS := --numprocesses auto --maxprocesses 4 --dist loadfile
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
+# Of the campaigns.
+MINUTES ?= 5
+KILLS ?= 10
+SEED ?= 0
 
-.PHONY: help setup demo test test-slow test-pythons lint types format bench clean
+.PHONY: help setup demo test test-slow test-pythons fuzz kill lint types format bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +34,12 @@ test-slow: $(READY)  ## run the slow tests
 
 test-pythons:  ## run the fast tests on each Python from 3.11 to 3.13 that is installed
 	scripts/test_pythons.sh $(PYTEST_OPTIONS)
+
+fuzz: $(READY)  ## random cases of every kind, for MINUTES=5, from SEED=0
+	$(BIN)/python -m tests.campaigns fuzz --minutes $(MINUTES) --seed $(SEED)
+
+kill: $(READY)  ## interrupt runs KILLS=10 times by each signal, from SEED=0, and compare what they leave
+	$(BIN)/python -m tests.campaigns kill --kills $(KILLS) --seed $(SEED)
 
 lint: $(READY)  ## check style
 	$(BIN)/ruff check .

@@ -18,7 +18,8 @@ COMPLEXITIES = (0.5, 0.25, 0.1)
 VECTORS = (1, 256, 4096)
 DTYPES = (np.float64, np.float32)
 BLOCK = 4
-SECONDS = 1.5  # of all measurements of one case, where they do not take longer
+SECONDS = 2.0  # of all measurements of one case, where they do not take longer
+BURST = 0.06  # of each contestant in a row
 DENSE, BOUND = "dense", "bound"
 
 # Orthogonal matching pursuit: shape, signals, atoms per signal.
@@ -132,15 +133,19 @@ def measured(shape: tuple[int, int], dtype: type, vectors: int) -> list[dict[obj
 
 
 def repeats(contestants: dict[object, Callable[[], object]]) -> tuple[int, int]:
-    """The rounds, and how often each contestant runs in a round, that take about `SECONDS`; at least three."""
+    """The rounds, and how often each contestant runs in a round, that take about `SECONDS`; at least two of four.
+
+    After a product with BLAS, its threads keep the cores busy for some 30 milliseconds.
+    """
     for call in contestants.values():
         call()
     begin = perf_counter()
     for call in contestants.values():
         call()
     seconds = perf_counter() - begin
-    count = int(np.clip(SECONDS / seconds, 3, 3000))
-    return (count, 1) if count < 50 else (count // 10, 10)
+    count = int(np.clip(SECONDS / seconds, 8, 4000))
+    burst = int(np.clip(BURST / seconds * len(contestants), 4, count // 2))
+    return count // burst, burst
 
 
 def gains(times: list[dict[object, float]], name: object) -> list[float]:

@@ -6,6 +6,7 @@ LIMITS = {
     "passes": "papilio.dictionary.signals._PASSES",
     "refinement_rounds": "papilio.dictionary.refinement._ROUNDS",
     "rows_per_part": "papilio.samples.rows._PART_ROWS",
+    "seconds_between_looks": "papilio.samples.clusters._SECONDS_BETWEEN_LOOKS",
     "parts": "papilio.samples.rows._MOST_PARTS",
     "stream_batch": "papilio.estimators.streams._BATCH",
     "seconds_between_lines": "papilio.cli.progress._SECONDS_BETWEEN_LINES",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.kernels.shared import AWAKE, DONE, MAILBOX, STATE, TILES, assist
+from papilio.kernels.shared import AWAKE, DONE, MAILBOX, PARTS, ROOM, STATE, assist, wait
 from papilio.operators import assistants, segments
 from papilio.operators.assistants import Assistants
 
@@ -26,7 +26,6 @@ CHAINS = {
 def sharing(monkeypatch):
     """All products are shared, with an assistant that is always awake."""
     monkeypatch.setattr(segments, "_SHARED_BYTES", 0)
-    monkeypatch.setattr(segments, "_SPLIT_WORK", 10**12)
     monkeypatch.setattr(assistants, "_BURST", np.inf)
     monkeypatch.setattr(assistants, "_PAUSE", 0.0)
     monkeypatch.setattr(assistants, "assistants", Assistants())
@@ -45,6 +44,18 @@ def test_shared_products_have_the_bits_of_those_of_one_thread(name, order, dtype
     pp.set_num_threads(3)
     for _ in range(30):
         np.testing.assert_array_equal(op @ X, alone)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_shared_products_with_one_vector_have_the_bits_of_those_of_one_thread(name, dtype, sharing, monkeypatch):
+    monkeypatch.setattr(segments, "_SHARED_VECTOR_BYTES", 0)
+    op = pp.SparseProduct([mask * gaussian(mask.shape, dtype, seed) for seed, mask in enumerate(CHAINS[name])])
+    x = gaussian((op.shape[1],), dtype)
+    pp.set_num_threads(1)
+    alone = op @ x
+    pp.set_num_threads(3)
+    for _ in range(100):
+        np.testing.assert_array_equal(op @ x, alone)
 
 
 def test_dtypes_and_sizes_may_change_from_one_product_to_the_next(sharing):
@@ -76,6 +87,22 @@ def test_threads_that_apply_products_at_the_same_time_do_not_disturb_each_other(
     assert not wrong
 
 
+def test_assistants_without_memory_leave_all_to_the_caller(sharing, monkeypatch):
+    op, X = pp.SparseProduct([gaussian((8, 8)) * np.eye(8)]), gaussian((8, 500))
+    failed = threading.Event()
+
+    def workspace(n_bytes):
+        failed.set()
+        raise MemoryError
+
+    monkeypatch.setattr(assistants, "workspace", workspace)
+    for _ in range(3):
+        np.testing.assert_allclose(op @ X, op.toarray() @ X)
+    assert failed.wait(10)
+    monkeypatch.undo()
+    assert all(thread.is_alive() for thread in sharing._threads)
+
+
 def test_assistants_sleep_when_there_is_nothing_to_do(sharing):
     op, X = pp.SparseProduct([gaussian((8, 8)) * np.eye(8)]), gaussian((8, 500))
     for _ in range(3):
@@ -87,14 +114,19 @@ def test_assistants_sleep_when_there_is_nothing_to_do(sharing):
     assert sharing._mailbox[AWAKE] == 0
 
 
-def test_an_assistant_takes_no_tile_of_another_dtype_or_without_room():
+def test_an_assistant_takes_no_tile_of_another_dtype_or_without_room_and_says_so():
     mailbox, room = np.zeros(MAILBOX, dtype=np.int64), np.empty(1 << 12, dtype=np.uint8)
-    mailbox[TILES] = 5  # of dtype 0, in no room
-    assist(np.empty(0), mailbox, 1, room, 100)
+    mailbox[PARTS] = 5  # of dtype 0, in no room
+    assert assist(np.empty(0), mailbox, 1, room, 100)
+    mailbox[ROOM] = room.size + 1
+    assert assist(np.empty(0, np.float32), mailbox, 0, room, 100)
     assert mailbox[STATE] == mailbox[DONE] == mailbox[AWAKE] == 0
-    mailbox[STATE] = 5
-    assist(np.empty(0, np.float32), mailbox, 0, room, 100)
+    mailbox[STATE] = 5  # all are taken
+    assert not assist(np.empty(0, np.float32), mailbox, 0, room, 100)
     assert mailbox[STATE] == 5
+    assert not wait(mailbox, 100)
+    mailbox[DONE] = 5
+    assert wait(mailbox, 100)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

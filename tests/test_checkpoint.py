@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.runtime.checkpoint import Checkpoint
+from papilio.runtime.checkpoint import Checkpoint, holds_result
 from papilio.runtime.files import read_arrays
 
 from .large import LEARNERS, X, assert_same, make, on_disk
@@ -75,6 +75,13 @@ def first_middle_and_last(seen):
     return sorted(numbers)
 
 
+def take_result(path):
+    """Remove the checkpoint of a run that is finished, and see that nothing else is left."""
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert holds_result(path)
+    path.unlink()
+
+
 def sparse_ksvd(**options):
     return pp.SparseKSVD(N_ATOMS, N_NONZERO, **{"max_iter": 5, "random_state": 0} | options)
 
@@ -93,7 +100,7 @@ def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits(learner, tmp_pat
         resumed, again = calls_of(make(learner, checkpoint=path), data)
         assert_same(resumed, expected)
         assert len(again) <= len(seen)
-        assert not any(path.parent.iterdir())
+        take_result(path)
 
 
 def test_a_run_that_is_killed_again_and_again_comes_to_an_end(tmp_path, path):
@@ -119,6 +126,7 @@ def test_every_start_of_a_fast_dictionary_goes_on(init, tmp_path, path):
     for number in (seen.index("online" if init == "online" else "split 1") + 3, seen.index("refine") + 2):
         kill(make("fast", init=start, checkpoint=path), data, number)
         assert_same(make("fast", init=start, checkpoint=path).fit(data), expected)
+        take_result(path)
 
 
 BUILDERS = {name: partial(make, name) for name in LEARNERS} | {"sparse ksvd": sparse_ksvd}
@@ -132,7 +140,20 @@ def test_runs_on_arrays_in_memory_go_on_too(build, path):
     for number in (2, len(seen) // 2, len(seen)):
         kill(build(checkpoint=path), few, number)
         assert_same(build(checkpoint=path).fit(few), expected)
-        assert not any(path.parent.iterdir())
+        take_result(path)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "online")) for name in BUILDERS]
+)
+def test_runs_in_single_precision_go_on_too(name, path):
+    """Some of their sums and products are in double precision."""
+    build, data = BUILDERS[name], X.astype(np.float32)
+    expected, seen = calls_of(build(), data)
+    for number in first_middle_and_last(seen)[1::3]:
+        kill(build(checkpoint=path), data, number)
+        assert_same(build(checkpoint=path).fit(data), expected)
+        take_result(path)
 
 
 @pytest.mark.parametrize("learner", [pytest.param("fast", marks=pytest.mark.slow), "online"])
@@ -174,7 +195,7 @@ def test_a_kill_while_a_state_is_written_loses_nothing(place, tmp_path, path, mo
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="checkpoint")
         assert_same(make("ksvd", checkpoint=path).fit(data), expected)
-    assert not any(path.parent.iterdir())
+    take_result(path)
 
 
 @pytest.mark.slow
@@ -193,7 +214,7 @@ def test_a_run_that_a_callback_stopped_keeps_its_checkpoint_and_goes_on(tmp_path
         assert np.isfinite(model.transform(X)).all()
         assert path.exists()
         assert_same(make("fast", checkpoint=path).fit(data), expected)
-        assert not any(path.parent.iterdir())
+        take_result(path)
 
 
 # -- damaged files --------------------------------------------------------------------------------------
@@ -232,7 +253,7 @@ def test_a_damaged_file_is_refused_and_the_one_before_serves(damage, killed, pat
     path.write_bytes(damage(path.read_bytes()))
     with pytest.warns(UserWarning, match=f"checkpoint is damaged: .*{path.name}' is not"):
         assert_same(make("ksvd", checkpoint=path).fit(data), expected)
-    assert not any(path.parent.iterdir())
+    take_result(path)
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
@@ -266,6 +287,7 @@ def test_a_flipped_bit_is_seen_wherever_it_would_matter(tmp_path):
     path = tmp_path / "state"
     checkpoint = Checkpoint(path, {"learner": "none"})
     checkpoint.write({"values": np.arange(12.0).reshape(3, 4).T})
+    checkpoint.release()
     content, sound = path.read_bytes(), read_arrays(path)
     assert sound["values"].flags.f_contiguous  # sums in another order would have other bits
     seen = 0
@@ -285,7 +307,7 @@ def test_a_checkpoint_of_the_first_format_is_refused_with_what_to_do(path):
     shutil.copy(ROOT / "tests" / "data" / "checkpoint_v1.npz", path)
     before = path.read_bytes()
     with pytest.raises(
-        ValueError, match="another version of papilio; finish the run with that version, or remove"
+        ValueError, match=r"another version of papilio \(unknown; .*: finish the run with that version, or delete"
     ):
         pp.KSVD(4, 2, max_iter=5, random_state=0, checkpoint=path).fit(np.zeros((60, 6)))
     assert path.read_bytes() == before
@@ -371,7 +393,6 @@ def test_a_base_that_was_used_in_the_meantime_is_still_the_same(path):
     _ = base @ np.ones(8), base.toarray()
     resumed = sparse_ksvd(base=base, checkpoint=path).fit(X[:100])
     assert_same(resumed, sparse_ksvd(base=base).fit(X[:100]))
-    assert not path.exists()
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -393,11 +414,11 @@ def test_an_impossible_path_is_refused_before_any_work(learner, place, kind, mes
 
 def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(path, monkeypatch):
     def refuse(*_, **__):
-        raise PermissionError("not allowed")
+        raise PermissionError(13, "not allowed")
 
     calls = []
-    monkeypatch.setattr(Path, "touch", refuse)
-    with pytest.raises(PermissionError):
+    monkeypatch.setattr("papilio.runtime.lock.open", refuse, raising=False)
+    with pytest.raises(PermissionError, match=r"checkpoint cannot be written there: .*run'"):
         make("ksvd", checkpoint=path, callback=calls.append).fit(X)
     assert calls == []
 
@@ -441,6 +462,6 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bits(phase, tmp_path, path
     assert not result.exists()
     subprocess.run([*command, "none"], check=True, stdout=subprocess.DEVNULL)
     resumed = np.load(result)
-    assert not any(path.parent.iterdir())
+    take_result(path)
     subprocess.run([*command, "none"], check=True, stdout=subprocess.DEVNULL)
     np.testing.assert_array_equal(resumed, np.load(result))

@@ -9,10 +9,11 @@ import pytest
 
 import papilio as pp
 from papilio.cli import learn
-from papilio.cli.errors import BadInput, Stopped
+from papilio.cli.errors import BadInput, Failed, Stopped
 from papilio.cli.progress import ProgressBar
 from papilio.samples.passes import current_client
 
+from .full_disk import fill, no_room, small_disk
 from .limits import lower
 
 OPTIONS = {"n_components": 12, "n_nonzero_coefs": 2, "method": learn.Method.FAST, "random_state": 0, "quiet": True}
@@ -66,6 +67,75 @@ def test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it(folder, monkeypa
     assert (folder / "run.ckpt").exists()
     assert pp.load("d.npz") != whole
     assert learned("X.npy", checkpoint="run.ckpt") == whole
+    assert not list(folder.glob("run.ckpt*"))
+
+
+def learning_twice(monkeypatch):
+    """A list that gets the phases of each run."""
+    phases, report = [], ProgressBar.report
+
+    def telling(self, step):
+        phases.append(step.phase)
+        return report(self, step)
+
+    monkeypatch.setattr(ProgressBar, "report", telling)
+    return phases
+
+
+def test_a_result_that_cannot_be_written_is_kept_in_the_checkpoint(folder, monkeypatch):
+    whole, phases = learned("X.npy"), learning_twice(monkeypatch)
+    with monkeypatch.context() as patched:
+        patched.setattr("papilio.operators.storage.write_arrays", no_room)
+        said = (
+            r"d\.npz: could not be written: No space left on device.*; the result is kept in the checkpoint "
+            r"run\.ckpt: the same command, with another --output if need be, goes on from there"
+        )
+        with pytest.raises(Failed, match=said):
+            learned("X.npy", checkpoint=Path("run.ckpt"))
+    assert [path.name for path in folder.glob("run.ckpt*")] == ["run.ckpt"]
+    phases.clear()
+    learn.learn("X.npy", Path("other.npz"), **OPTIONS, checkpoint=Path("run.ckpt"))
+    assert pp.load("other.npz") == whole
+    assert set(phases) == {"scan", "final"}
+    assert not list(folder.glob("run.ckpt*"))
+
+
+def test_a_page_that_cannot_be_written_leaves_the_checkpoint_too(folder, monkeypatch):
+    monkeypatch.setattr("pathlib.Path.write_text", no_room)
+    with pytest.raises(Failed, match=r"page\.html: could not be written: .*the result is kept in the checkpoint"):
+        learned("X.npy", checkpoint=Path("run.ckpt"), report=Path("page.html"))
+    assert (folder / "run.ckpt").exists()
+
+
+def test_no_message_promises_a_result_that_the_checkpoint_does_not_hold(folder, monkeypatch):
+    savez = np.savez
+
+    def not_the_last(file, **arrays):
+        if str(arrays["session/phase"]) == "finished":
+            no_room()
+        savez(file, **arrays)
+
+    monkeypatch.setattr("papilio.operators.storage.write_arrays", no_room)
+    monkeypatch.setattr("papilio.runtime.checkpoint.np.savez", not_the_last)
+    with (
+        pytest.warns(UserWarning, match=r"checkpoint .*run\.ckpt' could not be written"),
+        pytest.raises(Failed, match=r"the last state of the run is kept in the checkpoint run\.ckpt"),
+    ):
+        learned("X.npy", checkpoint=Path("run.ckpt"))
+
+
+def test_a_small_disk_that_is_full_loses_no_result(folder, monkeypatch):
+    whole = learned("X.npy")
+    with small_disk(folder / "disk", 1 << 16) as disk:
+        filling = fill(disk)
+        with pytest.raises(
+            Failed, match=r"d\.npz: could not be written: No space left.*; make room.*; the result"
+        ):
+            learn.learn("X.npy", disk / "d.npz", **OPTIONS, checkpoint=Path("run.ckpt"))
+        assert list(disk.iterdir()) == [filling]
+        filling.unlink()
+        learn.learn("X.npy", disk / "d.npz", **OPTIONS, checkpoint=Path("run.ckpt"))
+        assert pp.load(disk / "d.npz") == whole
     assert not list(folder.glob("run.ckpt*"))
 
 

@@ -144,7 +144,7 @@ def test_masks_may_be_sparse_or_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("blocks", "error"),
-    [([], ValueError), (3, TypeError), (None, TypeError), ("ab", ValueError), ([2, "x"], ValueError)],
+    [([], ValueError), (3, TypeError), (None, TypeError), ("ab", TypeError), ([2, "x"], ValueError)],
 )
 def test_blocks_must_be_a_sequence_of_shapes(blocks: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"^blocks"):
@@ -248,3 +248,23 @@ def test_repr_tells_the_class_and_the_shape(name: str) -> None:
     constraint = CONSTRAINTS[name]()
     assert repr(constraint).startswith(f"{type(constraint).__name__}(")
     assert str(constraint.shape) in repr(constraint)
+
+
+@pytest.mark.parametrize("tol", ["x", -1.0, np.nan, np.inf, [1e-3], None, 1j])
+@pytest.mark.parametrize("member", [c.Sparse(2, 2), c.Fixed([[1.0, 2.0], [0.0, 1.0]]), c.UnitRows(2)])
+def test_a_tolerance_is_a_number(member: c.Constraint, tol: Any) -> None:
+    matrix = member.project(np.eye(2))
+    if tol is None:
+        assert member.contains(matrix, tol)
+        return
+    with pytest.raises((TypeError, ValueError), match=r"^tol must be a finite real number of at least 0"):
+        member.contains(matrix, tol)
+    with pytest.raises((TypeError, ValueError), match=r"^tol must be a finite real number of at least 0"):
+        member.contains(np.eye(3), tol)
+
+
+def test_masked_matrices_are_refused() -> None:
+    masked = np.ma.masked_equal(np.eye(2), 0)
+    for take in (c.Support, c.Fixed, c.Sparse(2, 2).project, c.Sparse(2, 2).contains):
+        with pytest.raises(TypeError, match="must not be a masked array"):
+            take(masked)

@@ -3,18 +3,21 @@
 import os
 import signal
 import threading
+import time
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.samples import as_samples, passed_over
+from papilio.samples import PassStopped, as_samples, clusters, passed_over
 from papilio.samples.passes import current_client
 
 from .large import LEARNERS, X, assert_same, joined, make, on_disk, part_sizes, rows_of
 from .limits import lower
+from .test_samples import CHUNKS, with_wrong_chunk
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.usefixtures("large")
@@ -151,6 +154,106 @@ def test_fits_on_several_threads_share_a_cluster(client, tmp_path):
         thread.join()
     for seed in range(3):
         assert_same(found[seed], without_a_cluster("ksvd", data, random_state=seed))
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_a_chunk_that_is_not_what_its_array_declares_is_refused_by_its_number(client, name):
+    with pytest.raises((ValueError, TypeError), match=r"^X must .*chunk 2"):
+        make("ksvd").fit(with_wrong_chunk(name))
+
+
+# -- clusters without workers, and without a scheduler ---------------------------------------------------
+
+
+@contextmanager
+def small_cluster(n_workers):
+    """A cluster of its own in this process, that a test may damage."""
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        distributed.LocalCluster(
+            n_workers=n_workers, processes=False, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+        client.as_current(),
+    ):
+        yield cluster
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    lower(monkeypatch, seconds_between_looks=0.2)
+    monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "1")
+    monkeypatch.delenv("PAPILIO_QUIET", raising=False)
+
+
+def kinds(tmp_path):
+    """Files, a Dask array that is read in passes, and one that is loaded as a whole."""
+    lazy = da.from_array(X, chunks=(50, 8))
+    return {"files": on_disk(tmp_path), "Dask": lazy, "few": lazy[:100]}
+
+
+@pytest.mark.parametrize("kind", ["files", "Dask", "few"])
+def test_without_workers_a_fit_says_so_and_ends(kind, tmp_path, impatient, capsys):
+    with small_cluster(0) as cluster:
+        with pytest.raises(TimeoutError, match=rf"X .* at {cluster.scheduler_address} has no workers, for 1 sec"):
+            make("ksvd").fit(kinds(tmp_path)[kind])
+        told = capsys.readouterr().err
+    assert told.count("has no workers; waiting for some, up to 1 seconds") == 1
+
+
+@pytest.mark.parametrize("value", ["", "-1", "nan", "soon"])
+def test_a_timeout_that_is_no_number_of_seconds_is_left_aside(value, monkeypatch):
+    monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", value)
+    assert clusters._patience() == 300
+    monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "inf")
+    assert clusters._patience() == np.inf
+
+
+def test_a_worker_that_comes_late_is_waited_for(tmp_path, impatient, monkeypatch, capsys):
+    monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "60")
+    data = on_disk(tmp_path)
+    expected = without_a_cluster("ksvd", data)
+    with small_cluster(0) as cluster:
+        timer = threading.Timer(1.0, cluster.scale, [1])
+        timer.start()
+        assert_same(make("ksvd").fit(data), expected)
+        timer.join()
+    assert "waiting for some" in capsys.readouterr().err
+
+
+def slow_rows_of(blocks, payload):
+    time.sleep(0.1)
+    return rows_of(blocks, payload)
+
+
+def test_workers_that_are_all_lost_are_not_waited_for_in_silence(tmp_path, impatient):
+    with small_cluster(2) as cluster:
+
+        def tick(done, total):
+            if done == 2:
+                cluster.scale(0)
+
+        with pytest.raises(TimeoutError, match="has no workers, for 1 seconds"):
+            passed_over(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
+
+
+def test_a_callback_may_stop_a_pass_that_has_no_workers(tmp_path, impatient, monkeypatch):
+    monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "60")
+    with small_cluster(0), pytest.raises(PassStopped):
+        passed_over(on_disk(tmp_path), rows_of, None, joined, tick=lambda done, total: True)
+
+
+def test_a_scheduler_that_is_lost_is_named(tmp_path, impatient):
+    with small_cluster(2) as cluster:
+        address = cluster.scheduler_address
+
+        def tick(done, total):
+            if done == 2:
+                cluster.sync(cluster.scheduler.close)
+
+        message = rf"X must be read by the Dask cluster at {address}, but .* scheduler was lost"
+        with pytest.raises(ConnectionError, match=message):
+            passed_over(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
 
 
 class Killed(BaseException):

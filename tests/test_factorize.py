@@ -95,3 +95,9 @@ def test_it_repeats_and_does_not_change_its_input():
 def test_bad_input_is_named(matrix, target, error, named):
     with pytest.raises(error, match=named):
         pp.factorize(matrix, **target)
+
+
+@pytest.mark.parametrize("method", [np.array(["auto"]), ["auto"], None, 3, b"auto", np.array("auto")])
+def test_a_method_is_a_string(method):
+    with pytest.raises(ValueError, match=r"^method must be one of 'auto'"):
+        pp.factorize(np.eye(4) + 1, method=method)

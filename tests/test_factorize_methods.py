@@ -363,3 +363,42 @@ def test_bad_arguments_are_named_before_any_work(target, error, named):
     with pytest.raises(error, match=named):
         pp.factorize(gaussian((8, 8)), **{"callback": seen.append, **target})
     assert not seen
+
+
+def stop_after(count):
+    """A callback that ends a search after so many steps."""
+    steps = []
+
+    def stop(step):
+        steps.append(step)
+        return len(steps) >= count
+
+    return stop
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["noise", "zeros", "one entry"])
+def test_complexity_holds_whatever_a_method_finds(method, kind):
+    matrix = np.zeros((9, 7))
+    matrix[2, 3] = kind == "one entry"
+    if kind == "noise":
+        matrix = np.random.default_rng(0).standard_normal((9, 7))
+    for n_factors in (None, 2) if method in ("low_rank", "sparse_plus_low_rank") else (None, 2, 3):
+        fit = pp.factorize(matrix, method=method, complexity=0.6, n_factors=n_factors, callback=stop_after(20))
+        assert fit.operator.nnz <= 0.6 * matrix.size
+        assert n_factors in (None, len(fit.operator.factors))
+        size = np.linalg.norm(matrix) or 1.0
+        assert fit.error == pytest.approx(np.linalg.norm(matrix - fit.operator.toarray()) / size, abs=1e-12)
+        if fit.status == "no_structure" and kind == "noise":
+            assert fit.method == "thresholding"
+
+
+@pytest.mark.parametrize("method", ["auto", *METHODS])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (4, 4), (6, 3)])
+def test_the_number_of_factors_holds_for_every_matrix(method, shape):
+    for matrix in (np.zeros(shape), np.ones(shape), np.random.default_rng(0).standard_normal(shape)):
+        for n_factors in (2,) if method in ("low_rank", "sparse_plus_low_rank") else (2, 3, 5):
+            fit = pp.factorize(matrix, method=method, n_factors=n_factors, callback=stop_after(20))
+            assert len(fit.operator.factors) == n_factors
+            size = np.linalg.norm(matrix) or 1.0
+            assert fit.error == pytest.approx(np.linalg.norm(matrix - fit.operator.toarray()) / size, abs=1e-12)

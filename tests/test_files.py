@@ -216,6 +216,37 @@ def test_paths_that_cannot_be_files_keep_their_own_errors(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["directory"]
 
 
+@pytest.mark.parametrize("use", [load, OP.save])
+@pytest.mark.parametrize("path", [None, 3, b"op.npz", ["op.npz"]])
+def test_a_path_of_another_type_is_named(use: Any, path: Any) -> None:
+    with pytest.raises(TypeError, match=r"^path must be a path"):
+        use(path)
+    with pytest.raises(ValueError, match=r"^path must not hold a null character"):
+        use("op\0.npz")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("name", ["pipe", "link", "loop"])
+def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    before = {path.name: path.lstat().st_mode for path in tmp_path.iterdir()}
+    for use in (load, OP.save):
+        with pytest.raises(OSError, match="symbolic links" if name == "loop" and use is load else "not a regular"):
+            use(tmp_path / name)
+    assert {path.name: path.lstat().st_mode for path in tmp_path.iterdir()} == before
+
+
+def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
+    for target in ("old.npz", "new.npz"):
+        (tmp_path / "link.npz").symlink_to(target)
+        OP.save(tmp_path / "link.npz")
+        assert (tmp_path / "link.npz").is_symlink()
+        assert bits(load(tmp_path / "link.npz")) == bits(load(tmp_path / target)) == bits(OP)
+        (tmp_path / "link.npz").unlink()
+
+
 # -- files that are not what they should be ------------------------------------------------------------
 
 

@@ -296,3 +296,10 @@ def test_polish_works_at_any_scale(size):
     letter = pp.hierarchical(X * size, schedule, polish=False, max_iter=20)
     polished = pp.hierarchical(X * size, schedule, max_iter=20)
     assert polished.error < letter.error
+
+
+def test_what_cannot_be_called_is_refused_before_any_work():
+    steps = []
+    with pytest.raises(TypeError, match=r"^retarget must be callable or None, got 5"):
+        pp.hierarchical(np.eye(8), pp.Schedule.hadamard(8), retarget=5, callback=steps.append)
+    assert steps == []

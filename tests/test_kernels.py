@@ -50,12 +50,16 @@ def assert_product(actual, matrix, magnitudes, x):
     assert (np.abs(actual - matrix @ x) <= bound).all()
 
 
-@pytest.fixture(params=["kernel", "BLAS", "either"])
+@pytest.fixture(params=["kernel", "chunks", "BLAS", "either"])
 def way(request, monkeypatch):
-    """What applies the factors: the kernel, BLAS wherever it can, or each in turn."""
+    """What applies the factors: the kernel, in chunks of three columns, too, BLAS, or each in turn."""
+    if request.param == "chunks":
+        monkeypatch.setattr(
+            application, "_chunk_for", lambda factor, tile: factor.shape[1] if factor.is_in_place else 3
+        )
 
     def plan(units, rate):
-        choices = {"kernel": [False], "BLAS": [True], "either": [True, False, False]}[request.param]
+        choices = {"BLAS": [True], "either": [True, False, False]}.get(request.param, [False])
         by_blas = [choices[i % len(choices)] and unit.has_matrix for i, unit in enumerate(units)]
         return Plan(0.0, tuple(by_blas))
 
@@ -88,27 +92,19 @@ def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype, way):
 def test_results_do_not_depend_on_the_number_of_threads(name, dtype, way, monkeypatch):
     masks = [butterfly(1040, 8), butterfly(1040, 1)] if name not in CHAINS else CHAINS[name][0]
     op = operator(masks, dtype)[0]
-    parts = []
-
-    def workspace(n_bytes):
-        parts.append(n_bytes)
-        return np.empty(n_bytes, dtype=np.uint8)
-
-    monkeypatch.setattr(application, "workspace", workspace)
+    monkeypatch.setattr(application, "_LONG_BYTES", 0)
     for count in (129, 300):
         for layout in (np.ascontiguousarray, np.asfortranarray):
             X = layout(gaussian((op.shape[1], count), dtype))
+            monkeypatch.setattr(application, "_SHARED_BYTES", np.inf)
             whole = op @ X
-            monkeypatch.setattr(application, "_SPLIT_WORK", 1)
+            monkeypatch.setattr(application, "_SHARED_BYTES", 0)
             try:
                 for threads in (1, 2, 3):
                     pp.set_num_threads(threads)
-                    parts.clear()
                     np.testing.assert_array_equal(op @ X, whole)
-                    assert (len(parts) > 1) == (threads > 1)
             finally:
                 pp.set_num_threads(None)
-                monkeypatch.setattr(application, "_SPLIT_WORK", 10**9)
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])

@@ -382,3 +382,39 @@ def test_bad_images_are_named(metric, arguments, error, named):
 def test_images_that_are_smaller_than_the_window_have_no_ssim():
     with pytest.raises(ValueError, match="11×11"):
         ssim(np.zeros((10, 40)), np.zeros((10, 40)), 1.0)
+
+
+# -- images at the edge of the number range ------------------------------------------------------------
+
+
+def test_psnr_is_finite_wherever_both_images_are():
+    largest = np.finfo(np.float64).max
+    one = np.full((3, 4), largest)
+    assert psnr(one, -one, data_range=1.0) == pytest.approx(-20 * (np.log10(largest) + np.log10(2)))
+    assert psnr(one, np.zeros((3, 4)), data_range=largest) == pytest.approx(0.0)
+    tiny = np.full((3, 4), 5e-324)
+    assert psnr(tiny, -tiny, data_range=1.0) == pytest.approx(-20 * np.log10(1e-323))
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -3.0, 1e4])
+@pytest.mark.parametrize("other", [0.0, 1.0, 1e4])
+def test_ssim_of_constant_images_compares_their_levels(level, other):
+    images = np.full((12, 13), level), np.full((12, 13), other)
+    expected = (2 * level * other + 1e-4) / (level**2 + other**2 + 1e-4)
+    assert ssim(*images, data_range=1.0) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_ssim_is_one_for_equal_images_of_any_level():
+    image = np.random.default_rng(0).random((16, 16))
+    for level in (0.0, 1e5, -1e5):
+        assert ssim(image + level, image + level, data_range=1.0) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [1e7, 1e200, 1.7e308])
+def test_ssim_refuses_a_range_that_vanishes_beside_the_values(value):
+    image = np.random.default_rng(0).random((16, 16)) * value
+    with pytest.raises(
+        ValueError, match=r"^data_range must not vanish beside the images: their values reach .*got 1"
+    ):
+        ssim(image, image, data_range=1.0)
+    assert ssim(image, image, data_range=value) == pytest.approx(1.0)

@@ -19,13 +19,23 @@ def data(dtype=np.float64, seed=0):
 @pytest.mark.parametrize("n_signals", [4, 30])
 def test_compressed_data_have_the_same_misfit_for_every_dictionary(dtype, n_signals):
     X, codes = (array[:, :n_signals] for array in data(dtype))
-    target, tail, offset = pp.Moments.of(X, codes).compressed
+    target, tail, rest = pp.Moments.of(X, codes).compressed
     assert target.shape[1] == tail.shape[1] <= 7
     rng = np.random.default_rng(1)
     for _ in range(5):
         D = rng.standard_normal((5, 7)).astype(dtype)
         direct = np.linalg.norm(X - D @ codes) ** 2
-        assert np.linalg.norm(target - D @ tail) ** 2 + offset == pytest.approx(direct, rel=1e-10)
+        assert np.linalg.norm(target - D @ tail) ** 2 + rest**2 == pytest.approx(direct, rel=1e-10)
+
+
+def test_arrays_may_be_overwritten_once_their_moments_are_made():
+    X, codes = data()
+    cross, gram = X @ codes.T, codes @ codes.T
+    moments = pp.Moments(cross, gram, 3.0)
+    expected = cross.copy(), gram.copy()
+    cross[:], gram[:] = 0, 0
+    np.testing.assert_array_equal(moments.cross, expected[0])
+    np.testing.assert_array_equal(moments.gram, expected[1])
 
 
 def test_sparse_codes_give_the_same_moments():

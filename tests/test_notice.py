@@ -81,6 +81,15 @@ def test_the_notice_can_be_kept_back(how, make, monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_forked_process_begins_anew(make):
+    found, timers = make()
+    found.begin()
+    found.forget()
+    found.begin()
+    found.end()
+    assert [timer.cancelled for timer in timers] == [False, True]
+
+
 def test_where_no_thread_starts_there_is_no_notice(monkeypatch):
     def refuse(thread):
         raise RuntimeError("can't start new thread")

@@ -219,3 +219,74 @@ def test_operators_draw_themselves():
     target = np.ones((4, 4))
     axes = op.plot(target=target, axes=list(Figure().subplots(1, 3)))
     np.testing.assert_array_equal(axes[0].images[0].get_array(), target)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.coo_array])
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8, np.float16, np.longdouble, ">f4"])
+def test_numbers_of_every_type_are_drawn_as_they_are(dtype, form):
+    values = np.array([[0, 100, 1], [0, 0, 0], [0, 120, 0]]).astype(dtype)
+    if form is not np.asarray and dtype in (np.float16, ">f4"):
+        return  # SciPy has no such arrays
+    shown = pp.plot.matrix(form(values), Figure().add_subplot()).images[0].get_array()
+    np.testing.assert_array_equal(shown, values.astype(float))
+
+
+def test_unsigned_numbers_do_not_wrap_around():
+    shown = pp.plot.matrix(np.array([[200, 3]], np.uint8).repeat(300, axis=1).repeat(300, axis=0), None)
+    assert shown.images[0].get_array().max() == 200
+
+
+class Frame:
+    """What becomes an array, has a shape, and takes no slices: as data frames are."""
+
+    shape = (2, 2)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([[1, 2], [0.5, -1.0]], dtype=dtype)
+
+
+def test_data_frames_are_drawn():
+    np.testing.assert_array_equal(pp.plot.matrix(Frame()).images[0].get_array(), np.asarray(Frame()))
+    pp.plot.comparison(Frame(), Frame())
+
+
+@pytest.mark.parametrize(
+    "values", [np.ones((0, 3)), np.ones(3), np.full((2, 2), np.nan), sp.csr_array((3, 0)), [["a"]]]
+)
+def test_what_is_no_matrix_is_refused(values):
+    for draw in (pp.plot.matrix, lambda given: pp.plot.comparison(given, given)):
+        with pytest.raises((ValueError, TypeError), match=r"^(values|target) must"):
+            draw(values)
+
+
+@pytest.mark.parametrize("size", [1e300, 1.7e308, 1e-300, 5e-324, 1e35])
+def test_numbers_of_every_size_are_drawn_in_their_colours(size):
+    ax = pp.plot.matrix(np.array([[size, -size / 2, 0.0]]), Figure(figsize=(1, 1)).add_subplot())
+    image = ax.images[0]
+    assert np.isfinite(image.get_array()).all()
+    colours = image.to_rgba(image.get_array())[0]
+    ordinary = pp.plot.matrix(np.array([[1.0, -0.5, 0.0]])).images[0]
+    places = [0, 1, 2] if size > 1e-320 else [0, 2]  # half of the smallest number is zero
+    np.testing.assert_allclose(colours[places], ordinary.to_rgba(ordinary.get_array())[0][places], atol=0.02)
+    axes = pp.plot.comparison(np.full((2, 2), size), np.full((2, 2), -size))
+    assert "relative error 2" in axes[2].get_title()
+    axes[0].figure.canvas.draw()
+
+
+BAD_ARGUMENTS = {
+    "ax": lambda: pp.plot.matrix(np.eye(2), 5),
+    "limit": lambda: pp.plot.matrix(np.eye(2), limit="x"),
+    "op": lambda: pp.plot.factors(np.eye(2)),
+    "axes": lambda: pp.plot.factors(pp.transforms.hadamard(4), 5),
+    "axes[0]": lambda: pp.plot.comparison(np.eye(2), np.eye(2), [1, 2, 3]),
+    "result": lambda: pp.plot.convergence(5),
+    "fit": lambda: pp.plot.factorization(5),
+    "series": lambda: pp.plot.tradeoff(5),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ARGUMENTS)
+def test_what_cannot_be_drawn_is_refused_by_name(name):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        BAD_ARGUMENTS[name]()
+    assert str(caught.value).startswith(f"{name} must")

@@ -1,6 +1,8 @@
 """Learning from data that need not fit into memory: Dask arrays, memory maps, files."""
 
+import os
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -352,6 +354,69 @@ def test_dask_arrays_that_do_not_fit_a_model_are_refused_at_once():
     np.testing.assert_allclose(model.transform(unknown).compute(), model.transform(X), atol=1e-12)
 
 
+CHUNKS = {
+    "rows": (lambda rows: rows[:-1], "100 × 8 for chunk 2, got (99, 8)"),
+    "columns": (lambda rows: rows[:, :-1], "100 × 8 for chunk 2, got (100, 7)"),
+    "one dimension": (lambda rows: rows[0], "100 × 8 for chunk 2, got (8,)"),
+    "complex": (lambda rows: rows + 1j, "chunk 2 of complex128"),
+    "objects": (lambda rows: rows.astype(object), "chunk 2 of object"),
+    "text": (lambda rows: rows.astype(str), "chunk 2 of <U32"),
+    "dates": (lambda rows: np.full(rows.shape, np.datetime64("2000-01-01")), "chunk 2 of datetime64"),
+    "ragged": (lambda rows: [[1, 2], [3]], "chunk 2 of list"),
+    "nothing": (lambda rows: None, "chunk 2, got ()"),
+    "sparse": (sp.csr_array, "chunk 2 of type csr_array"),
+    "masked": (lambda rows: np.ma.masked_less(rows, 0), "masked entries, got some in chunk 2"),
+    "NaN": (lambda rows: rows * np.nan, "in chunk 2, row 0 of it"),
+}
+
+
+def with_wrong_chunk(name, chunks=(100, 8), rows=X):
+    """A Dask array that declares to be ``rows``; its chunk 2 is something else."""
+
+    def wrong(rows, block_id):
+        return CHUNKS[name][0](rows) if block_id[0] == 2 else rows
+
+    lazy = da.from_array(rows, chunks=chunks)
+    return lazy.map_blocks(wrong, dtype=lazy.dtype, meta=np.empty((0, 0)))
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_a_chunk_that_is_not_what_its_array_declares_is_refused_by_its_number(name):
+    data, message = with_wrong_chunk(name), re.escape(CHUNKS[name][1])
+    model = make("ksvd").fit(X)
+    for use in (make("ksvd").fit, model.score):
+        with pytest.raises((ValueError, TypeError), match=rf"^X must .*{message}"):
+            use(data)
+    with pytest.raises((ValueError, TypeError), match=r"^X.* must .*chunk 2|^X, chunk 2, must"):
+        model.transform(data).compute()
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_chunks_are_checked_before_they_are_joined(name):
+    data = with_wrong_chunk(name, chunks=(100, 4))
+    with pytest.raises((ValueError, TypeError), match=r"^X must .*chunk (\(2, [01]\)|2, row 0)"):
+        make("ksvd").fit(data)
+
+
+@pytest.mark.parametrize("name", [name for name in CHUNKS if name != "sparse"])
+def test_chunks_of_codes_are_checked_too(name):
+    model = make("ksvd").fit(X)
+    n_components = len(model.components_)
+    codes = with_wrong_chunk(name, (100, n_components), np.tile(X, 2)[:, :n_components])
+    with pytest.raises((ValueError, TypeError), match=r"^X must .*chunk 2|^X, chunk 2, must"):
+        model.inverse_transform(codes).compute()
+
+
+def test_chunks_in_a_dtype_that_their_array_can_hold_are_welcome():
+    lazy = da.from_array(np.round(X), chunks=(100, 8))
+    expected = make("ksvd").fit(np.round(X)).score(lazy)
+    for dtype in (np.float32, np.int64, np.float16):
+        data = lazy.map_blocks(lambda rows, dtype=dtype: rows.astype(dtype), dtype=float, meta=np.empty((0, 0)))
+        assert make("ksvd").fit(np.round(X)).score(data) == pytest.approx(expected, rel=1e-3)
+    unmasked = lazy.map_blocks(np.ma.asarray, dtype=float, meta=np.empty((0, 0)))
+    assert make("ksvd").fit(np.round(X)).score(unmasked) == expected
+
+
 def damaged_files(path):
     np.save(path / "sound.npy", X)
     content = (path / "sound.npy").read_bytes()
@@ -361,10 +426,12 @@ def damaged_files(path):
     np.save(path / "records.npy", np.zeros((2, 2), dtype=[("a", float)]))
     np.save(path / "empty.npy", X[:0])
     (path / "short.npy").write_bytes(content[:-1])
+    (path / "two.npy").write_bytes(content + content)
     (path / "nothing.npy").write_bytes(b"")
     (path / "text.npy").write_text("1,2,3\n4,5,6\n" * 20)
     (path / "header.npy").write_bytes(content[:40])
-    (path / "negative.npy").write_bytes(content.replace(b"(400, 8)", b"(-40,-8)"))
+    for name, shape in {"negative": b"(-40,-8)", "truth": b"(True,8)", "open": b"(400, 8 "}.items():
+        (path / f"{name}.npy").write_bytes(content.replace(b"(400, 8)", shape))
 
 
 @pytest.mark.parametrize(
@@ -376,10 +443,13 @@ def damaged_files(path):
         ("records", "'records.npy' is not a sound .* real or complex"),
         ("empty", "X must not be empty"),
         ("short", "'short.npy' is not a sound .* shorter than its header says"),
+        ("two", "'two.npy' is not a sound .* longer than its header says"),
         ("nothing", "'nothing.npy' is not a sound"),
         ("text", "'text.npy' is not a sound"),
         ("header", "'header.npy' is not a sound"),
         ("negative", "'negative.npy' is not a sound .* header must be as NumPy writes it"),
+        ("truth", "'truth.npy' is not a sound .* header must be as NumPy writes it"),
+        ("open", "'open.npy' is not a sound .* header must be as NumPy writes it"),
     ],
 )
 def test_damaged_files_are_refused_by_name(tmp_path, name, message):
@@ -397,6 +467,16 @@ def test_folders_must_hold_files_that_agree(tmp_path):
         pp.datasets.on_disk(tmp_path)
     with pytest.raises(FileNotFoundError, match="missing"):
         pp.datasets.on_disk(tmp_path / "missing.npy")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npy")
+    for path in (tmp_path, tmp_path / "pipe.npy"):
+        with pytest.raises(OSError, match=r"not a regular file: .*pipe\.npy"):
+            pp.datasets.on_disk(path)
+    with pytest.raises(TypeError, match="path must be a path"):
+        pp.datasets.on_disk(None)
 
 
 def test_a_file_that_became_shorter_meanwhile_is_an_error(tmp_path):

@@ -155,10 +155,12 @@ def counting(session, name, count, die_at=None):
 
 def run(path, die=None, callback=None):
     """Three phases; ``die`` names one of them and the iteration at which the process is killed."""
-    session = Session(callback, random_state=0, checkpoint=path, identity={"what": "a test"})
     sizes = {"one": 3, "two": 4, "three": 2}
-    phases = [counting(session, name, n, die[1] if die and die[0] == name else None) for name, n in sizes.items()]
-    return float(session.run(phases)["total"]), session
+    with Session(callback, random_state=0, checkpoint=path, identity={"what": "a test"}) as session:
+        phases = [
+            counting(session, name, n, die[1] if die and die[0] == name else None) for name, n in sizes.items()
+        ]
+        return float(session.run(phases)["total"]), session
 
 
 @pytest.mark.parametrize("die", [("one", 0), ("one", 2), ("two", 0), ("two", 3), ("three", 1)])
@@ -174,16 +176,13 @@ def test_a_run_that_was_killed_is_resumed_with_the_same_numbers_and_history(die,
     assert total == expected
     assert resumed.history.phase == whole.history.phase
     assert resumed.history.error.tolist() == whole.history.error.tolist()
-    resumed.close()
-    assert not any(tmp_path.iterdir())
+    assert {each.name for each in tmp_path.iterdir()} == {"run", "run.before"}
 
 
 def test_a_step_that_is_not_finished_is_kept_with_the_history_before_it(tmp_path, monkeypatch):
     lower(monkeypatch, seconds_between_checkpoints=0.0)
 
     def run_step(die):
-        session = Session(checkpoint=tmp_path / "run", identity={})
-
         def work(state):
             session.report("short", 1.0)
             session.extend(lambda: {"parts": {"0": np.arange(2)}})
@@ -191,7 +190,8 @@ def test_a_step_that_is_not_finished_is_kept_with_the_history_before_it(tmp_path
                 raise Killed
             return {"found": session.saved["parts"]["0"]}
 
-        return session.run([Phase("a", 1.0, work)]), session
+        with Session(checkpoint=tmp_path / "run", identity={}) as session:
+            return session.run([Phase("a", 1.0, work)]), session
 
     with pytest.raises(Killed):
         run_step(die=True)
@@ -217,17 +217,29 @@ def test_after_a_stop_only_closing_phases_run_and_the_checkpoint_stays(tmp_path,
     assert ran == ["one", "three"]
     session.close()
     assert path.exists()
-    assert Session(checkpoint=path, identity={}).saved == {}  # from the beginning of the first phase
+    with Session(checkpoint=path, identity={}) as again:
+        assert again.saved == {}  # from the beginning of the first phase
 
 
 def test_a_seed_is_drawn_once_per_run(tmp_path):
     path = tmp_path / "run"
-    first = Session(random_state=None, checkpoint=path, identity={})
-    seed = first.seed()
-    assert first.seed() == seed
+    with Session(random_state=None, checkpoint=path, identity={}) as first:
+        seed = first.seed()
+        assert first.seed() == seed
+        with pytest.raises(Killed):
+            first.run([counting(first, "one", 2, die_at=1)])
+    with Session(random_state=None, checkpoint=path, identity={}) as again:
+        assert again.seed() == seed
+
+
+def test_a_run_that_drew_no_seed_is_not_resumed_with_a_new_one(tmp_path):
     with pytest.raises(Killed):
-        first.run([counting(first, "one", 2, die_at=1)])
-    assert Session(random_state=None, checkpoint=path, identity={}).seed() == seed
+        run(tmp_path / "run", ("two", 0))
+    with (
+        Session(checkpoint=tmp_path / "run", identity={"what": "a test"}) as session,
+        pytest.raises(ValueError, match="seed is missing"),
+    ):
+        session.seed()
 
 
 @pytest.mark.parametrize("generator", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
@@ -236,11 +248,12 @@ def test_random_numbers_of_any_bit_generator_are_resumed(generator, tmp_path):
         random = np.random.RandomState(getattr(np.random, generator)(0))
         return Session(random_state=random, checkpoint=tmp_path / "run", identity={})
 
-    first = session()
-    first.random.standard_normal(3)  # one more is in stock
-    with pytest.raises(Killed):
-        first.run([counting(first, "one", 2, die_at=0)])
-    resumed = session().random
+    with session() as first:
+        first.random.standard_normal(3)  # one more is in stock
+        with pytest.raises(Killed):
+            first.run([counting(first, "one", 2, die_at=0)])
+    with session() as second:
+        resumed = second.random
     for draw in ("standard_normal", "random_sample"):
         assert getattr(resumed, draw)(5).tolist() == getattr(first.random, draw)(5).tolist()
 
@@ -248,6 +261,8 @@ def test_random_numbers_of_any_bit_generator_are_resumed(generator, tmp_path):
 def test_a_checkpoint_of_phases_that_are_not_there_is_refused(tmp_path):
     with pytest.raises(Killed):
         run(tmp_path / "run", ("two", 0))
-    session = Session(checkpoint=tmp_path / "run", identity={"what": "a test"})
-    with pytest.raises(ValueError, match="checkpoint is of the phase 'two', which this run does not have"):
+    with (
+        Session(checkpoint=tmp_path / "run", identity={"what": "a test"}) as session,
+        pytest.raises(ValueError, match=r"of the phase 'two', which this run does not have; delete .*run'"),
+    ):
         session.run([counting(session, "other", 2)])

@@ -64,6 +64,18 @@ def test_the_result_is_the_best_of_all_that_are_fast_enough(kind, speedup, clock
         assert fit.error <= 1.25 * other.error + 1e-9
 
 
+def test_a_product_that_was_slow_for_a_moment_is_the_result_all_the_same(clock, monkeypatch):
+    fit = pp.factorize(gaussian((32, 32)), speedup=3)
+    again, slow_times = front.Search.price_again, [1.5]
+
+    def price_again(search, operator):
+        return again(search, operator) * (slow_times.pop() if slow_times else 1.0)
+
+    monkeypatch.setattr(front.Search, "price_again", price_again)
+    assert pp.factorize(gaussian((32, 32)), speedup=3).error <= fit.error
+    assert not slow_times
+
+
 def test_what_no_product_can_do_is_said(clock):
     with pytest.warns(UserWarning, match="no product with an error below 1 is 300 times faster"):
         fit = pp.factorize(gaussian((16, 16)), speedup=300)

@@ -161,6 +161,34 @@ def test_batches_are_never_changed(learner):
     np.testing.assert_array_equal(rows, before)
 
 
+@pytest.mark.parametrize("size", [10, 70])
+def test_a_producer_may_use_its_memory_again(learner, size):
+    """Whether its batches wait for others or are enough by themselves."""
+    rows = many(enough(N_ATOMS) + 210)
+    buffer = np.empty((size, rows.shape[1]))
+
+    def stream():
+        for start in range(0, len(rows), size):
+            some = rows[start : start + size]
+            buffer[: len(some)] = some
+            yield buffer[: len(some)]
+
+    model = make(learner).fit_stream(stream())
+    expected = make(learner).fit_stream(pieces(rows, size))
+    np.testing.assert_array_equal(model.components_, expected.components_)
+
+
+def test_a_mini_batch_may_be_overwritten_once_it_was_learned_from(learner):
+    batches, buffer = np.split(many(300), 3), np.empty((100, 8))
+    model, expected = make(learner), make(learner)
+    for batch in batches:
+        buffer[:] = batch
+        model.partial_fit(buffer)
+        buffer[:] = np.nan
+        expected.partial_fit(batch)
+    np.testing.assert_array_equal(model.components_, expected.components_)
+
+
 def test_learning_goes_on_after_pickling(learner):
     model = make(learner).fit_stream([X[:200]])
     kept = pickle.loads(pickle.dumps(model))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import papilio as pp
 from papilio import constraints as c
@@ -26,7 +27,8 @@ FORKS = "fork" in multiprocessing.get_all_start_methods()
 @pytest.fixture
 def split(monkeypatch):
     """Blocks of any size are split between threads."""
-    monkeypatch.setattr(application, "_SPLIT_WORK", 1)
+    monkeypatch.setattr(application, "_SHARED_BYTES", 0)
+    monkeypatch.setattr(application, "_LONG_BYTES", 0)
 
 
 def python(code, **environment):
@@ -82,6 +84,7 @@ def test_an_environment_that_is_no_number_is_left_aside(value, monkeypatch):
     monkeypatch.delenv("PAPILIO_NUM_THREADS", raising=False)
     default = pp.get_num_threads()
     monkeypatch.setenv("PAPILIO_NUM_THREADS", value)
+    pp.set_num_threads(None)
     assert pp.get_num_threads() == default
 
 
@@ -114,25 +117,6 @@ def test_an_exception_in_any_part_reaches_the_caller_and_the_next_call_works(whe
     done = []
     threads.split_work(lambda start, stop: done.append(start), 3, 1)
     assert sorted(done) == [0, 1, 2]
-
-
-def test_an_exception_in_a_kernels_part_reaches_the_caller_of_the_operator(split, monkeypatch):
-    caller = threading.get_ident()
-    begun = threading.Event()
-
-    def workspace(n_bytes):
-        if threading.get_ident() != caller:
-            begun.set()
-            raise MemoryError("no room")
-        assert begun.wait(timeout=60)
-        return threads.workspace(n_bytes)
-
-    pp.set_num_threads(2)
-    monkeypatch.setattr(application, "workspace", workspace)
-    with pytest.raises(MemoryError, match="no room"):
-        OP @ X
-    monkeypatch.undo()
-    np.testing.assert_allclose(OP @ X, DENSE @ X, atol=1e-12)
 
 
 def test_work_does_not_wait_for_helpers_that_are_busy_elsewhere(monkeypatch):
@@ -186,6 +170,45 @@ def test_shares_are_taken_by_whoever_is_free():
     assert sorted(done) == [(start, min(start + 15, 100)) for start in range(0, 100, 15)]
 
 
+# -- BLAS ---------------------------------------------------------------------------------------------
+
+
+def blas_threads():
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_while_any_thread_is_within_and_its_own_number_after_the_last():
+    if not blas_threads():
+        pytest.skip("threadpoolctl knows no BLAS here")
+    seen, steps = [], [threading.Event() for _ in range(4)]
+
+    def stay(entered, leave):
+        with threads.one_blas_thread:
+            seen.append(blas_threads())
+            entered.set()
+            assert leave.wait(timeout=60)
+
+    with threadpool_limits(3, "blas"), ThreadPoolExecutor(2) as pool:
+        for _ in range(2):
+            first = pool.submit(stay, *steps[:2])
+            assert steps[0].wait(timeout=60)
+            second = pool.submit(stay, *steps[2:])
+            assert steps[2].wait(timeout=60)
+            steps[1].set()
+            first.result(timeout=60)
+            seen.append(blas_threads())
+            steps[3].set()
+            second.result(timeout=60)
+            assert seen == [{1}] * 3
+            assert blas_threads() == {3}
+            with threads.one_blas_thread:
+                assert blas_threads() == {1}
+            assert blas_threads() == {3}
+            seen.clear()
+            for step in steps:
+                step.clear()
+
+
 # -- memory --------------------------------------------------------------------------------------------
 
 
@@ -213,7 +236,7 @@ def test_workspace_is_kept_by_a_thread_and_shared_with_no_other():
 BUSY = """
 import sys
 from tests.test_threads import application, busy
-application._SPLIT_WORK = 1
+application._SHARED_BYTES = application._LONG_BYTES = 0
 busy()
 sys.stdout.write("right")
 """
@@ -259,7 +282,7 @@ FORK = """
 import multiprocessing, sys, warnings
 import numpy as np
 from tests.test_threads import DENSE, OP, X, application, pp
-application._SPLIT_WORK = 1
+application._SHARED_BYTES = application._LONG_BYTES = 0
 pp.set_num_threads(3)
 
 def child(queue):
@@ -287,10 +310,93 @@ def test_forked_processes_apply_large_blocks(before):
     assert python(FORK.format(before=before)) == "True"
 
 
+HELD = """
+import os, sys, threading, time
+from threadpoolctl import threadpool_info, threadpool_limits
+import numpy as np
+from papilio.runtime.forks import cached_property
+from papilio.runtime.threads import one_blas_thread
+
+def blas():
+    return {{each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}}
+
+class Slow:
+    def __init__(self, event):
+        self.event = event
+
+    @cached_property
+    def value(self):
+        held.set()
+        self.event.wait()
+        return 5
+
+def forever(context):
+    with context:
+        held.set()
+        threading.Event().wait()
+
+threadpool_limits(3, "blas")
+held = threading.Event()
+{prepare}
+held.wait()
+{before}
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+pid = os.fork()
+if pid == 0:
+    import faulthandler
+    faulthandler.dump_traceback_later(20, exit=True)
+    {child}
+    os._exit(0)
+{parent}
+_, status = os.waitpid(pid, 0)
+sys.stdout.write(str(status))
+os._exit(0)
+"""
+START = "threading.Thread(target=forever, args=({},), daemon=True).start()"
+
+
+@pytest.mark.skipif(not FORKS, reason="the system has no fork")
+@pytest.mark.parametrize("parent", ["", "assert blas() == {3}"])
+def test_a_lock_that_another_thread_holds_is_free_in_a_forked_process(parent):
+    child = "with one_blas_thread: assert blas() == {1}\n    assert blas() == {3}"
+    prepare = START.format("one_blas_thread._lock")
+    assert python(HELD.format(prepare=prepare, before="", child=child, parent=parent)) == "0"
+
+
+@pytest.mark.skipif(not FORKS, reason="the system has no fork")
+def test_a_forked_process_has_the_limits_of_its_own_thread_only():
+    prepare, child = START.format("one_blas_thread"), "assert blas() == {3}, blas()"
+    child += "\n    with one_blas_thread: assert blas() == {1}\n    assert blas() == {3}"
+    assert python(HELD.format(prepare=prepare, before="", child=child, parent="assert blas() == {1}")) == "0"
+    inner = "assert blas() == {1}\n    one_blas_thread.__exit__()\n    assert blas() == {3}"
+    before = "one_blas_thread.__enter__()"
+    assert python(HELD.format(prepare=prepare, before=before, child=inner, parent="assert blas() == {1}")) == "0"
+
+
+@pytest.mark.skipif(not FORKS, reason="the system has no fork")
+def test_a_forked_process_compiles_while_its_parent_does():
+    prepare = (
+        "from numba.core.compiler_lock import global_compiler_lock\nfrom papilio.kernels.cache import kernel\n"
+    )
+    prepare += "def slowly():\n    with global_compiler_lock: held.set(); time.sleep(1); done.set()\n"
+    prepare += "done = threading.Event(); threading.Thread(target=slowly, daemon=True).start()"
+    child = "assert done.is_set(); assert kernel()(lambda x: x + 1)(1.0) == 2"
+    assert python(HELD.format(prepare=prepare, before="", child=child, parent="")) == "0"
+
+
+@pytest.mark.skipif(not FORKS, reason="the system has no fork")
+def test_a_cached_property_that_another_thread_computes_is_free_in_a_forked_process():
+    prepare = "other = Slow(threading.Event())\n"
+    prepare += "threading.Thread(target=lambda: other.value, daemon=True).start()"
+    child = "free = threading.Event(); free.set(); mine = Slow(free); assert mine.value == mine.value == 5"
+    assert python(HELD.format(prepare=prepare, before="", child=child, parent="")) == "0"
+
+
 LATE = """
 import atexit, sys
 from tests.test_threads import DENSE, OP, X, application, np, pp
-application._SPLIT_WORK = 1
+application._SHARED_BYTES = application._LONG_BYTES = 0
 pp.set_num_threads(2)
 atexit.register(lambda: sys.stdout.write(str(bool(np.allclose(OP @ X, DENSE @ X)))))
 """

@@ -391,3 +391,14 @@ def test_a_sweep_takes_less_than_half_the_work_of_separate_fits_and_is_as_good(m
     ratios = [point.error / fit.error for point, fit in zip(sweep.points, fits, strict=True)]
     assert np.mean(ratios) < 1.1
     assert max(ratios) < 1.6  # errors of a hundredth differ most
+
+
+@pytest.mark.parametrize("count", [10**10, 1001, 0, -1])
+def test_a_number_of_points_beyond_reason_is_refused(count):
+    with pytest.raises(ValueError, match=r"^complexities must be an integer of at least 1 and at most 1000"):
+        pp.tradeoff(np.eye(8) + 1, count)
+
+
+def test_a_single_number_in_an_array_is_no_sequence_of_complexities():
+    with pytest.raises(TypeError, match=r"^complexities must be a number of points or a sequence"):
+        pp.tradeoff(np.eye(8) + 1, np.array(0.5))

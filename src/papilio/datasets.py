@@ -12,7 +12,7 @@ from .linalg import column_norms
 from .operators import SparseProduct
 from .samples import Samples, on_disk
 from .typing import Array, DTypeLike, MatrixLike, RandomState
-from .validation import as_choice, as_integer, as_matrix, as_random, as_shape
+from .validation import as_choice, as_dtype, as_factor_count, as_flag, as_integer, as_matrix, as_random, as_shape
 
 __all__ = [
     "Samples",
@@ -119,7 +119,7 @@ def factorizable_dictionary(
     ((32, 32), 5)
     """
     n_features = as_integer("n_features", n_features, 1)
-    n_factors = as_integer("n_factors", n_factors, 1)
+    n_factors = as_factor_count("n_factors", n_factors, 1)
     random = as_random(random_state)
     factors = [_full_rank_factor(n_features, random) for _ in range(n_factors)]
     norms = column_norms(reduce(operator.matmul, factors).toarray())
@@ -298,8 +298,9 @@ def image_patches(
     names = [as_choice("images", name, _IMAGES) for name in (images if several else [images])]
     if not names:
         raise ValueError("images must name at least one image, got none")
-    if np.dtype(dtype) not in (np.float32, np.float64):
-        raise TypeError(f"dtype must be float32 or float64, got {np.dtype(dtype)}")
+    dtype, is_centred = as_dtype("dtype", dtype), as_flag("remove_mean", remove_mean)
+    if dtype not in (np.float32, np.float64):
+        raise TypeError(f"dtype must be float32 or float64, got {dtype}")
     random = as_random(random_state)
 
     windows = []  # for each image, all its patches by their upper left corners
@@ -319,7 +320,7 @@ def image_patches(
         start = ends[i] - window.shape[0] * window.shape[1]
         patches[here] = window[np.divmod(places[here] - start, window.shape[1])]
     patches = patches.reshape(n_patches, rows * columns)
-    if remove_mean:
+    if is_centred:
         patches -= patches.mean(axis=1, keepdims=True, dtype=np.float64)
     return patches
 

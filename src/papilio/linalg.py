@@ -1,6 +1,6 @@
 """Shared linear algebra: norms that neither overflow nor underflow, and the largest eigenvalue."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +26,8 @@ def frobenius(array: Array) -> float:
     if largest == 0.0 or not np.isfinite(largest):
         return largest
     exponent = int(np.frexp(largest)[1])
-    return float(np.ldexp(np.linalg.norm(np.ldexp(values, -exponent)), exponent))
+    with np.errstate(over="ignore"):
+        return float(np.ldexp(np.linalg.norm(np.ldexp(values, -exponent)), exponent))
 
 
 def column_norms(array: Array) -> Array:
@@ -42,7 +43,8 @@ def column_norms(array: Array) -> Array:
     if unsafe.any():
         values = np.abs(array[:, unsafe]).astype(np.float64)
         largest = values.max(axis=0, initial=0.0)
-        norms[unsafe] = largest * np.linalg.norm(values / np.where(largest > 0, largest, 1), axis=0)
+        with np.errstate(over="ignore"):
+            norms[unsafe] = largest * np.linalg.norm(values / np.where(largest > 0, largest, 1), axis=0)
     return norms
 
 
@@ -51,11 +53,56 @@ def rescaled(array: Array, axis: int | None = None) -> Array:
 
     The result is exact apart from underflow, even for complex subnormal numbers, where division would overflow.
     """
-    parts = np.ascontiguousarray(array)[..., None].view(array.real.dtype)
+    parts = _parts(array)
     largest = np.abs(parts).max(axis=None if axis is None else (axis % array.ndim, -1), keepdims=True)
-    if largest.min() > 1e-15 and largest.max() < 1e15:
+    if not largest.size or (largest.min() > 1e-15 and largest.max() < 1e15):
         return array
     return np.ldexp(parts, -np.frexp(largest)[1]).view(array.dtype)[..., 0]
+
+
+def product_of(numbers: Iterable[float]) -> float:
+    """The product of non-negative numbers, of which only the result may leave the number range."""
+    mantissas, exponents = np.frexp(np.array(list(numbers), dtype=np.float64))
+    mantissa, exponent = np.frexp(np.prod(mantissas))
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.ldexp(mantissa, int(exponent) + int(exponents.sum())))
+
+
+# -- units ---------------------------------------------------------------------------------------------
+
+
+def largest_part(array: Array) -> float:
+    """The largest magnitude of a real or imaginary part, which is finite where that of a number may not be."""
+    parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
+    return max(max(float(part.max(initial=0.0)), -float(part.min(initial=0.0))) for part in parts)
+
+
+def shifted(array: Array, exponent: int) -> Array:
+    """``array`` times 2^exponent: exact, unless numbers leave the number range."""
+    if exponent == 0:
+        return array
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(_parts(array), exponent).view(array.dtype)[..., 0]
+
+
+def in_units(array: Array) -> tuple[Array, int]:
+    """``array`` over 2^e, of a root mean square near one, and e: the one gate through which solvers see data.
+
+    Solvers start at scale 1, and square what they are given. In units, their results do not depend on the unit of
+    the data, and no square leaves the number range.
+    """
+    largest = int(np.frexp(largest_part(array))[1])
+    near = shifted(array, -largest)  # its largest part is from 1/2 to 1
+    size = frobenius(near)
+    if size == 0.0:
+        return array, 0
+    exponent = largest + round(np.log2(size / np.sqrt(array.size)))
+    return shifted(array, -exponent), exponent
+
+
+def _parts(array: Array) -> Array:
+    """Real and imaginary parts along one more axis."""
+    return np.ascontiguousarray(array)[..., None].view(array.real.dtype)
 
 
 def inner(left: Array, right: Array) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .linalg import column_norms, frobenius, rescaled, wide
+from .linalg import column_norms, frobenius, largest_part, rescaled, shifted, wide
 from .operators import SparseProduct
 from .operators.csr import as_csr
 from .typing import Array, ArrayLike, MatrixLike
@@ -15,6 +15,7 @@ from .validation import as_array, as_matrix, as_numbers, as_real, require_finite
 __all__ = ["mutual_coherence", "psnr", "recovery_rate", "rmse", "ssim"]
 
 _WINDOW, _DEVIATION = 11, 1.5  # of SSIM's Gaussian window, in pixels
+_MOST_RANGES = 1e6  # times ``data_range``: of larger values, rounding hides variances of its order
 _BLOCK_ENTRIES = 1 << 22  # entries of the largest matrix to form at once: 32 MB of float64
 
 
@@ -152,7 +153,7 @@ def psnr(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
     Returns
     -------
     float
-        Infinity for equal images.
+        Infinity for equal images; negative if the error is larger than ``data_range``.
 
     Examples
     --------
@@ -161,8 +162,15 @@ def psnr(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
     23.010299957
     """
     one, other, span = _two_images(image, reference, data_range)
-    error = frobenius(one - other) / np.sqrt(one.size)
-    return float(20 * (np.log10(span) - np.log10(error))) if error > 0 else float("inf")
+    with np.errstate(over="ignore"):
+        error = frobenius(one - other) / np.sqrt(one.size)
+    if error == 0:
+        return float("inf")
+    if not np.isfinite(error):  # their difference is beyond the number range, but a quarter of it is not
+        exponent = int(np.frexp(max(largest_part(one), largest_part(other)))[1])
+        error = frobenius(shifted(one, -exponent) - shifted(other, -exponent)) / np.sqrt(one.size)
+        return float(20 * (np.log10(span) - np.log10(error) - exponent * np.log10(2)))
+    return float(20 * (np.log10(span) - np.log10(error)))
 
 
 def ssim(image: ArrayLike, reference: ArrayLike, data_range: float | None = None) -> float:
@@ -188,7 +196,13 @@ def ssim(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
     Returns
     -------
     float
-        At most 1, the value of equal images.
+        At most 1, the value of equal images. Constant images have no structure to compare: only the first
+        fraction is left.
+
+    Raises
+    ------
+    ValueError
+        If values exceed a million times ``data_range``, as then rounding decides.
 
     Examples
     --------
@@ -203,13 +217,22 @@ def ssim(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
     if one.ndim not in (2, 3) or min(one.shape[:2]) < _WINDOW:
         accepted = f"(height, width) or (height, width, channels), with at least {_WINDOW}×{_WINDOW} pixels"
         raise ValueError(f"image must have shape {accepted}, got {one.shape}")
+    largest = max(largest_part(one), largest_part(other))
+    if largest / _MOST_RANGES > span:
+        raise ValueError(
+            f"data_range must not vanish beside the images: their values reach {largest:g}, got {span:g}"
+        )
     one, other = one / span, other / span
     mean, other_mean = _windowed(one), _windowed(other)
-    variance, other_variance = _windowed(one * one) - mean**2, _windowed(other * other) - other_mean**2
-    covariance = _windowed(one * other) - mean * other_mean
+    # Variances do not change with a constant, without which less is lost to rounding.
+    one, other, shift, other_shift = one - one.mean(), other - other.mean(), one.mean(), other.mean()
+    around, other_around = mean - shift, other_mean - other_shift
+    variance = np.maximum(_windowed(one * one) - around**2, 0)
+    other_variance = np.maximum(_windowed(other * other) - other_around**2, 0)
+    covariance = _windowed(one * other) - around * other_around
     c1, c2 = 0.01**2, 0.03**2
-    similarities = (2 * mean * other_mean + c1) * (2 * covariance + c2)
-    similarities /= (mean**2 + other_mean**2 + c1) * (variance + other_variance + c2)
+    similarities = (2 * mean * other_mean + c1) / (mean**2 + other_mean**2 + c1)
+    similarities *= (2 * covariance + c2) / (variance + other_variance + c2)
     return float(np.mean(similarities))
 
 

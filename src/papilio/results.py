@@ -3,16 +3,15 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import typing as types
 from .operators import SparseProduct
 from .operators.speed import Speedup as Speedup
 from .operators.speed import is_slower, slower_speedup, speedup_of
-from .runtime.files import replacing
+from .runtime.files import as_path, replacing
+from .runtime.forks import cached_property
 from .runtime.history import Callback as Callback
 from .runtime.history import History as History
 from .runtime.history import Status as Status
@@ -73,7 +72,7 @@ class Factorization:
         Iterations of PALM in all phases.
     status : Status
         "converged", "max_iter", "stopped" (by a callback or the time budget), or "no_structure" if nothing better
-        than the matrix itself was found.
+        than the matrix itself, or its largest entries, was found.
     history : History
         Error, scale, phase and seconds of each iteration.
     method : str
@@ -329,7 +328,7 @@ class Tradeoff:
         folder : path
             Created if it does not exist.
         """
-        place = Path(folder)
+        place = as_path("folder", folder)
         place.mkdir(parents=True, exist_ok=True)
         knee = self.knee
         knee.operator.save(place / "knee.npz")

@@ -17,6 +17,7 @@ from .validation import as_integer, as_power_of_two
 __all__ = ["dct", "dft", "haar", "hadamard", "hartley", "wavelet"]
 
 _SQRT_HALF = np.sqrt(0.5)
+_LONGEST = 2**31 - 1
 
 
 def hadamard(n: int) -> SparseProduct:
@@ -68,7 +69,7 @@ def dft(n: int) -> SparseProduct:
     >>> len(dft(8).factors), dft(8).nnz
     (4, 56)
     """
-    n = as_integer("n", n, 1)
+    n = as_integer("n", n, 1, _LONGEST)
     return _decimated(n, prime_factors(n), _fourier_stage, np.complex128)
 
 
@@ -105,7 +106,7 @@ def hartley(n: int) -> SparseProduct:
     >>> (hartley(4) @ [1, 2, 0, 0]).round(12)
     array([ 3.,  3., -1., -1.])
     """
-    n = as_integer("n", n, 1)
+    n = as_integer("n", n, 1, _LONGEST)
     primes = prime_factors(n)
     fours, odd_two = divmod(primes.count(2), 2)
     return _decimated(n, [4] * fours + [2] * odd_two + [p for p in primes if p > 2], _hartley_stage, np.float64)

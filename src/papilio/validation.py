@@ -1,14 +1,19 @@
 """Checks of arguments: each error names the argument, what was wrong and what is accepted."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from numbers import Number
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .typing import Array, RandomState
 
+_LARGEST = 2**63 - 1
+_LONGEST = 2**31 - 1  # rows or columns: what a 32-bit index can name
+_MOST_FACTORS = 1000
 DTYPES = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))
 
 
@@ -18,7 +23,7 @@ def working_dtype(name: str, dtype: Any) -> np.dtype[Any]:
     float32, float64, complex64 and complex128 stay as they are; booleans, integers and other floats become
     float64, other complex types complex128.
     """
-    dtype = np.dtype(dtype)
+    dtype = np.dtype(dtype).newbyteorder("=")
     if dtype in DTYPES:
         return dtype
     if dtype.kind in "biuf":
@@ -28,18 +33,40 @@ def working_dtype(name: str, dtype: Any) -> np.dtype[Any]:
     raise TypeError(f"{name} must hold real or complex numbers, got dtype {dtype}")
 
 
+def as_dtype(name: str, value: Any) -> np.dtype[Any]:
+    """``value`` as a dtype."""
+    try:
+        return np.dtype(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a NumPy dtype, got {value!r}") from None
+
+
 def as_array(name: str, value: Any) -> Array:
-    """``value`` as a dense array of its own dtype."""
+    """``value`` as a dense array of its own dtype; the one gate for dense arrays."""
+    if sp.issparse(value):
+        return np.asarray(as_sparse(name, value).toarray())
+    require_unmasked(name, value)
     try:
         return np.asarray(value.toarray() if hasattr(value, "toarray") else value)
-    except ValueError as error:
+    except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
 
 
 def as_numbers(name: str, value: Any) -> Array:
     """``value`` as a dense array in its working dtype, without a copy if it is one already."""
     array = as_array(name, value)
-    return np.asarray(array, dtype=working_dtype(name, array.dtype))
+    with np.errstate(over="ignore"):  # of extended precision
+        return np.asarray(array, dtype=working_dtype(name, array.dtype))
+
+
+def require_unmasked(name: str, value: Any) -> None:
+    """Refuse masked arrays, also in a list, of which NumPy would take the values behind the mask."""
+    members = value if isinstance(value, list | tuple) else (value,)
+    if any(isinstance(member, np.ma.MaskedArray) for member in members):
+        raise TypeError(
+            f"{name} must not be a masked array: fill in numbers first, as with {name}.filled(0), or leave out "
+            "what is masked"
+        )
 
 
 def as_matrix(name: str, value: Any, shape: tuple[int, int] | None = None) -> Array:
@@ -61,7 +88,7 @@ def require_finite(name: str, array: Array) -> None:
 
 
 def as_integer(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
-    """``value`` as an integer from ``minimum`` to ``maximum``."""
+    """``value`` as an integer from ``minimum`` to ``maximum``, by default the largest of 64 bits."""
     accepted = f"an integer of at least {minimum}" + ("" if maximum is None else f" and at most {maximum}")
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {accepted}, got {value!r}")
@@ -69,14 +96,21 @@ def as_integer(name: str, value: Any, minimum: int, maximum: int | None = None) 
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be {accepted}, got {value!r}") from None
+    if maximum is None and number > _LARGEST:
+        raise ValueError(f"{name} must be {accepted} and at most {_LARGEST}, got {number}")
     if number < minimum or (maximum is not None and number > maximum):
         raise ValueError(f"{name} must be {accepted}, got {number}")
     return number
 
 
+def as_factor_count(name: str, value: Any, minimum: int = 2) -> int:
+    """``value`` as a number of factors."""
+    return as_integer(name, value, minimum, _MOST_FACTORS)
+
+
 def as_power_of_two(name: str, value: Any) -> tuple[int, int]:
     """``value`` as an integer n = 2^J, and J."""
-    number = as_integer(name, value, 1)
+    number = as_integer(name, value, 1, _LONGEST)
     if number & (number - 1):
         raise ValueError(f"{name} must be a power of two, got {number}")
     return number, number.bit_length() - 1
@@ -91,10 +125,15 @@ def as_real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np
         (True, True): f"a real number from {minimum:g} to {maximum:g}",
     }
     accepted = limits[np.isfinite(minimum), np.isfinite(maximum)]
-    array = np.asarray(value)
+    require_unmasked(name, value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError):
+        raise TypeError(f"{name} must be {accepted}, got {value!r}") from None
     if array.ndim != 0 or array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be {accepted}, got {value!r}")
-    number = float(array)
+    with np.errstate(over="ignore"):  # of extended precision
+        number = float(array)
     if not np.isfinite(number) or not minimum <= number <= maximum:
         raise ValueError(f"{name} must be {accepted}, got {number}")
     return number
@@ -103,6 +142,18 @@ def as_real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np
 def is_scalar(value: Any) -> bool:
     """Whether ``value`` is a number of any kind."""
     return isinstance(value, Number | np.bool_) or (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
+def is_series(value: Any) -> bool:
+    """Whether ``value`` has members to go through, and is no text."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """``value`` as True or False, for which 1 and 0 also stand."""
+    if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def as_float(name: str, number: Any) -> float:
@@ -115,16 +166,18 @@ def as_float(name: str, number: Any) -> float:
 
 def as_shape(name: str, value: Any) -> tuple[int, int]:
     """``value`` as (rows, columns), both at least 1; one integer n stands for (n, n)."""
-    if isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0):
+    is_sequence = isinstance(value, Sequence) and not isinstance(value, bytes)  # bytes would be integers
+    if is_sequence or (isinstance(value, np.ndarray) and value.ndim > 0):
         if len(value) != 2:
             raise ValueError(f"{name} must be (rows, columns) or one integer, got {value!r}")
-        return as_integer(f"{name}[0]", value[0], 1), as_integer(f"{name}[1]", value[1], 1)
-    side = as_integer(name, value, 1)
+        rows, columns = (as_integer(f"{name}[{i}]", side, 1, _LONGEST) for i, side in enumerate(value))
+        return rows, columns
+    side = as_integer(name, value, 1, _LONGEST)
     return side, side
 
 
 def as_choice(name: str, value: Any, choices: Sequence[str]) -> str:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return str(value)
 
@@ -143,3 +196,106 @@ def as_random(value: RandomState) -> np.random.RandomState:
         "random_state must be None, an integer from 0 to 4294967295, a numpy.random.RandomState or a "
         f"numpy.random.Generator, got {value!r}"
     )
+
+
+# -- sparse objects ------------------------------------------------------------------------------------
+
+
+def as_sparse(name: str, value: Any) -> Any:
+    """``value``, any of SciPy's sparse objects, as a sparse array in its working dtype whose structure is sound.
+
+    Compiled code, SciPy's and ours, trusts the indices of sparse objects: one out of range ends the process. So
+    this is the one gate for them. It gives a csr, csc, bsr, dia or coo array, which may have duplicates, zeros
+    and indices in any order, and shares the arrays of ``value`` where these need no conversion.
+    """
+    dtype = working_dtype(name, value.dtype)
+    try:
+        return _SOUND[value.format](value, dtype)
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
+        raise ValueError(
+            f"{name} must be a sound sparse matrix, got a broken {value.format} one: {error}"
+        ) from None
+
+
+def require_lines(indptr: Array, indices: Array, size: int, n_lines: int, length: int) -> None:
+    """Refuse the structure of a csr or csc matrix unless its lines, and its indices in them, are in range."""
+    # Comparisons, not differences, which could wrap around.
+    if indptr.size != n_lines + 1 or indptr[0] != 0 or indptr[-1] > size or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(f"line pointers that do not fit {n_lines} lines and {size} entries")
+    if indices.size != size or (indices < 0).any() or (indices >= length).any():
+        raise ValueError(f"indices that do not fit {size} entries, each from 0 to {length - 1}")
+
+
+def _integers(part: str, values: Any) -> Array:
+    """``values`` as a vector of integers that SciPy can use."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"{part} of dtype {array.dtype} in {array.ndim} dimensions")
+    if array.dtype in (np.int32, np.int64):
+        return array
+    if array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{part} out of range")
+    return array.astype(np.int64)
+
+
+def _sound_lines(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Sparse rows or columns, of entries (csr, csc) or of blocks (bsr)."""
+    data, shape = np.asarray(value.data, dtype=dtype), value.shape
+    lines = shape if len(shape) == 2 else (1, *shape)
+    if value.format == "bsr":
+        if data.ndim != 3 or 0 in data.shape[1:] or lines[0] % data.shape[1] or lines[1] % data.shape[2]:
+            raise ValueError(f"blocks of shape {data.shape[1:]} that do not fit its shape {shape}")
+        lines = lines[0] // data.shape[1], lines[1] // data.shape[2]
+    elif data.ndim != 1:
+        raise ValueError(f"values in {data.ndim} dimensions")
+    elif value.format == "csc":
+        lines = lines[::-1]
+    indices, indptr = _integers("indices", value.indices), _integers("indptr", value.indptr)
+    require_lines(indptr, indices, len(data), *lines)
+    kind = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}[value.format]
+    count = int(indptr[-1])
+    return kind((data[:count], indices[:count], indptr), shape=shape)
+
+
+def _sound_coordinates(value: Any, dtype: np.dtype[Any]) -> Any:
+    return _from_coordinates(np.asarray(value.data, dtype=dtype), value.coords, value.shape)
+
+
+def _from_coordinates(data: Array, coordinates: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    places = tuple(_integers("coordinates", each) for each in coordinates)
+    if data.ndim != 1 or len(places) != len(shape) or any(each.size != data.size for each in places):
+        raise ValueError(f"coordinates that do not fit {data.size} entries in {len(shape)} dimensions")
+    for each, side in zip(places, shape, strict=True):
+        if ((each < 0) | (each >= side)).any():
+            raise ValueError(f"coordinates outside of the shape {shape}")
+    return sp.coo_array((data, places), shape=shape)
+
+
+def _sound_diagonals(value: Any, dtype: np.dtype[Any]) -> Any:
+    data, offsets = np.asarray(value.data, dtype=dtype), _integers("offsets", value.offsets)
+    if data.ndim != 2 or len(data) != offsets.size:
+        raise ValueError(f"{offsets.size} offsets for values of shape {data.shape}")
+    inside = (offsets > -value.shape[0]) & (offsets < value.shape[1])
+    return sp.dia_array((data[inside], offsets[inside]), shape=value.shape)
+
+
+def _sound_lists(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Lists of columns and values for each row."""
+    counts = [len(columns) for columns in value.rows]
+    if len(counts) != value.shape[0] or counts != [len(values) for values in value.data]:
+        raise ValueError(f"lists that do not fit its {value.shape[0]} rows")
+    columns = list(map(operator.index, chain.from_iterable(value.rows)))
+    values = np.array(list(chain.from_iterable(value.data)), dtype=dtype)
+    places = np.repeat(np.arange(len(counts)), counts), np.array(columns, dtype=np.int64)
+    return _from_coordinates(values, places, value.shape)
+
+
+_SOUND: dict[str, Callable[[Any, np.dtype[Any]], Any]] = {
+    "csr": _sound_lines,
+    "csc": _sound_lines,
+    "bsr": _sound_lines,
+    "coo": _sound_coordinates,
+    "dok": lambda value, dtype: _sound_coordinates(value.tocoo(), dtype),
+    "dia": _sound_diagonals,
+    "lil": _sound_lists,
+}

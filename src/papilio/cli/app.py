@@ -27,6 +27,7 @@ from .report import report
 from .reproduce import reproduce
 from .show import info, plot
 from .terminal import Terminal
+from .text import printable
 from .tradeoff import tradeoff
 from .use import apply, encode
 
@@ -87,13 +88,13 @@ def run() -> int:
 def _run() -> int:
     # The status, which results contain, says it too.
     warnings.filterwarnings("ignore", "the limit on the number of iterations was reached")
-    warnings.showwarning = lambda message, *_: sys.stderr.write(f"papilio: {message}\n")  # type: ignore[assignment]
+    warnings.showwarning = lambda message, *_: sys.stderr.write(f"papilio: {printable(message)}\n")  # type: ignore[assignment]
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
     except Exception as error:
         if os.environ.get("PAPILIO_DEBUG"):
-            traceback.print_exc()
+            sys.stderr.writelines(f"{printable(line)}\n" for line in traceback.format_exc().splitlines())
         message, code = _ending(error)
         if message:
             sys.stderr.write(f"papilio: {message}\n")
@@ -110,7 +111,7 @@ def _stopped() -> int:
 
 
 def _ending(error: Exception) -> tuple[str, int]:
-    text = " ".join(str(error).split())
+    text = printable(" ".join(str(error).split()))
     match error:
         case Stopped():
             return text, _stopped()
@@ -124,5 +125,5 @@ def _ending(error: Exception) -> tuple[str, int]:
         case BadInput() | ValueError() | TypeError():  # the library's checks name the argument
             return text, 2
     if hasattr(error, "format_message"):  # a usage error that Typer found
-        return f"{' '.join(error.format_message().split())} (see papilio --help)", 2
+        return f"{printable(' '.join(error.format_message().split()))} (see papilio --help)", 2
     return f"{type(error).__name__}: {text} (PAPILIO_DEBUG=1 shows where)", 1

@@ -7,10 +7,13 @@ import typer
 import papilio as pp
 
 from ..operators.speed import both_ways
+from ..validation import as_real
 from .inputs import as_dense, read_operator
 from .options import Json, Quiet
 from .progress import ProgressBar
 from .terminal import Terminal, sentence, table
+
+_AN_HOUR = 3600.0
 
 
 def bench(
@@ -22,6 +25,7 @@ def bench(
 ) -> None:
     """Measure on this machine how much faster an operator is than its dense matrix."""
     terminal = Terminal(quiet, json)
+    seconds = as_real("--seconds", seconds, 0, _AN_HOUR)
     op = read_operator(operator)
     dense = as_dense(operator, op)
     speeds = []

@@ -15,7 +15,8 @@ from ..experiments.drawing import new_figure
 from ..operators.csr import to_dense
 from ..operators.speed import BELOW_ONE, compare
 from ..report import Subject
-from .outputs import check_folder
+from ..runtime.files import replacing
+from .outputs import check_folder, saving
 from .progress import ProgressBar
 from .report import check_report, write_report
 from .terminal import Terminal, table
@@ -36,10 +37,10 @@ def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
     patches, dictionary = _patches(terminal)
     figures = hadamard | patches
     for name, figure in figures.items():
-        figure.savefig(output / name, dpi=120)
-    terminal.say(
-        f"Speed-up over the dense matrix on this machine, for one vector and for a block of {BLOCK}.\n{BELOW_ONE}"
-    )
+        with saving(output / name), replacing(output / name) as partial:
+            figure.savefig(partial, dpi=120)
+    terminal.say(f"Speed-up over the dense matrix on this machine, for one vector and for a block of {BLOCK}.")
+    terminal.say(BELOW_ONE)
     write_report(terminal, report, [transform, dictionary], "What papilio does")
     terminal.say(f"Figures are in {output}: {', '.join(figures)}")
 
@@ -114,7 +115,8 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
     terminal.say(listing)
     limits = " and ".join(f"{complexity:g}" for complexity in COMPLEXITIES)
     asked = "" if learner is None else f", {speedup:g}× is the speed-up asked for"
-    terminal.say(f"Products start from the dense dictionary; {limits} limit the complexity{asked}.\n")
+    terminal.say(f"Products start from the dense dictionary; {limits} limit the complexity{asked}.")
+    terminal.say("")
 
     figures, name = _patch_figures(dense.operator_, products[0].operator_, entries, times)
     subject = Subject(

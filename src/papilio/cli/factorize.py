@@ -123,7 +123,7 @@ def _remark(fit: pp.Factorization, is_met: bool | None, max_error: float | None)
     if fit.status is pp.Status.STOPPED:
         return "stopped by the time budget: more time may give a better result"
     if fit.status is pp.Status.NO_STRUCTURE:
-        return "no structure was found: the result is the matrix itself"
+        return "no structure was found: the result is the matrix itself, or its largest entries"
     if is_met is False:
         return "no product within the target was found: the result is the best of those tried"
     return ""

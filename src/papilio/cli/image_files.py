@@ -9,9 +9,9 @@ import numpy as np
 from ..runtime.files import replacing
 from ..typing import Array
 from .errors import BadInput
-from .formats import IMAGES, open_image
 from .inputs import read, refusing
 from .outputs import saving, write
+from .pillow import IMAGES, open_image
 
 OUTPUTS = (".png", ".tif", ".tiff", ".npy")
 _NOISY = re.compile(r"noisy:(\d{1,3})")
@@ -69,12 +69,10 @@ def _opened(path: Path) -> Image:
     with open_image(path) as opened:
         from PIL import ImageOps
 
-        if opened.mode in ("RGB", "RGBA", "LA") and any(_has_16_bits(tile[3]) for tile in opened.tile):
-            raise BadInput(f"{path}: colour pixels of 16 bits are not accepted; 8 bits are, or .npy")
         if opened.mode.startswith("I;16") and "transparency" in opened.info:
             raise BadInput(f"{path}: transparency beside grey pixels of 16 bits is not accepted; .npy is")
         upright = ImageOps.exif_transpose(opened)  # the orientation is not written again
-        if upright.mode.startswith("I;16") or (upright.mode == "I" and path.suffix.lower() == ".pgm"):
+        if upright.mode.startswith("I;16") or (upright.mode == "I" and opened.format == "PPM"):
             return Image(np.asarray(upright).astype(np.uint16))
         if upright.mode in ("F", "I"):
             return Image(np.asarray(upright, np.float32 if upright.mode == "F" else np.int32))
@@ -84,12 +82,6 @@ def _opened(path: Path) -> Image:
         if not clear:
             return Image(pixels)
         return Image(pixels[..., 0] if grey else pixels[..., :3], pixels[..., -1])
-
-
-def _has_16_bits(arguments: Any) -> bool:
-    """Whether a decoder's arguments name channels of 16 bits; ``BGR;16`` has 16 bits for all three."""
-    raw = arguments if isinstance(arguments, str) else arguments[0] if arguments else ""
-    return re.search(r"(?<!BGR);16[BLNS]?$", str(raw)) is not None
 
 
 def _noisy_photograph(sigma: int) -> Array:

@@ -12,11 +12,12 @@ import scipy.sparse as sp
 
 import papilio as pp
 
+from ..runtime.unpacking import TooLarge, require_memory, require_room
 from ..typing import Array
 from ..validation import as_matrix
 from .errors import BadInput
-from .formats import IMAGES, READERS
-from .limits import memory
+from .formats import READERS
+from .pillow import IMAGES
 
 _SEVERAL = (".npz", ".mat")  # formats that hold several matrices
 _BUILT_IN = ("hadamard", "dft", "dct", "haar", "patches")
@@ -41,16 +42,18 @@ def read(source: str) -> Any:
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
     """Turn every error while ``path`` is read into one line about it."""
-    if not path.exists():
-        raise BadInput(f"{path}: there is no such file")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about metadata that readers do not understand
             yield
     except BadInput:
         raise
+    except FileNotFoundError as error:
+        raise BadInput(f"{path}: there is no such file") from error
     except OSError as error:  # those of Pillow and zipfile have no number
         raise BadInput(f"{path}: {error.strerror or _one_line(error)}") from error
+    except TooLarge as error:
+        raise BadInput(f"{path}: {error}") from error
     except MemoryError as error:
         raise BadInput(f"{path}: not enough memory for what it claims to hold") from error
     except Exception as error:  # whatever a parser makes of a damaged file
@@ -64,12 +67,24 @@ def read_matrix(source: str) -> Array:
 
 def as_dense(source: str, value: Any) -> Array:
     """What was read from ``source`` as a dense, finite, non-empty matrix; a vector becomes a column."""
-    if hasattr(value, "toarray") and value.shape[0] * value.shape[1] * value.dtype.itemsize > memory():
-        raise BadInput(f"{source}: {value.shape[0]}×{value.shape[1]} is too large for a dense matrix here")
+    if hasattr(value, "toarray"):
+        _check_dense(source, value)
     try:
         return as_matrix(source, value[:, None] if len(value.shape) == 1 else value)
     except (ValueError, TypeError) as error:
         raise BadInput(str(error)) from error
+
+
+def _check_dense(source: str, value: Any) -> None:
+    """Refuse a sparse matrix, or an operator, that would take too much memory as a dense one."""
+    rows, columns = value.shape
+    n_bytes = rows * columns * value.dtype.itemsize
+    try:
+        if sp.issparse(value):  # from a file, which says its size in a few bytes
+            require_room(n_bytes, 2 * value.data.nbytes)
+        require_memory(n_bytes)
+    except ValueError as error:
+        raise BadInput(f"{source}: {rows}×{columns} as a dense matrix: {error}") from error
 
 
 def read_operator(source: str) -> pp.SparseProduct:
@@ -109,8 +124,10 @@ def _open_samples(source: str) -> Any:
         return pp.datasets.on_disk(path)
     except FileNotFoundError:
         raise BadInput(f"{source}: there is no such file") from None
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{source}: {getattr(error, 'strerror', error)}") from error
+    except OSError as error:  # perhaps one file of a folder
+        raise BadInput(f"{error.filename or source}: {error.strerror or _one_line(error)}") from error
+    except ValueError as error:
+        raise BadInput(f"{source}: {_one_line(error)}") from error
 
 
 def draw_patches(image: Array, size: int, count: int, random_state: int | None) -> Array:

@@ -13,8 +13,9 @@ import typer
 import papilio as pp
 
 from ..linalg import frobenius
+from ..runtime.checkpoint import holds_result, remove_checkpoint
 from ..samples import Samples
-from .errors import BadInput, Stopped
+from .errors import BadInput, Failed, Stopped
 from .inputs import read_samples
 from .options import (
     Block,
@@ -69,7 +70,10 @@ def learn(
     n_patches: NPatches = 10_000,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Save the state of the run in this file now and then; resume from it if it exists."),
+        typer.Option(
+            help="Save the state of the run in this file now and then; resume from it if it exists. It is removed "
+            "once the output is written."
+        ),
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Code samples on this Dask cluster, as tcp://host:8786.")
@@ -105,9 +109,12 @@ def learn(
         seconds = perf_counter() - begin
         error = _error(learner, X)
     op = learner.operator_
-    with saving(output):
-        op.save(output)
-    write_report(terminal, report, [learned(learner, samples, len(X), error, seconds)])
+    with _kept(checkpoint):
+        with saving(output):
+            op.save(output)
+        write_report(terminal, report, [learned(learner, samples, len(X), error, seconds)])
+    if checkpoint is not None and learner.status_ is not pp.Status.STOPPED:
+        remove_checkpoint(checkpoint)
     terminal.result(
         {"output": str(output), "samples": len(X)}
         | facts(op)
@@ -120,6 +127,21 @@ def learn(
     terminal.say(sentence(op))
     ended = f"{learner.status_} in {seconds:.1f} s; written to {output}"
     terminal.say(f"relative error {error:.4g} of {len(X):,} samples, {ended}")
+
+
+@contextmanager
+def _kept(checkpoint: Path | None) -> Iterator[None]:
+    """Say what the checkpoint holds if the result cannot be written."""
+    try:
+        yield
+    except Failed as error:
+        if checkpoint is None or not checkpoint.exists():
+            raise
+        what = "the result" if holds_result(checkpoint) else "the last state of the run"
+        raise Failed(
+            f"{error}; {what} is kept in the checkpoint {checkpoint}: the same command, with another --output if "
+            "need be, goes on from there"
+        ) from error
 
 
 def _error(learner: Any, X: Any) -> float:

@@ -5,51 +5,105 @@ does. This reader knows only numbers, dense and sparse, and takes every length f
 """
 
 import zlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from itertools import islice
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..operators.csr import as_csr
+from ..runtime.unpacking import require_room, require_sides
 from ..typing import Array
-from .limits import check_sides, memory
 
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _MATRIX, _COMPRESSED, _SPARSE = 14, 15, 5
 _DENSE = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 _COMPLEX = 0x800
+_TAG = 8  # bytes before a part: its kind and its length
+_HEAD = 1 << 12  # bytes of a matrix that hold its kind, dimensions and name
+_PER_ENTRY = 24  # bytes of an entry of a sparse matrix
+
+_Parts = list[tuple[int, memoryview]]
 
 
-def read_mat(content: bytes) -> dict[str, Any]:
-    """The matrices of numbers by name; ``content`` holds the bytes of a .mat file."""
-    limit = memory()
+class _Stored(NamedTuple):
+    """A matrix as it is in the file."""
+
+    part: memoryview
+    is_packed: bool
+    flags: int
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the entries, whatever type they are stored in."""
+        dtype = np.dtype(_DENSE.get(self.flags & 0xFF, "f8"))
+        return np.result_type(dtype, np.complex64) if self.flags & _COMPLEX else dtype
+
+
+def read_mat(content: bytes, choose: Callable[[list[str]], str]) -> Any:
+    """The matrix of numbers that ``choose`` takes, by its name, of those in the bytes of a .mat file.
+
+    Only that one is unpacked.
+    """
     if content.startswith(b"MATLAB 7.3") or content[:8] == b"\x89HDF\r\n\x1a\n":
         raise ValueError("files of MATLAB's version 7.3 cannot be read; save with -v7")
     order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
     if order is None:
         raise ValueError("it does not begin as version 5 of the format does")
-    matrices = {}
-    for kind, part in _elements(content[128:], order):
-        if kind == _COMPRESSED:
-            unpacked = zlib.decompressobj().decompress(part, limit)
-            limit -= len(unpacked)
-            if limit <= 0:
-                raise ValueError("it unpacks to more than this machine's memory")
-            kind, part = next(_elements(unpacked, order))
-        if kind == _MATRIX:
-            name, value = _matrix(part, order)
-            if value is not None:
-                matrices[name] = value
-    return matrices
+    stored = _matrices(content, order)
+    chosen = stored[choose(list(stored))]
+    if chosen.flags & 0xFF == _SPARSE:
+        require_sides(chosen.shape, len(content))
+    else:
+        require_room(prod(chosen.shape) * chosen.dtype.itemsize, len(content))
+    part = _unpacked(chosen.part, order, len(content)) if chosen.is_packed else chosen.part
+    return _matrix(chosen, list(_elements(part, order)), order, len(content))
 
 
-def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
+def _matrices(content: bytes, order: str) -> dict[str, _Stored]:
+    """The matrices of numbers by name; of compressed ones, only the beginnings are unpacked."""
+    stored: dict[str, _Stored] = {}
+    for kind, part in _elements(memoryview(content)[128:], order):
+        is_packed, head = kind == _COMPRESSED, part[:_HEAD]
+        if is_packed:
+            unpacked = memoryview(zlib.decompressobj().decompress(part, _TAG + _HEAD))
+            kind, head = _tag(unpacked, order)[0], unpacked[_TAG:]
+        if kind != _MATRIX:
+            continue
+        flags, shape, name = _described(list(islice(_elements(head, order), 3)), order)
+        if (flags & 0xFF in _DENSE or flags & 0xFF == _SPARSE) and name:  # without a name: MATLAB's own notes
+            if name in stored:
+                raise ValueError(f"two of its matrices have the name {name!r}")
+            stored[name] = _Stored(part, is_packed, flags, shape)
+    return stored
+
+
+def _tag(content: memoryview, order: str) -> tuple[int, int]:
+    """The kind and the length of a part."""
+    kind, length = np.frombuffer(content, f"{order}u4", 2).tolist()
+    return kind, length
+
+
+def _unpacked(part: memoryview, order: str, held: int) -> memoryview:
+    """The content of a compressed matrix, as long as it says."""
+    stream = zlib.decompressobj()
+    length = _tag(memoryview(stream.decompress(part, _TAG)), order)[1]
+    require_room(length, held)
+    content = stream.decompress(stream.unconsumed_tail, length + 1)
+    if len(content) != length or not stream.eof:
+        raise ValueError("a compressed part is damaged")
+    return memoryview(content)
+
+
+def _elements(content: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
     """The parts of a file or of a matrix. Each follows a tag with its kind and length; parts are padded."""
     place = 0
-    while place + 8 <= len(content):
-        kind, length = (int(number) for number in np.frombuffer(content, f"{order}u4", 2, place))
-        begin = place + 8
+    while place + _TAG <= len(content):
+        kind, length = _tag(content[place:], order)
+        begin = place + _TAG
         if kind >> 16:  # a short part: kind and length share four bytes, the next four hold the content
             kind, length, begin = kind & 0xFFFF, kind >> 16, place + 4
             if length > 4:
@@ -62,32 +116,48 @@ def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
             place += -place % 8
 
 
-def _matrix(content: bytes, order: str) -> tuple[str, Any]:
-    """The name and value of a matrix; None for one that holds no numbers."""
-    parts = list(_elements(content, order))
+def _described(parts: _Parts, order: str) -> tuple[int, tuple[int, ...], str]:
+    """Flags, shape and name of a matrix."""
     flags, dimensions = _numbers(parts, 0, order), _numbers(parts, 1, order)
-    name = parts[2][1].decode("ascii", "replace") if len(parts) > 2 else ""
-    kind, is_complex = int(flags[0]) & 0xFF, bool(int(flags[0]) & _COMPLEX)
-    if kind not in _DENSE and kind != _SPARSE:
-        return name, None
-    shape = tuple(int(side) for side in dimensions)
-    first = 5 if kind == _SPARSE else 3  # where the values are
+    if flags.size == 0 or any(numbers.dtype.kind == "f" for numbers in (flags, dimensions)):
+        raise ValueError("a matrix lacks its flags or its dimensions")
+    name = bytes(parts[2][1]).decode("ascii", "replace") if len(parts) > 2 else ""
+    return int(flags[0]), tuple(dimensions.tolist()), name
+
+
+def _matrix(stored: _Stored, parts: _Parts, order: str, held: int) -> Any:
+    """The value of a matrix from a file of ``held`` bytes."""
+    is_sparse, shape = stored.flags & 0xFF == _SPARSE, stored.shape
+    first = 5 if is_sparse else 3  # where the values are
     values = _numbers(parts, first, order)
-    if is_complex:
-        values = values + 1j * _numbers(parts, first + 1, order)
-    if kind == _SPARSE:
-        rows, starts = _numbers(parts, 3, order), _numbers(parts, 4, order)
-        count = int(starts[-1]) if starts.size else 0
-        check_sides(shape)
-        form = sp.csc_array((values[:count], rows[:count].astype(np.int64), starts.astype(np.int64)), shape=shape)
-        return name, as_csr(name, form)
-    dtype = np.result_type(_DENSE[kind], values) if is_complex else np.dtype(_DENSE[kind])
-    return name, values.astype(dtype).reshape(shape, order="F")
+    if is_sparse:
+        require_room(_PER_ENTRY * values.size, held)
+    elif min(shape, default=0) < 0 or prod(shape) != values.size:
+        raise ValueError(f"a matrix of shape {shape} must hold as many numbers, got {values.size}")
+    if stored.flags & _COMPLEX:
+        joined = np.zeros(values.size, stored.dtype)
+        joined.real, joined.imag = values, _numbers(parts, first + 1, order)
+        values = joined
+    values = values.astype(stored.dtype)
+    if is_sparse:
+        return _sparse(values, _integers(parts, 3, order), _integers(parts, 4, order), shape)
+    return values.reshape(shape, order="F")
 
 
-def _numbers(parts: list[tuple[int, bytes]], i: int, order: str) -> Array:
+def _sparse(values: Array, rows: Array, starts: Array, shape: tuple[int, ...]) -> sp.csr_array:
+    count = int(starts[-1]) if starts.size else 0
+    return as_csr("it", sp.csc_array((values[:count], rows[:count], starts), shape=shape))
+
+
+def _integers(parts: _Parts, i: int, order: str) -> Array:
+    numbers = _numbers(parts, i, order)
+    if numbers.dtype.kind == "f":
+        raise ValueError("the indices of a sparse matrix must be integers")
+    return numbers.astype(np.int64)
+
+
+def _numbers(parts: _Parts, i: int, order: str) -> Array:
     if i >= len(parts) or parts[i][0] not in _TYPES:
         raise ValueError("a matrix lacks its numbers")
     kind, content = parts[i]
-    dtype = np.dtype(order + _TYPES[kind])
-    return np.frombuffer(content, dtype).astype(dtype.newbyteorder("="))
+    return np.frombuffer(content, order + _TYPES[kind])

@@ -14,6 +14,7 @@ from papilio.results import Step
 
 from ..runtime.interrupt import StopRequest, awaiting_stop
 from .terminal import Terminal
+from .text import printable
 
 _SECONDS_BETWEEN_LINES = 30.0
 _AN_HOUR = 3600.0
@@ -32,7 +33,7 @@ class ProgressBar:
         self._terminal = terminal
         self._can_stop, self._request, self._around = can_stop, StopRequest(), ExitStack()
         self._begin = self._last_line = perf_counter()
-        self._title = title
+        self._title = title = printable(title)
         self._bar = progress.Progress(
             progress.SpinnerColumn(),
             progress.TextColumn("{task.description}", markup=False),

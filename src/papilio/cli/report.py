@@ -15,9 +15,9 @@ from ..linalg import frobenius
 from ..operators.speed import Speed, both_ways
 from ..report import Subject, page
 from ..runtime.files import replacing
+from ..runtime.memory import memory
 from .errors import BadInput
 from .inputs import read_matrix, read_operator
-from .limits import memory
 from .options import Json, NNonzeroCoefs, Quiet
 from .outputs import check_output, saving
 from .progress import ProgressBar

@@ -12,9 +12,11 @@ from ..experiments import PAGES
 from ..experiments import trials as trials_module
 from ..experiments.reproduce import load
 from ..experiments.reproduce import reproduce as run_experiment
+from ..runtime.files import FULL
 from .errors import BadInput, Failed, Stopped
 from .progress import ProgressBar
 from .terminal import Terminal
+from .text import printable
 
 
 def reproduce(
@@ -59,7 +61,8 @@ def reproduce(
     except KeyboardInterrupt:
         raise Stopped("stopped before anything new was kept; run the same command again") from None
     except OSError as error:
-        raise BadInput(f"{error.filename}: {error.strerror}") from None
+        kind = Failed if error.errno in FULL else BadInput
+        raise kind(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
     except (RuntimeError, ImportError) as error:
         raise Failed(str(error)) from None
     _show(Console(), pages)
@@ -82,4 +85,4 @@ def _show(console: Console, pages: list[Path]) -> None:
             console.print()
     tables = sorted(pages[0].parent.glob("*.csv"))
     for path in [*tables, *pages]:
-        typer.echo(path)
+        typer.echo(printable(path))

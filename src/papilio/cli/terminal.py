@@ -16,6 +16,7 @@ import papilio as pp
 
 from ..results import Speedup
 from ..runtime.notice import compilation
+from .text import printable
 
 
 class Terminal:
@@ -26,23 +27,26 @@ class Terminal:
         if quiet:
             compilation.silence()
         self.as_json = as_json
-        self.errors = Console(stderr=True, highlight=False)
-        self._output = Console(highlight=False)
+        self.errors = Console(stderr=True, highlight=False, emoji=False)
+        self._output = Console(highlight=False, emoji=False)
 
     def say(self, message: str | Table) -> None:
         """Print something for people: not with ``--quiet`` or ``--json``."""
         if not (self.quiet or self.as_json):
-            self._output.print(message, markup=False, soft_wrap=isinstance(message, str))
+            shown = printable(message) if isinstance(message, str) else message
+            self._output.print(shown, markup=False, soft_wrap=isinstance(message, str))
 
     def note(self, message: str) -> None:
         """Print a remark about the result."""
         if not self.quiet:
-            self.errors.print(f"papilio: {message}", markup=False, soft_wrap=True)
+            self.errors.print(f"papilio: {printable(message)}", markup=False, soft_wrap=True)
 
     def result(self, facts: dict[str, Any]) -> None:
         """Print something for programs: with ``--json`` only."""
         if self.as_json:
-            sys.stdout.write(json.dumps(facts, allow_nan=False, ensure_ascii=False) + "\n")
+            text = json.dumps(facts, allow_nan=False, ensure_ascii=False)
+            # JSON's own escapes: it leaves most control characters as they are.
+            sys.stdout.write("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text) + "\n")
 
 
 def table(title: str | None, *headings: str) -> Table:

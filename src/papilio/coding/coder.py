@@ -56,7 +56,7 @@ class Coder:
         elif dense is not None:
             self._dense = dense
             # To scale them takes a pass over memory, which a fast product can do without.
-            self._is_unit = not (self._product and self._cost.is_twice_as_fast and _have_squares(norms))
+            self._is_unit = self._product is None or not _have_squares(norms)
             if self._is_unit:
                 dense *= self._scales
 
@@ -93,6 +93,11 @@ class Coder:
         else:
             run(0, len(starts))
         counts, indices, values = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"signals must have codes within the range of {self._dtype}, got signals that are too large for "
+                "the atoms of the dictionary: divide them by a power of two"
+            )
         pointers = np.concatenate([[0], np.cumsum(counts)])
         kind = np.int32 if pointers[-1] < 2**31 else np.int64
         return sp.csc_array((values, indices.astype(kind), pointers.astype(kind)), shape=(n_atoms, count))
@@ -191,6 +196,10 @@ class Coder:
         )
         unit[:] = signals
         norms = column_norms(unit.T)
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                f"signals must have norms within the range of {self._dtype}: divide them by a power of two"
+            )
         inverse_norms = _inverse(norms, self._dtype)
         np.multiply(unit, inverse_norms[:, None], out=unit, casting="same_kind")
         for array in (chosen, changes, codes):
@@ -243,7 +252,7 @@ class Coder:
         """The whole Gram matrix if it fits, and costs no more than the rows of the atoms that will be chosen."""
         n_atoms = self.shape[1]
         rows = max(_GRAM_BYTES // (n_atoms * self._dtype.itemsize), limit)  # those of one signal at least
-        pays = choices >= (n_atoms if self._makes_gram_by_product else n_atoms // 2)  # BLAS uses the symmetry
+        pays = choices >= (n_atoms if self._product is not None else n_atoms // 2)  # BLAS uses the symmetry
         if rows < n_atoms or not (self._gram is not None or n_atoms <= _SMALL or pays):
             room = np.empty((min(rows, choices, n_atoms), n_atoms), self._dtype)
             return Rows(room, n_atoms, self._rows_of_gram)
@@ -251,12 +260,8 @@ class Coder:
             self._gram = self._whole_gram()
         return Rows(self._gram, n_atoms)
 
-    @property
-    def _makes_gram_by_product(self) -> bool:
-        return self._product is not None and (self._dense is None or self._cost.is_twice_as_fast)
-
     def _whole_gram(self) -> Array:
-        if self._dense is None or self._makes_gram_by_product:
+        if self._dense is None or self._product is not None:
             width, n_atoms = max(_CHUNK // self.shape[1], 1), self.shape[1]
             gram = np.empty((n_atoms, n_atoms), self._dtype)
             for start in range(0, n_atoms, width):

@@ -30,12 +30,11 @@ class Cost(NamedTuple):
 
     @property
     def is_fast(self) -> bool:
-        return self.product < self.dense
+        """Whether the product is faster, for correlations and, by measurements, also for the whole Gram matrix.
 
-    @property
-    def is_twice_as_fast(self) -> bool:
-        """Faster than BLAS makes a Gram matrix, whose symmetry it uses."""
-        return self.product < self.dense / 2
+        BLAS uses the symmetry of that matrix, but has to mirror it in memory.
+        """
+        return self.product < self.dense
 
 
 def cost_of(dictionary: SparseProduct) -> Cost:
@@ -56,6 +55,6 @@ def prefer_residuals(
     row = line * (_NEAR_BYTE if gram <= _CACHE else _FAR_BYTE)
     by_gram = count * (cost.product + past * row)
     if not has_gram:
-        by_gram += shape[1] * min(cost.product, cost.dense / 2) + gram * _NEW_BYTE
+        by_gram += shape[1] * cost.product + gram * _NEW_BYTE
     step = cost.product / _COLUMN_MAJOR + line * _SEARCH_BYTE + shape[0] * item * _TURN_BYTE + _STEP
     return count * (limit * step + 2 * past * shape[0] * item * _ATOM_BYTE) < by_gram

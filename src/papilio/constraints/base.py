@@ -6,7 +6,7 @@ import numpy as np
 
 from ..linalg import frobenius, rescaled
 from ..typing import Array, MatrixLike
-from ..validation import as_matrix, as_numbers
+from ..validation import as_matrix, as_numbers, as_real
 from .selection import first_largest
 
 
@@ -95,13 +95,12 @@ class Constraint(ABC):
         (True, False)
         """
         array = as_numbers("matrix", matrix)
+        limit = max(1e-9, 100 * float(np.finfo(array.dtype).eps)) if tol is None else as_real("tol", tol, 0.0)
         if array.shape != self.shape or not np.isfinite(array).all():
             return False
-        if tol is None:
-            tol = max(1e-9, 100 * float(np.finfo(array.dtype).eps))
         # The nearest member of a member is the member itself, with the same support.
         nearest = self.project(array)
-        return not array[nearest == 0].any() and bool(np.abs(nearest - array).max() <= tol)
+        return not array[nearest == 0].any() and bool(np.abs(nearest - array).max() <= limit)
 
     def _describe(self) -> str:
         """The arguments that `repr` shows."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..typing import Array, ArrayLike
-from ..validation import as_integer, as_shape
+from ..validation import as_array, as_integer, as_shape
 from .base import UnitNorm
 from .selection import largest
 from .sparsity import between
@@ -122,7 +122,7 @@ def sums_of_groups(matrix: Array, groups: Array) -> Array:
 def _as_order(name: str, order: Any, count: int) -> Array:
     if order is None:
         return np.arange(count)
-    lines = np.array(order)
+    lines = as_array(name, order).copy()
     if lines.shape != (count,) or lines.dtype.kind not in "iu" or (np.sort(lines) != np.arange(count)).any():
         raise ValueError(f"{name} must hold the integers from 0 to {count - 1}, each once, got {order!r}")
     return lines

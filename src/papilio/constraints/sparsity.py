@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..typing import Array, MatrixLike
-from ..validation import as_array, as_integer, as_shape, require_finite
+from ..validation import as_array, as_integer, as_real, as_shape, require_finite
 from .base import UnitNorm
 from .selection import largest, largest_per_row_and_column
 
@@ -227,4 +227,5 @@ class Support(UnitNorm):
 
 def between(entries: int, places: int, share: float) -> int:
     """entries^(1 − share) · places^share, rounded down."""
+    share = as_real("share", share, 0.0, 1.0)
     return int(entries ** (1 - share) * places**share + 1e-9)

@@ -11,7 +11,7 @@ import scipy.linalg
 
 from ..linalg import rescaled
 from ..typing import Array
-from ..validation import as_integer, as_shape
+from ..validation import as_flag, as_integer, as_shape, is_series
 from .base import UnitNorm
 from .selection import largest, slack_of
 from .sparsity import Support
@@ -39,7 +39,7 @@ class Triangular(Support):
 
     def __init__(self, shape: int | tuple[int, int], n_nonzero: int | None = None, *, lower: bool = True) -> None:
         full = np.ones(as_shape("shape", shape), dtype=bool)
-        super().__init__(np.tril(full) if lower else np.triu(full), n_nonzero)
+        super().__init__(np.tril(full) if as_flag("lower", lower) else np.triu(full), n_nonzero)
 
 
 class Diagonal(Support):
@@ -83,7 +83,7 @@ class BlockDiagonal(Support):
     """
 
     def __init__(self, blocks: Iterable[int | tuple[int, int]], n_nonzero: int | None = None) -> None:
-        if not isinstance(blocks, Iterable):
+        if not is_series(blocks):
             raise TypeError(f"blocks must be a sequence of block shapes, got {blocks!r}")
         shapes = [as_shape(f"blocks[{i}]", shape) for i, shape in enumerate(blocks)]
         if not shapes:

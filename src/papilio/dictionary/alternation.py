@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from ..coding import Coder
 from ..linalg import frobenius
 from ..operators import SparseProduct
+from ..runtime.layout import Check, either, mapping
 from ..runtime.session import Phase, Session, State
 from ..runtime.threads import blas_threads
 from ..typing import Array
@@ -15,6 +16,7 @@ from ..validation import as_integer, as_real
 from .atoms import growing_share
 from .learner import Best, to_state
 from .signals import Held
+from .states import loop
 from .sums import relative, residuals_of
 
 Model = dict[str, Array]  # what is learned: the ``atoms``, one per row, and any other arrays
@@ -38,11 +40,13 @@ def alternation_phase(
     begin: Callable[[], Model],
     update: Callable[[Model, Array, sp.csc_array, Array], None],
     finish: Callable[[Model], Array | SparseProduct],
+    layout: dict[str, Check],
 ) -> Phase:
     """Iterations on growing shares of signals in memory, for the best dictionary.
 
     ``begin`` returns the first model. ``update`` changes the arrays of a model in place, given signals (one per
-    row), their codes and their residuals. ``finish`` returns the dictionary (d, a) of the best model.
+    row), their codes and their residuals. ``finish`` returns the dictionary (d, a) of the best model. ``layout``
+    says what the arrays of a model are.
     """
     rows, n_nonzero_coefs, max_iter = signals.rows, signals.n_nonzero_coefs, limits.max_iter
 
@@ -70,4 +74,5 @@ def alternation_phase(
         dictionary = finish(model if best.candidate is None else best.candidate)
         return {"dictionary": to_state(dictionary), "status": str(best.status(session.stopped))}
 
-    return Phase(name, 1.0, work)
+    kept = mapping(layout)
+    return Phase(name, 1.0, work, layout=either(mapping({}), loop("iteration", max_iter, {"model": kept}, kept)))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..linalg import column_norms
+from ..linalg import column_norms, rescaled
 from ..typing import Array
 from .learner import as_start
 
@@ -26,6 +26,7 @@ def first_atoms(rows: Array, n_components: int, init: Any, random: np.random.Ran
         drawn = order[np.sort(np.unique(rows[order], axis=0, return_index=True)[1])][:n_components]
         filling = random.standard_normal((n_components - drawn.size, rows.shape[1]))
         atoms = np.concatenate([rows[drawn], filling.astype(rows.dtype)])
+    atoms = rescaled(atoms, axis=1)
     norms = column_norms(atoms.T)
     if not norms.all():
         raise ValueError("init must have no zero column, got at least one")

@@ -15,7 +15,7 @@ from ..solvers.moments import Moments
 from ..solvers.palm import Fit, Limits
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_choice, as_integer, as_real
+from ..validation import as_choice, as_flag, as_integer, as_real
 from .alternation import AlternationLimits
 from .full_passes import Outcome, improve_on_all, learned, run_phases
 from .ksvd import ksvd_phase
@@ -23,6 +23,7 @@ from .learner import LearnedDictionary, as_rows, as_sparsity, as_start, from_sta
 from .online import OnlineLimits, online_phase
 from .refinement import descended, refine_phase
 from .signals import Signals, open_signals
+from .states import Layouts
 from .statistics import Statistics
 
 
@@ -114,7 +115,7 @@ class FastOptions(NamedTuple):
             starts = {"ksvd": AlternationLimits(), "online": OnlineLimits()}
             init = starts[as_choice("init", init, list(starts))]
         limits = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
-        return FastOptions(init, bool(self.refine), *limits)
+        return FastOptions(init, as_flag("refine", self.refine), *limits)
 
 
 def learn_fast(
@@ -134,9 +135,9 @@ def learn_fast(
     phases.append(_hierarchy_phase(session, signals, schedule, limits))
     if options.refine:
         phases.append(refine_phase(session, signals.start, schedule))
-    phases.append(
-        improve_on_all(session, signals, partial(_improved, schedule), signals.n_passes if options.refine else 0)
-    )
+    n_passes = signals.n_passes if options.refine else 0
+    layouts, counts = Layouts.of(signals, n_components), [len(schedule.factors) + 1]
+    phases += improve_on_all(session, signals, partial(_improved, schedule), n_passes, layouts, counts)
     outcome = run_phases(session, signals, phases, start)
     return outcome._replace(dictionary=_as_product(outcome.dictionary))
 
@@ -165,7 +166,8 @@ def _hierarchy_phase(session: Session, signals: Signals, schedule: Schedule, lim
         return now()
 
     n_levels = len(schedule.factors)
-    return Phase("hierarchy", n_levels * (0.3 + signals.pass_share), work)
+    layout = Layouts.of(signals, schedule.shape[1]).hierarchy(n_levels)
+    return Phase("hierarchy", n_levels * (0.3 + signals.pass_share), work, layout=layout)
 
 
 def _improved(schedule: Schedule, dictionary: Any, statistics: Statistics) -> SparseProduct:

@@ -1,6 +1,6 @@
 """The last phase of learning: a dictionary learned from a sample is improved on all signals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -9,12 +9,14 @@ from ..kernels.atoms import descend_atoms
 from ..operators import SparseProduct
 from ..operators.csr import to_dense
 from ..results import Status
+from ..runtime.checkpoint import FINISHED
 from ..runtime.session import Phase, Session, State
 from ..samples import PassStopped, Samples
 from ..typing import Array
 from .atoms import replace_bad_atoms
 from .learner import LearnedDictionary, from_state, to_state
 from .signals import Signals, codes_of, open_signals
+from .states import Layouts
 from .statistics import Statistics
 
 PHASE = "all data"
@@ -34,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 def run_phases(session: Session, signals: Signals, phases: list[Phase], state: State | None = None) -> Outcome:
-    """Run the phases of a learner, the last of which is `improve_on_all`."""
+    """Run the phases of a learner, the last of which are those of `improve_on_all`."""
     end = session.run(phases, state)
     dictionary, statistics = from_state(end["dictionary"]), Statistics.from_state(end["statistics"])
     is_product = isinstance(dictionary, SparseProduct)
@@ -59,12 +61,15 @@ def improve_on_all(
     signals: Signals,
     improve: Callable[[Dictionary, Statistics], Dictionary],
     n_passes: int,
+    layouts: Layouts,
+    n_factors: Collection[int],
     n_worst: int = 0,
-) -> Phase:
+) -> list[Phase]:
     """Passes over all signals as long as they lower the error enough, for the best dictionary.
 
     Each pass codes the signals again, which gives the error of the dictionary and the statistics to improve it.
-    After ``n_passes`` improvements, one more pass measures the result.
+    After ``n_passes`` improvements, one more pass measures the result. A second phase, in which nothing is left to
+    do, keeps it in the checkpoint. ``layouts`` and ``n_factors`` say what a checkpoint must hold.
     """
 
     def work(state: State) -> State:
@@ -94,7 +99,11 @@ def improve_on_all(
         assert found is not None
         return {"dictionary": to_state(best), "statistics": found._asdict(), "status": str(status)}
 
-    return Phase(PHASE, (n_passes + 1) * signals.pass_share, work, closing=True)
+    share, layout = (n_passes + 1) * signals.pass_share, layouts.passes(n_passes, n_factors)
+    return [
+        Phase(PHASE, share, work, closing=True, layout=layout),
+        Phase(FINISHED, 0.0, session.finished, layout=layouts.result(n_factors)),
+    ]
 
 
 def learn_dense(
@@ -106,8 +115,9 @@ def learn_dense(
 ) -> Outcome:
     """A dense dictionary, learned by the phase ``start`` from signals in memory and then improved on all."""
     signals = open_signals(samples, n_nonzero_coefs, n_components, session)
-    end = improve_on_all(session, signals, better_atoms, signals.n_passes, n_components)
-    return run_phases(session, signals, [start(session, signals, n_components), end])
+    layouts = Layouts.of(signals, n_components)
+    end = improve_on_all(session, signals, better_atoms, signals.n_passes, layouts, [0], n_components)
+    return run_phases(session, signals, [start(session, signals, n_components), *end])
 
 
 def better_atoms(dictionary: Array, statistics: Statistics) -> Array:

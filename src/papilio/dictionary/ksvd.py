@@ -17,6 +17,7 @@ from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import learn_dense, learned
 from .learner import LearnedDictionary, as_rows, as_sparsity
 from .signals import Signals
+from .states import Layouts
 from .sums import energies_of
 
 
@@ -90,12 +91,14 @@ def ksvd_phase(
     session: Session, signals: Signals, n_components: int, limits: AlternationLimits, init: Any = None
 ) -> Phase:
     """The iterations of `ksvd` on the signals in memory."""
-    start = signals.start
+    start, layout = signals.start, {"atoms": Layouts.of(signals, n_components).atoms}
 
     def begin() -> Model:
         return {"atoms": first_atoms(start.rows, n_components, init, session.random)}
 
-    return alternation_phase(session, "ksvd", start, limits, begin, _update, lambda model: model["atoms"].T)
+    return alternation_phase(
+        session, "ksvd", start, limits, begin, _update, lambda model: model["atoms"].T, layout
+    )
 
 
 def _update(model: Model, rows: Array, codes: sp.csc_array, residuals: Array) -> None:

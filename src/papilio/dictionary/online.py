@@ -9,8 +9,9 @@ import numpy as np
 
 from ..coding import Coder
 from ..kernels.atoms import descend_atoms
-from ..linalg import frobenius
+from ..linalg import frobenius, largest_part, shifted
 from ..results import Callback
+from ..runtime.layout import either, mapping
 from ..runtime.session import Phase, Session, State
 from ..runtime.threads import blas_threads
 from ..samples import held
@@ -20,11 +21,13 @@ from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import learn_dense, learned
 from .learner import Best, LearnedDictionary, as_rows, as_sparsity, to_state
 from .signals import Signals
+from .states import Layouts, loop
 from .statistics import Statistics
 from .sums import energies_of, moments_of_rows, relative, residuals_of, scaled
 
 RECENT = 0.1  # the share of all batches so far that count: codes in earlier, poorer dictionaries only hold back
 _ARRAYS = ("atoms", "gram", "cross", "uses")  # of an `OnlineState`
+_MODERATE = 17  # bits above or below the unit: the squares of such numbers have room in single precision
 
 
 class FadingMoments:
@@ -53,12 +56,33 @@ class FadingMoments:
         self.energy, self.unit = statistics.energy, unit
         self.batches = ceil(1 / self._recent)
 
+    def follow(self, batch: Array) -> None:
+        """Change the unit if the batch, or what counts of those before, is far from it.
+
+        So the first batch, for example, sets it. All moments have squares of the unit.
+        """
+        power = _exponent(self.unit) - 1  # the unit is 2^power
+        sizes = [_exponent(largest_part(batch)) - power] if batch.any() else []
+        if np.any(self.gram):
+            sizes.append(_exponent(float(np.sqrt(np.diagonal(self.gram).real.max()))))
+        change = max(sizes, default=0)
+        if abs(change) > _MODERATE:
+            change = min(change, 1023 - power)
+            self.unit = 2.0 ** (power + change)
+            self.energy = float(np.ldexp(self.energy, -2 * change))
+            if np.ndim(self.gram):
+                self.gram, self.cross = (shifted(each, -2 * change) for each in (self.gram, self.cross))
+
     def fade_and_add(self, gram: Array, cross: Array, uses: Array, energy: float = 0.0) -> None:
         """Add one more batch."""
         self.batches += 1
         beta = float(np.exp(-1 / min(self._recent * self.batches, self._memory)))
         self.gram, self.cross = beta * self.gram + gram, beta * self.cross + cross
         self.uses, self.energy = beta * self.uses + uses, beta * self.energy + energy
+
+
+def _exponent(number: float) -> int:
+    return int(np.frexp(number)[1])
 
 
 class OnlineState(FadingMoments):
@@ -76,15 +100,16 @@ class OnlineState(FadingMoments):
 
     def to_state(self) -> State:
         """All that changes from batch to batch, for a checkpoint."""
-        return {name: getattr(self, name) for name in (*_ARRAYS, "batches")}
+        return {name: getattr(self, name) for name in (*_ARRAYS, "batches", "unit")}
 
     def restore(self, state: State) -> None:
         """Continue from what `to_state` returned."""
         self.atoms, self.gram, self.cross, self.uses = (state[name] for name in _ARRAYS)
-        self.batches = int(state["batches"])
+        self.batches, self.unit = int(state["batches"]), float(state.get("unit", 1.0))
 
     def learn(self, batch: Array) -> float:
         """Learn from a batch, one signal per row; returns its relative error before that."""
+        self.follow(batch)
         batch = scaled(batch, self.unit)
         codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero_coefs)
         residuals = residuals_of(batch, self.atoms, codes)
@@ -208,7 +233,8 @@ def online_phase(
                     break
         return {"dictionary": to_state(atoms.T), "status": str(best.status(session.stopped))}
 
-    return Phase("online", 1.0, work)
+    own = loop("pass", limits.max_iter, {"learner": Layouts.of(signals, n_components).fading}, None)
+    return Phase("online", 1.0, work, layout=either(mapping({}), own))
 
 
 def shuffled(rows: Array, batch_size: int, random: np.random.RandomState) -> Iterator[Array]:

@@ -2,6 +2,7 @@
 
 from ..operators import SparseProduct
 from ..operators.csr import to_dense
+from ..runtime.layout import either
 from ..runtime.session import Phase, Session, State
 from ..solvers.hierarchical import hierarchical
 from ..solvers.moments import Moments
@@ -12,6 +13,7 @@ from .atoms import growing_share
 from .learner import Best, from_state, to_state
 from .online import FadingMoments
 from .signals import Held
+from .states import Layouts, loop
 from .statistics import Coding, code_part
 
 PHASE = "refine"
@@ -48,7 +50,10 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
                 break
         return {"dictionary": best.candidate, "status": str(best.status(session.stopped))}
 
-    return Phase(PHASE, 8.0, work)
+    layouts, counts = Layouts.of(signals, schedule.shape[1]), [len(schedule.factors) + 1]
+    product_layout = layouts.dictionary(counts)
+    own = loop("round", n_rounds, {"dictionary": product_layout}, product_layout)
+    return Phase(PHASE, 8.0, work, layout=either(layouts.entered(counts), own))
 
 
 def descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> SparseProduct:
@@ -81,6 +86,7 @@ class FastState(FadingMoments):
 
     def learn(self, rows: Array) -> float:
         """Learn from a batch, one signal per row; returns its relative error before that."""
+        self.follow(rows)
         found = code_part(iter([(0, rows)]), Coding(self.operator, self._n_nonzero_coefs, 0, self.unit))
         self.fade_and_add(found.gram, found.cross, found.uses, found.energy)
         # An earlier fit may have stopped before its last split.

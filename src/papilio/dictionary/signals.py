@@ -13,13 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..coding import Coder
-from ..linalg import frobenius
+from ..linalg import frobenius, largest_part
 from ..operators import SparseProduct
 from ..runtime.session import Session
-from ..samples import Samples, passed_over
+from ..samples import Samples, groups_of, passed_over
 from ..typing import Array
 from .statistics import Coding, Statistics, code_part, coder_and_atoms, merge_statistics, statistics_of
-from .sums import relative, residuals_of, scaled, unit_for
+from .sums import in_unit, relative, residuals_of, scaled, unit_for
 
 _SAMPLE, _SAMPLE_PER_ATOM = 50_000, 200  # signals that are enough to start from
 _PASSES = 4  # over all signals that improve a start from a sample
@@ -35,10 +35,11 @@ class Held:
     """Signals in memory, divided by a power of two if their squares might overflow or underflow."""
 
     n_passes = 0  # to improve a start from a sample: here the start has seen all signals
+    n_groups = 0  # whose sums a pass may keep
     pass_share = 0.05  # of the time that a start takes
 
     def __init__(self, rows: Array, n_nonzero_coefs: int, unit: float | None = None) -> None:
-        self.unit = unit_for(float(np.abs(rows).max())) if unit is None else unit
+        self.unit = unit_for(largest_part(rows)) if unit is None else unit
         self.rows = scaled(rows, self.unit)
         self.n_nonzero_coefs = n_nonzero_coefs
         self.codes: sp.csc_array | None = None  # in the dictionary that `statistics` saw last
@@ -76,8 +77,8 @@ class Streamed:
         self._samples = samples
         self._session = session
         self._count = 0  # of passes
-        saved = session.saved.get("groups", {})  # of the pass that was interrupted
-        self._unfinished = {int(i): Statistics.from_state(each) for i, each in saved.items()}
+        self.n_groups = len(groups_of(samples))
+        self._unfinished = session.saved.get("groups", {})  # of the pass that was interrupted
         drawn = _drawn(len(samples), enough(n_components), session.seed())
         self.pass_share = len(samples) / (_SIGNALS_PER_PASS * len(drawn))
 
@@ -93,7 +94,8 @@ class Streamed:
     def statistics(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Statistics:
         """Sums over all signals with new codes in a dictionary (d, a)."""
         self._count += 1
-        groups, self._unfinished = self._unfinished, {}
+        groups = {int(i): Statistics.from_state(each) for i, each in self._unfinished.items()}
+        self._unfinished = {}
         phase = f"pass {self._count}"
 
         def tick(done: int, total: int) -> bool:
@@ -124,8 +126,8 @@ def open_signals(samples: Samples, n_nonzero_coefs: int, n_components: int, sess
 def codes_of(signals: Signals, rows: Array, dictionary: SparseProduct | Array) -> sp.csc_array:
     """The codes of all signals, ``rows``, in the units in which they were given."""
     if isinstance(signals, Held) and signals.codes is not None:
-        return signals.codes * signals.unit
-    return Coder(dictionary).code(scaled(rows, signals.unit).T, signals.n_nonzero_coefs) * signals.unit
+        return in_unit(signals.codes, signals.unit)
+    return in_unit(Coder(dictionary).code(scaled(rows, signals.unit).T, signals.n_nonzero_coefs), signals.unit)
 
 
 def _drawn(count: int, wanted: int, seed: int) -> Array:
@@ -146,7 +148,7 @@ class _Scan(NamedTuple):
 def _scan_part(blocks: Any, drawn: Array) -> _Scan:
     largest, contents, rows = 0.0, 0, []
     for start, block in blocks:
-        largest = max(largest, float(np.abs(block).max(initial=0)))
+        largest = max(largest, largest_part(block))
         contents = crc32(block, contents)
         first, last = np.searchsorted(drawn, [start, start + len(block)])
         rows.append(block[drawn[first:last] - start])

@@ -11,6 +11,7 @@ from ..kernels.atoms import direction_of, exchange_atom
 from ..linalg import column_norms
 from ..operators import SparseProduct
 from ..results import Callback
+from ..runtime.layout import array
 from ..runtime.session import Session
 from ..samples import Samples, held
 from ..typing import Array, ArrayLike, MatrixLike, RandomState
@@ -21,6 +22,7 @@ from .full_passes import Outcome, improve_on_all, learned, run_phases
 from .ksvd import uses_of
 from .learner import LearnedDictionary, as_rows, as_sparsity
 from .signals import open_signals
+from .states import Layouts
 from .sums import energies_of
 
 
@@ -100,6 +102,7 @@ def learn_sparse_ksvd(
     start = signals.start
     dtype = np.result_type(start.rows.dtype, in_base.dtype)
     in_base, start.rows = in_base.astype(dtype), start.rows.astype(dtype, copy=False)
+    layouts, counts = Layouts.of(signals, n_components), [in_base.n_factors + 1]
     learning = alternation_phase(
         session,
         "sparse ksvd",
@@ -108,9 +111,10 @@ def learn_sparse_ksvd(
         lambda: in_base.start(start.rows, n_components, session.random),
         partial(_update, in_base),
         lambda model: in_base.product(model["sparse"]),
+        {"atoms": layouts.atoms, "sparse": array((n_components, in_base.n_atoms), [dtype])},
     )
-    end = improve_on_all(session, signals, lambda dictionary, statistics: dictionary, 0)
-    return run_phases(session, signals, [learning, end])
+    end = improve_on_all(session, signals, lambda dictionary, statistics: dictionary, 0, layouts, counts)
+    return run_phases(session, signals, [learning, *end])
 
 
 def _update(in_base: "Base", model: Model, rows: Array, codes: sp.csc_array, residuals: Array) -> None:
@@ -139,7 +143,7 @@ class Base:
         self._dense = base.toarray()
         self._coder = Coder(self._dense)
         self._k = k
-        self.dtype = base.dtype
+        self.dtype, self.n_atoms, self.n_factors = base.dtype, base.shape[1], len(base.factors)
 
     @classmethod
     def over(cls, base: Any, n_features: int, k: int | None) -> "Base":

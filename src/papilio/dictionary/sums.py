@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..kernels.atoms import add_energies, add_moments, subtract_codes
-from ..linalg import frobenius, wide
+from ..linalg import frobenius, shifted, wide
 from ..runtime.threads import scratch, split_work
 from ..typing import Array
 
@@ -16,14 +16,23 @@ _LEAST_SHARE = 8192  # signals that make a share worthwhile
 
 def unit_for(largest: float) -> float:
     """A power of two near ``largest``; 1 unless squares of such numbers might overflow or underflow."""
-    return 1.0 if largest == 0.0 or 1e-5 < largest < 1e5 else 2.0 ** int(np.frexp(largest)[1])
+    return 1.0 if largest == 0.0 or 1e-5 < largest < 1e5 else 2.0 ** min(int(np.frexp(largest)[1]), 1023)
 
 
 def scaled(rows: Array, unit: float) -> Array:
     """``rows`` divided by a power of two."""
-    if unit == 1.0:
-        return rows
-    return np.ldexp(rows.view(rows.real.dtype), 1 - int(np.frexp(unit)[1])).view(rows.dtype)
+    return shifted(rows, 1 - int(np.frexp(unit)[1]))
+
+
+def in_unit(codes: sp.csc_array, unit: float) -> sp.csc_array:
+    """Codes of signals that were divided by a power of two, in the unit of these signals."""
+    data = shifted(codes.data, int(np.frexp(unit)[1]) - 1)
+    if not np.isfinite(data).all():
+        raise ValueError(
+            f"signals must have codes within the range of {codes.dtype}, got signals that are too large: divide "
+            "them by a power of two"
+        )
+    return sp.csc_array((data, codes.indices, codes.indptr), shape=codes.shape)
 
 
 def residuals_of(rows: Array, atoms: Array, codes: sp.csc_array) -> Array:

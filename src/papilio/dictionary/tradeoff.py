@@ -15,7 +15,7 @@ from ..solvers.moments import Moments
 from ..solvers.palm import Fit, Limits, palm
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_integer
+from ..validation import as_factor_count, as_integer
 from .alternation import AlternationLimits
 from .ksvd import ksvd_phase
 from .learner import as_rows, as_sparsity, from_state, to_state
@@ -78,7 +78,7 @@ def dictionary_tradeoff(
     n_features = rows.shape[1]
     n_components = n_features if n_components is None else as_integer("n_components", n_components, 2)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, n_features, n_components)
-    n_factors = 2 if n_factors is None else as_integer("n_factors", n_factors, 2)
+    n_factors = 2 if n_factors is None else as_factor_count("n_factors", n_factors)
     shape = n_features, n_components
     limits = as_complexities(complexities, shape, n_factors, "signals")
     schedules = [Schedule.with_complexity(shape, limit, n_factors) for limit in limits]

@@ -25,7 +25,7 @@ from ..results import Callback, History, Status, Step
 from ..runtime.session import Session
 from ..samples import Samples, as_samples, held, is_dask, is_large, passed_over
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_integer, working_dtype
+from ..validation import as_integer, as_sparse, working_dtype
 from .lazily import lazily_coded, lazily_decoded
 
 
@@ -119,6 +119,8 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_components = self.operator_.shape[1]
         if is_dask(X):
             return lazily_decoded(_checked_dask(X, n_components), self.operator_)
+        if sp.issparse(X):
+            as_sparse("X", X)  # before scikit-learn and SciPy trust its indices
         codes = check_array(X, accept_sparse=True, dtype=[np.float64, np.float32], input_name="X")
         if codes.shape[1] != n_components:
             raise ValueError(f"X must have {n_components} columns, one per component, got {codes.shape[1]}")
@@ -193,10 +195,9 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     def _store(self, session: Session, outcome: Outcome) -> Outcome:
-        """Store what was learned, and remove the checkpoint."""
+        """Store what was learned."""
         self._store_dictionary(outcome.dictionary, session.history)
         self.status_ = outcome.status
-        session.close()
         return outcome
 
     def _store_dictionary(self, dictionary: Array | SparseProduct, history: History) -> None:

@@ -70,9 +70,9 @@ class FastDictionaryLearning(StreamEstimator):
     callback : callable, optional
         Called with a `papilio.results.Step` after each iteration; a true result stops learning.
     checkpoint : path, optional
-        A file in which `fit` saves its state after each phase and every half minute. If the file exists, `fit`
-        resumes from it, with the same result; data and parameters must be the same. It is removed at the end,
-        unless a callback stopped learning.
+        A file in which `fit` saves its state after each phase and every half minute, and in the end its result.
+        If the file exists, `fit` resumes from it, with the same result, and returns at once if the run was
+        finished; data, parameters and the version of papilio must be the same. Delete it once the model is saved.
     verbose : int
         1 writes a line to the standard error for each phase, 2 for each iteration.
 
@@ -115,9 +115,8 @@ class FastDictionaryLearning(StreamEstimator):
         options = FastOptions(self._start(), self.refine, self.max_iter, self.tol).checked()
         memory = None if self.memory is None else as_integer("memory", self.memory, 1)
         # Its size was measured if a speed-up is the target: a run that resumes need not measure the same.
-        session = self._session(**({"schedule": schedule} if self.speedup is None else {}))
-        outcome = learn_fast(session, samples, schedule, n_nonzero_coefs, options)
-        self._store(session, outcome)
+        with self._session(**({"schedule": schedule} if self.speedup is None else {})) as session:
+            outcome = self._store(session, learn_fast(session, samples, schedule, n_nonzero_coefs, options))
         self._state = FastState(self.operator_, schedule, n_nonzero_coefs, memory)
         self._state.remember(outcome.statistics, outcome.signals.unit)
         return outcome

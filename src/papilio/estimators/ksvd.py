@@ -39,9 +39,9 @@ class KSVD(DictionaryEstimator):
     callback : callable, optional
         Called with a `papilio.results.Step` after each iteration; a true result stops learning.
     checkpoint : path, optional
-        A file in which `fit` saves its state after each phase and every half minute. If the file exists, `fit`
-        resumes from it, with the same result; data and parameters must be the same. It is removed at the end,
-        unless a callback stopped learning.
+        A file in which `fit` saves its state after each phase and every half minute, and in the end its result.
+        If the file exists, `fit` resumes from it, with the same result, and returns at once if the run was
+        finished; data, parameters and the version of papilio must be the same. Delete it once the model is saved.
     verbose : int
         1 writes a line to the standard error for each phase, 2 for each iteration.
 
@@ -74,8 +74,8 @@ class KSVD(DictionaryEstimator):
 
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
         start = partial(ksvd_phase, limits=self._limits())
-        session = self._session()
-        return self._store(session, learn_dense(session, samples, n_components, n_nonzero_coefs, start))
+        with self._session() as session:
+            return self._store(session, learn_dense(session, samples, n_components, n_nonzero_coefs, start))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -107,9 +107,9 @@ class SparseKSVD(DictionaryEstimator):
     callback : callable, optional
         Called with a `papilio.results.Step` after each iteration; a true result stops learning.
     checkpoint : path, optional
-        A file in which `fit` saves its state after each phase and every half minute. If the file exists, `fit`
-        resumes from it, with the same result; data and parameters must be the same. It is removed at the end,
-        unless a callback stopped learning.
+        A file in which `fit` saves its state after each phase and every half minute, and in the end its result.
+        If the file exists, `fit` resumes from it, with the same result, and returns at once if the run was
+        finished; data, parameters and the version of papilio must be the same. Delete it once the model is saved.
     verbose : int
         1 writes a line to the standard error for each phase, 2 for each iteration.
 
@@ -143,9 +143,9 @@ class SparseKSVD(DictionaryEstimator):
         limits = AlternationLimits(self.max_iter, self.tol).checked()
         n_features = samples.shape[1]
         base = Base.over(self._base(n_features, samples.dtype), n_features, self.k)
-        session = self._session()
-        outcome = learn_sparse_ksvd(session, samples, n_components, n_nonzero_coefs, base, limits)
-        return self._store(session, outcome)
+        with self._session() as session:
+            outcome = learn_sparse_ksvd(session, samples, n_components, n_nonzero_coefs, base, limits)
+            return self._store(session, outcome)
 
     def _base(self, n_features: int, dtype: Any) -> Any:
         if self.base is not None:

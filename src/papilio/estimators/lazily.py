@@ -9,6 +9,7 @@ from ..coding import Coder
 from ..dictionary.statistics import Coding
 from ..operators import SparseProduct
 from ..runtime.threads import one_thread
+from ..samples.chunks import with_checked_chunks
 from ..typing import Array
 from ..validation import require_finite, working_dtype
 
@@ -17,12 +18,13 @@ def lazily_coded(X: Any, coding: Coding, as_sparse: bool) -> Any:
     """The codes of a Dask array as a Dask array, with one block per chunk along samples."""
     dtype, n_components = coding.dictionary.dtype, coding.dictionary.shape[1]
     meta = sp.csr_array((0, n_components), dtype=dtype) if as_sparse else np.empty((0, n_components), dtype)
-    return _by_blocks(X, _coded, coding.dictionary, meta, coding.n_nonzero_coefs, as_sparse)
+    return _by_blocks(with_checked_chunks(X), _coded, coding.dictionary, meta, coding.n_nonzero_coefs, as_sparse)
 
 
 def lazily_decoded(codes: Any, operator: SparseProduct) -> Any:
     """The signals of a Dask array of codes as a Dask array."""
     dtype = np.result_type(working_dtype("X", codes.dtype), operator.dtype)
+    codes = with_checked_chunks(codes, accept_sparse=True)
     return _by_blocks(codes, _decoded, operator, np.empty((0, operator.shape[0]), dtype))
 
 

@@ -38,9 +38,9 @@ class OnlineDictionaryLearning(StreamEstimator):
     callback : callable, optional
         Called with a `papilio.results.Step` after each iteration; a true result stops learning.
     checkpoint : path, optional
-        A file in which `fit` saves its state after each phase and every half minute. If the file exists, `fit`
-        resumes from it, with the same result; data and parameters must be the same. It is removed at the end,
-        unless a callback stopped learning.
+        A file in which `fit` saves its state after each phase and every half minute, and in the end its result.
+        If the file exists, `fit` resumes from it, with the same result, and returns at once if the run was
+        finished; data, parameters and the version of papilio must be the same. Delete it once the model is saved.
     verbose : int
         1 writes a line to the standard error for each phase, 2 for each iteration.
 
@@ -76,8 +76,8 @@ class OnlineDictionaryLearning(StreamEstimator):
 
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
         start = partial(online_phase, limits=self._limits())
-        session = self._session()
-        outcome = self._store(session, learn_dense(session, samples, n_components, n_nonzero_coefs, start))
+        with self._session() as session:
+            outcome = self._store(session, learn_dense(session, samples, n_components, n_nonzero_coefs, start))
         self._state = self._state_from(outcome.dictionary.T.copy())
         self._state.remember(outcome.statistics, outcome.signals.unit)
         return outcome

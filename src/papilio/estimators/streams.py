@@ -69,7 +69,7 @@ class StreamEstimator(DictionaryEstimator):
         Parameters
         ----------
         batches : iterable of (n_samples, n_features) arrays
-            Mini-batches of any size; small ones are combined.
+            Mini-batches of any size; small ones are copied and combined.
 
         Returns
         -------
@@ -83,6 +83,8 @@ class StreamEstimator(DictionaryEstimator):
             if count >= (enough(self._sizes(waiting[0].shape[1])[0]) if is_first else _BATCH):
                 self.partial_fit(np.concatenate(waiting))
                 waiting = []
+            else:
+                waiting[-1] = waiting[-1].copy()  # its producer may use the memory again
         if waiting:
             self.partial_fit(np.concatenate(waiting))
         if not hasattr(self, "_state"):

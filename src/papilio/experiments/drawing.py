@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib.figure
 
 from ..plot import matrix
+from ..runtime.files import replacing
 
 # Four of Okabe and Ito's colours, which differ in lightness too.
 DARK_TO_LIGHT = ("#000000", "#0072B2", "#D55E00", "#E69F00")
@@ -18,7 +19,8 @@ def new_figure(width: float, height: float) -> Any:
 
 def save(figure: Any, path: Path) -> Path:
     """Write a figure without a date, so that the same figure gives the same file."""
-    figure.savefig(path, dpi=150, metadata={"Software": None})
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=150, metadata={"Software": None})
     return path
 
 

@@ -17,6 +17,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from ..runtime.files import naming
 from ..runtime.threads import one_thread
 from .tables import Row, lines_of, read_table, write_table
 
@@ -55,11 +56,18 @@ class Ledger(Generic[Trial]):
         write_table(self.path, self.columns, [row for rows in blocks.values() for row in rows])
 
     def append(self, rows: Rows) -> None:
-        """Add a block and wait until it is on the disk."""
-        with open(self.path, "a", encoding="utf-8", newline="") as file:
-            file.write(lines_of(self.columns, rows))
-            file.flush()
-            os.fsync(file.fileno())
+        """Add a block and wait until it is on the disk; an error leaves the table as it was."""
+        left = lines_of(self.columns, rows).encode()
+        # Without a buffer: what a full disk does not take must not be written again when the file is closed.
+        with naming(self.path), open(self.path, "ab", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            try:
+                while left:
+                    left = left[file.write(left) :]
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(end)
+                raise
 
     def _whole_rows(self) -> Iterator[Row]:
         whole = self.path.read_bytes().endswith(b"\n")
@@ -94,8 +102,7 @@ def run_trials(
     done = 0
     try:
         for rows, seconds in _results(left, work, min(jobs, len(left))):
-            times.append(seconds)  # first: no trial in the table may lack its times
-            table.append(rows)
+            _append(trials, table, rows, times, seconds)
             done += 1
             progress(done, len(left))
     except KeyboardInterrupt:
@@ -106,6 +113,18 @@ def run_trials(
         ) from None
     table.rewrite(table.blocks(trials))
     times.rewrite(times.blocks(trials))
+
+
+def _append(
+    trials: Sequence[Trial], table: Ledger[Trial], rows: Rows, times: Ledger[Trial], seconds: Rows
+) -> None:
+    """Add the rows of a trial to both tables; an error says what is kept."""
+    try:
+        times.append(seconds)  # first: no trial in the table may lack its times
+        table.append(rows)
+    except OSError as error:
+        more = f"{_kept(trials, table)}, and the same command resumes from there"
+        raise OSError(error.errno, f"{error.strerror}; {more}", error.filename) from error
 
 
 def _kept(trials: Sequence[Trial], table: Ledger[Trial]) -> str:

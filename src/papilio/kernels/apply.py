@@ -7,7 +7,8 @@ groups follow. The fields of a step are
 - the height of its groups, and their number;
 - what applies to it: `ENDS` if it is the last step of its factor; `LAST` if its factor is the last one; `IN_PLACE`
   if each of its factor's groups reads those rows that it writes, and no others, so that the result may take the
-  place of the source; `DIRECT` if the first factor reads so little that a copy of the tile would cost more;
+  place of the source; `DIRECT` if the first factor reads so little that a copy of the tile would cost more; `ADDS`
+  if its sums are added to those of an earlier step with the same groups;
 - where its pointers begin in ``program``;
 - where its rows, and then its columns, begin in ``indices``;
 - where its values begin in ``values``.
@@ -22,9 +23,9 @@ from numba import njit
 
 from ..typing import Array
 from .atomic import load
+from .cache import kernel
 from .simd import (
     REGISTER,
-    TILE,
     copy,
     groups_of_four,
     groups_of_two,
@@ -37,10 +38,10 @@ from .simd import (
 )
 
 FIELDS = 6
-ENDS, LAST, IN_PLACE, DIRECT = 1, 2, 4, 8
+ENDS, LAST, IN_PLACE, DIRECT, ADDS = 1, 2, 4, 8, 16
 ALIGNMENT = 64  # bytes of a line of cache
 
-compiled = njit(cache=True, nogil=True)
+compiled = kernel(nogil=True)
 inlined = njit(inline="always", nogil=True)
 
 
@@ -70,28 +71,29 @@ def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int) -> None:
 
     ``near`` and ``far`` are addresses of room for a tile each, ``kind`` is an array of the factors' dtype.
     """
-    program, indices, values, x, x_step, n_in, y, y_step, n_out, by_rows, stop = job
+    program, indices, values, x, x_step, n_in, y, y_step, n_out, by_rows, stop, per_tile = job
     item = kind.itemsize
-    count = min(TILE // item, stop - begin)
+    count = min(per_tile, stop - begin)
     width = -(-count * item // REGISTER) * REGISTER  # what is computed behind the last vector is not kept
     is_whole = by_rows != 0 and width == count * item
-    source, source_step = near, np.int64(TILE)
+    row = -(-per_tile * item // ALIGNMENT) * ALIGNMENT  # the step within tiles
+    source, source_step = near, row
     if not by_rows:
-        transpose_into_tile(kind, (x + begin * x_step, x_step, near, TILE, count, n_in))
+        transpose_into_tile(kind, (x + begin * x_step, x_step, near, row, count, n_in))
     elif is_whole and load((program + 24,)) & DIRECT:
         source, source_step = x + begin * item, x_step
     else:
-        copy(kind, (x + begin * item, x_step, near, TILE, n_in, count * item))
+        copy(kind, (x + begin * item, x_step, near, row, n_in, count * item))
     for step in range(load((program,))):
         field = program + 8 * (1 + step * FIELDS)
         height, flags = load((field,)), load((field + 16,))
-        result, result_step = far, np.int64(TILE)
+        result, result_step = far, row
         if flags & LAST and is_whole:
             result, result_step = y + begin * item, y_step
         elif flags & IN_PLACE or source != near:
             result = near
         arrays = _arrays_of(step, program, indices, values, item)
-        lines = source, source_step, result, result_step, width
+        lines = source, source_step, result, result_step, width, flags & ADDS
         if height == 4:
             groups_of_four(kind, arrays + lines)
         elif height == 2:
@@ -101,16 +103,26 @@ def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int) -> None:
         if flags & ENDS:
             if result == far:
                 near, far = far, near
-            source, source_step = near, np.int64(TILE)
+            source, source_step = near, row
     if not by_rows:
-        transpose_from_tile(kind, (near, TILE, y + begin * y_step, y_step, n_out, count))
+        transpose_from_tile(kind, (near, row, y + begin * y_step, y_step, n_out, count))
     elif not is_whole:
-        copy(kind, (near, TILE, y + begin * item, y_step, n_out, count * item))
+        copy(kind, (near, row, y + begin * item, y_step, n_out, count * item))
+
+
+@compiled
+def apply_tiles(kind: Array, job: Any, near: int, far: int, begin: int, length: int) -> None:
+    """All tiles of ``length`` vectors from ``begin`` on, as far as there are any."""
+    stop, per_tile = job[-2:]
+    for start in range(begin, min(begin + length, stop), per_tile):
+        apply_tile(kind, job, near, far, start)
 
 
 @inlined
-def _job(program: Array, indices: Array, values: Array, X: Array, Y: Array, by_rows: bool, stop: int) -> Any:
-    """What `apply_tile` has to know: addresses, steps in bytes, and the lengths of vectors."""
+def _job(
+    program: Array, indices: Array, values: Array, X: Array, Y: Array, by_rows: bool, stop: int, per_tile: int
+) -> Any:
+    """What `apply_tile` has to know: addresses, steps in bytes, the lengths of vectors, how many are in a tile."""
     n_in, n_out = (X.shape[0], Y.shape[0]) if by_rows else (X.shape[1], Y.shape[1])
     return (
         _address(program),
@@ -124,6 +136,7 @@ def _job(program: Array, indices: Array, values: Array, X: Array, Y: Array, by_r
         n_out,
         np.int64(by_rows),
         np.int64(stop),
+        np.int64(per_tile),
     )
 
 
@@ -143,40 +156,63 @@ def apply_block(
     Y: Array,
     by_rows: bool,
     room: Array,
-    start: int,
-    stop: int,
+    count: int,
+    per_tile: int,
 ) -> None:
-    """Vectors ``start`` to ``stop`` of Y = chain @ X.
+    """All ``count`` vectors of Y = chain @ X, ``per_tile`` at a time: at most as many as fill `TILE` bytes.
 
     They are columns of X and Y if ``by_rows`` (row-major blocks), else rows (column-major blocks, transposed).
     ``room`` are the bytes of two tiles, each as long as the longest vector on the way, and `ALIGNMENT` more.
     """
-    job, (near, far) = _job(program, indices, values, X, Y, by_rows, stop), _tiles_in(room)
-    for begin in range(start, stop, TILE // values.itemsize):
-        apply_tile(values, job, near, far, begin)
+    job, (near, far) = _job(program, indices, values, X, Y, by_rows, count, per_tile), _tiles_in(room)
+    apply_tiles(values, job, near, far, 0, count)
+
+
+@inlined
+def _vector_job(program: Array, indices: Array, values: Array, x: Array, y: Array, buffers: Array) -> Any:
+    """What `apply_groups` has to know: addresses, those of two vectors between factors, too."""
+    return (
+        _address(program),
+        _address(indices),
+        _address(values),
+        _address(x),
+        _address(y),
+        _address(buffers[0]),
+        _address(buffers[1]),
+    )
+
+
+@compiled
+def apply_groups(kind: Array, job: Any, step: int, part: int, n_parts: int) -> None:
+    """One of ``n_parts`` equal parts of a step's groups, for one vector, when all steps before it are done."""
+    program, indices, values, source, y, near, far = job
+    for earlier in range(step):
+        flags = load((program + 8 * (3 + earlier * FIELDS),))
+        if flags & ENDS:
+            if not flags & IN_PLACE and source == near:
+                near, far = far, near
+            source = near
+    height, flags = load((program + 8 * (1 + step * FIELDS),)), load((program + 8 * (3 + step * FIELDS),))
+    result = far
+    if flags & LAST:
+        result = y
+    elif flags & IN_PLACE or source != near:
+        result = near
+    pointers, rows, columns, entries, groups = _arrays_of(step, program, indices, values, kind.itemsize)
+    begin, end = groups * part // n_parts, groups * (part + 1) // n_parts
+    arrays = pointers + 8 * begin, rows + 4 * height * begin, columns, entries, end - begin
+    ends = source, result, flags & ADDS
+    if height == 4:
+        vector_groups_of_four(kind, arrays + ends)
+    elif height == 2:
+        vector_groups_of_two(kind, arrays + ends)
+    else:
+        vector_single_rows(kind, arrays + ends)
 
 
 @compiled
 def apply_vector(program: Array, indices: Array, values: Array, x: Array, y: Array, longest: int) -> None:
     """y = chain @ x; the vectors between factors have at most ``longest`` entries."""
-    buffers = np.empty((2, longest), y.dtype)
-    source, near, far = _address(x), _address(buffers[0]), _address(buffers[1])
+    job = _vector_job(program, indices, values, x, y, np.empty((2, longest), y.dtype))
     for step in range(program[0]):
-        height, flags = program[1 + step * FIELDS], program[3 + step * FIELDS]
-        result = far
-        if flags & LAST:
-            result = _address(y)
-        elif flags & IN_PLACE or source != near:
-            result = near
-        arrays = _arrays_of(step, _address(program), _address(indices), _address(values), values.itemsize)
-        ends = source, result
-        if height == 4:
-            vector_groups_of_four(values, arrays + ends)
-        elif height == 2:
-            vector_groups_of_two(values, arrays + ends)
-        else:
-            vector_single_rows(values, arrays + ends)
-        if flags & ENDS:
-            if result == far:
-                near, far = far, near
-            source = near
+        apply_groups(values, job, step, 0, 1)

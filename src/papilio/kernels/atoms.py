@@ -5,11 +5,11 @@ Signals, residuals and atoms are rows here. Codes are those of a csc_array with 
 """
 
 import numpy as np
-from numba import njit
 
 from ..typing import Array
+from .cache import kernel
 
-compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+compiled = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 
 
 @compiled

@@ -1,11 +1,11 @@
 """From dense matrices to sparse ones."""
 
 import numpy as np
-from numba import njit
 
 from ..typing import Array
+from .cache import kernel
 
-compiled = njit(cache=True, nogil=True)
+compiled = kernel(nogil=True)
 
 
 @compiled

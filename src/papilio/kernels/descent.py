@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from ..typing import Array
+from .cache import kernel
 from .select import keep_largest, keep_largest_of_lines
 
 FIXED, ENTRIES, ROWS, COLUMNS, BLOCKS = range(5)
@@ -14,9 +15,9 @@ MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 # Sums may be reordered here, so that they run on vector units: the general code does not reproduce an iteration to
 # the last bit, but the kernel itself does. For that, no loop may both sum up and write: whether such a loop runs
 # on vector units, and with it the order of its sum, depends on how near to each other its arrays happen to lie.
-compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+compiled = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 # A kernel from the cache may find another copy of a function that it calls, compiled to another order of sums.
-inlined = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"}, forceinline=True)
+inlined = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"}, forceinline=True)
 # Functions of named tuples have no cache of their own: numba could not read it once such a class has another name.
 internal = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 

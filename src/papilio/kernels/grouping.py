@@ -1,11 +1,11 @@
 """Equal groups at least cost: rows that belong together, points that lie together."""
 
 import numpy as np
-from numba import njit
 
 from ..typing import Array
+from .cache import kernel
 
-compiled = njit(cache=True, nogil=True)
+compiled = kernel(nogil=True)
 
 
 @compiled

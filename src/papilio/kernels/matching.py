@@ -4,12 +4,14 @@ Each kernel changes ``mask`` and the room left in ``rows`` and ``columns`` in pl
 """
 
 import numpy as np
-from numba import njit
 
 from ..typing import Array
+from .cache import kernel
+
+compiled = kernel()
 
 
-@njit(cache=True)
+@compiled
 def fill(order: Array, mask: Array, rows: Array, columns: Array) -> None:
     """Take the entries with flat indices ``order``, one after the other, where their row and column have room."""
     n_columns = mask.shape[1]
@@ -26,7 +28,7 @@ def fill(order: Array, mask: Array, rows: Array, columns: Array) -> None:
             left -= 1
 
 
-@njit(cache=True)
+@compiled
 def exchange(squares: Array, mask: Array, rows: Array, columns: Array, least_gain: float) -> int:
     """Exchange entries while that raises the sum of ``squares`` on the mask by more than ``least_gain``.
 
@@ -44,7 +46,7 @@ def exchange(squares: Array, mask: Array, rows: Array, columns: Array, least_gai
     return exchanges
 
 
-@njit(cache=True)
+@compiled
 def _spread(squares: Array, mask: Array, rows: Array, columns: Array, least_gain: float) -> int:
     """Give up one entry (i, j) for one in its row and one in its column, where the others ends have room."""
     exchanges = 0
@@ -79,7 +81,7 @@ def _spread(squares: Array, mask: Array, rows: Array, columns: Array, least_gain
     return exchanges
 
 
-@njit(cache=True)
+@compiled
 def _least(squares: Array, mask: Array, least_gain: float) -> int:
     """The place of the least entry in the mask, in a row or column; −1 if there is none."""
     least = -1
@@ -89,7 +91,7 @@ def _least(squares: Array, mask: Array, least_gain: float) -> int:
     return least
 
 
-@njit(cache=True)
+@compiled
 def _cross(squares: Array, mask: Array, least_gain: float) -> int:
     """Give up (i, q) and (p, j) for (i, j) and (p, q): row and column sums stay as they are."""
     exchanges = 0
@@ -115,7 +117,7 @@ def _cross(squares: Array, mask: Array, least_gain: float) -> int:
     return exchanges
 
 
-@njit(cache=True)
+@compiled
 def _add(squares: Array, mask: Array, rows: Array, columns: Array, least_gain: float) -> int:
     """Take entries whose row and column have room, which `_cross` may have made."""
     additions = 0

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from ..typing import Array
+from .cache import kernel
 
 # Numbers are finite here. Sums are short, and keep their order: where they may be reordered, a kernel that was
 # just compiled and one from the cache, whose helpers are other copies, differ in the last bits.
-compiled = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "nnan"})
+compiled = kernel(nogil=True, fastmath={"contract", "nsz", "nnan"})
 
 
 class Pursuit(NamedTuple):

@@ -1,10 +1,9 @@
 """The largest entries of a line, without sorting it."""
 
-from numba import njit
-
 from ..typing import Array
+from .cache import kernel
 
-compiled = njit(cache=True, nogil=True)
+compiled = kernel(nogil=True)
 
 
 @compiled

@@ -22,7 +22,7 @@ from numba.core.cgutils import unpack_tuple
 from numba.extending import intrinsic
 
 HEIGHTS = (4, 2, 1)  # of the groups, as many rows as there are registers for
-TILE = 256  # bytes of one row of a tile: all registers for one row of a group together, with AVX-512
+TILE = 256  # bytes of one row of a tile at the most: all registers for a row of a group together, with AVX-512
 
 # What numba compiles for: this machine, or what its settings name.
 _FEATURES: str = getattr(config, "CPU_FEATURES", None) or llvm.get_host_cpu_features().flatten()
@@ -74,6 +74,14 @@ class _Emitter:
 
     def zeros(self, lanes: int) -> ir.Constant:
         return ir.Constant(self.vector(lanes), [0.0] * lanes)
+
+    def prefetch(self, address: ir.Value) -> None:
+        """Ask for a line of memory that will be read, wherever it is: no address is wrong."""
+        pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
+        function = self.builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        to_read, into_second_cache, data = (ir.Constant(integer, number) for number in (0, 2, 1))
+        self.builder.call(function, [self._pointer(address, ir.IntType(8)), to_read, into_second_cache, data])
 
     def spread(self, number: ir.Value, lanes: int) -> ir.Value:
         """One number in all lanes."""
@@ -151,7 +159,8 @@ def _groups(height: int) -> Any:
     """A numba function that applies the groups of one height to the vectors of a tile.
 
     Its arguments: the values' array (for its dtype), the addresses of pointers, rows, columns and values, the
-    number of groups, address and step of the source and of the result, and the bytes of a row, whole registers.
+    number of groups, address and step of the source and of the result, the bytes of a row, whole registers, and
+    whether sums are added to what is in the result.
     """
 
     def emit(
@@ -166,8 +175,27 @@ def _groups(height: int) -> Any:
         result: ir.Value,
         result_step: ir.Value,
         width: ir.Value,
+        adds: ir.Value,
     ) -> None:
         builder, lanes, n_values = code.builder, REGISTER // code.size, height * code.parts
+
+        def first_sums(ends: list[ir.Value], registers: int) -> list[ir.Value]:
+            """Zeros, or what is in the result; the imaginary part's sums, if any, are zeros."""
+            with builder.if_else(builder.icmp_signed("!=", adds, _constant(0))) as (then, otherwise):
+                with then:
+                    found = [
+                        code.load(code.add(end, REGISTER * w), lanes) for end in ends for w in range(registers)
+                    ]
+                    after_then = builder.block
+                with otherwise:
+                    after_otherwise = builder.block
+            sums = [code.zeros(lanes)] * (n_values * registers)
+            for i, value in enumerate(found):
+                phi = builder.phi(value.type)
+                phi.add_incoming(value, after_then)
+                phi.add_incoming(code.zeros(lanes), after_otherwise)
+                sums[i // registers * code.parts * registers + i % registers] = phi
+            return sums
 
         def of_group(g: ir.Value, _: list[ir.Value]) -> Sequence[ir.Value]:
             at = code.add(pointers, code.multiply(g, 8))
@@ -192,20 +220,20 @@ def _groups(height: int) -> Any:
                                 new.append(code.plus_product(sums[k * registers + w], value, x[w]))
                         return new
 
-                    zeros = [code.zeros(lanes)] * (n_values * registers)
-                    _, sums = code.loop(begin, end, 1, of_strip, zeros)
+                    ends = [code.add(target, t) for target in targets]
+                    _, sums = code.loop(begin, end, 1, of_strip, first_sums(ends, registers))
                     for k in range(height):
                         for w in range(registers):
                             parts = [sums[(k * code.parts + p) * registers + w] for p in range(code.parts)]
-                            code.store(code.joined(parts), code.add(code.add(targets[k], t), REGISTER * w))
+                            code.store(code.joined(parts), code.add(ends[k], REGISTER * w))
                     return ()
 
                 return of_registers
 
-            most = max(min(_SUMS // n_values, TILE // REGISTER), 1)
-            t, _ = code.loop(_constant(0), width, most * REGISTER, of_part(most))
-            if most > 1:
-                code.loop(t, width, REGISTER, of_part(1))
+            t, registers = _constant(0), max(min(_SUMS // n_values, TILE // REGISTER), 1)
+            while registers:
+                t, _ = code.loop(t, width, registers * REGISTER, of_part(registers))
+                registers //= 2
             return ()
 
         code.loop(_constant(0), count, 1, of_group)
@@ -217,7 +245,7 @@ def _groups_of_vector(height: int) -> Any:
     """A numba function that applies the groups of one height to one vector.
 
     Its arguments: the values' array (for its dtype), the addresses of pointers, rows, columns and values, the
-    number of groups, and the addresses of source and result.
+    number of groups, the addresses of source and result, and whether sums are added to what is in the result.
     """
 
     def emit(
@@ -229,6 +257,7 @@ def _groups_of_vector(height: int) -> Any:
         count: ir.Value,
         source: ir.Value,
         result: ir.Value,
+        adds: ir.Value,
     ) -> None:
         builder, lanes, number = code.builder, height * code.parts, code.size * code.parts
 
@@ -261,9 +290,12 @@ def _groups_of_vector(height: int) -> Any:
                 target = code.add(result, code.multiply(place, number))
                 for p in range(code.parts):
                     value = builder.extract_element(total, ir.Constant(_INDEX, k * code.parts + p))
-                    code.store(value, code.add(target, code.size * p))
+                    at = code.add(target, code.size * p)
+                    before = builder.select(is_added, code.load(at), ir.Constant(code.scalar, 0.0))
+                    code.store(builder.fadd(before, value, flags=_FAST), at)
             return ()
 
+        is_added = builder.icmp_signed("!=", adds, _constant(0))
         code.loop(_constant(0), count, 1, of_group)
 
     return _function(emit)
@@ -285,7 +317,9 @@ def _emit_copy(
         end = code.add(result, code.builder.mul(i, result_step))
 
         def of_register(t: ir.Value, _: list[ir.Value]) -> Sequence[ir.Value]:
-            code.store(code.load(code.add(begin, t), lanes), code.add(end, t))
+            here = code.add(begin, t)
+            code.store(code.load(here, lanes), code.add(end, t))
+            code.prefetch(code.add(here, width))
             return ()
 
         def of_number(t: ir.Value, _: list[ir.Value]) -> Sequence[ir.Value]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..typing import Array, ArrayLike, MatrixLike
-from ..validation import as_numbers
+from ..validation import as_array, as_numbers
 from .base import FactoredOperator
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class AppliedOperator(FactoredOperator):
         array([[ 4.,  2.],
                [ 1., -1.]])
         """
+        if isinstance(x, list | tuple):
+            x = as_array("x", x)
         if np.shape(x) in (self.shape[1:], (self.shape[1], 1)) or isinstance(x, np.matrix):
             return super().matvec(x)
         return self._matvec(x)  # SciPy takes several from version 1.18 on
@@ -119,6 +121,8 @@ class AppliedOperator(FactoredOperator):
         >>> pp.transforms.hadamard(4).matmat(np.ones((5, 4, 3))).shape
         (5, 4, 3)
         """
+        if isinstance(X, list | tuple):
+            X = as_array("X", X)
         if np.ndim(X) < 2:
             raise ValueError(f"X must be a block of {self.shape[1]} rows, got {np.ndim(X)} dimensions")
         return self._matmat(X)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..typing import Array, DTypeLike, MatrixLike
-from ..validation import as_real, working_dtype
+from ..validation import as_dtype, as_real, is_series, working_dtype
 from . import csr
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
     __iter__ = None  # NumPy would take it for a sequence of vectors, but op[i] is a matrix of one row
 
     def __init__(self, factors: "Iterable[MatrixLike | FactoredOperator]", scale: float = 1.0) -> None:
-        if isinstance(factors, str) or not isinstance(factors, Iterable) or sp.issparse(factors):
+        if not is_series(factors) or sp.issparse(factors):
             raise TypeError(f"factors must be a sequence of matrices, got {type(factors).__name__}")
         scale = as_real("scale", scale)
         matrices: list[csr.Factor] = []
@@ -154,7 +154,7 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
         >>> pp.transforms.haar(4).astype(np.float32).dtype
         dtype('float32')
         """
-        dtype = np.dtype(dtype)
+        dtype = as_dtype("dtype", dtype)
         if dtype == self.dtype:
             return self
         if working_dtype("dtype", dtype) != dtype:

@@ -19,7 +19,7 @@ from .segments import Fused
 from .speed import compare
 
 _SHAPES = ((64, 64), (64, 128), (256, 256), (512, 512), (128, 1024))
-_DENSITIES = (0.1, 0.4)
+_DENSITIES = (0.04, 0.4)
 _SECONDS = 0.005  # for each measurement
 _REFERENCE_SECONDS = 0.05  # for that of the dense matrix
 _COMPARISON_SECONDS = 0.08  # for a product and the dense matrix

@@ -1,7 +1,7 @@
 """What applying a product costs: a model of the kernels and of BLAS, by which each factor goes to the faster one.
 
-The figures were measured on one core of an x86-64 processor with AVX-512, and rounded. They need not hold
-elsewhere: what counts is how they compare.
+The figures were measured on one core each of two x86-64 processors, one with AVX-512 and one with AVX2, and
+rounded. They need not hold elsewhere: what counts is how they compare.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 # Nanoseconds for float32, float64, complex64 and complex128: for one vector, and per vector of a block of 256.
-_TABLE = {
-    # Of the kernel: a strip of four entries, two or one, where a tile of the vectors it reads fits into the first
-    # cache, and where it does not.
+_WIDE_REGISTERS = {
+    # Of the kernel: a strip of four entries, two or one, where the vectors it reads are in the first cache, and
+    # where they are not.
     "four": ((0.45, 0.55, 0.65, 1.0), (0.037, 0.065, 0.155, 0.29)),
     "two": ((0.4, 0.5, 0.6, 0.75), (0.022, 0.039, 0.079, 0.143)),
     "one": ((0.45, 0.48, 0.6, 0.7), (0.019, 0.034, 0.047, 0.09)),
@@ -26,7 +26,20 @@ _TABLE = {
     "call": ((1000.0,) * 4, (6.0, 6.0, 8.0, 8.0)),  # of the kernel, for several factors, or of BLAS, for one
     "line": ((0.0,) * 4, (0.08, 0.12, 0.14, 0.3)),  # of what a call reads, and of what it writes
 }
-_NEAR = 128  # columns
+_NARROW_REGISTERS = {
+    "four": ((0.33, 0.5, 0.85, 1.4), (0.1, 0.2, 0.45, 0.9)),
+    "two": ((0.42, 0.47, 0.82, 0.75), (0.053, 0.105, 0.215, 0.41)),
+    "one": ((0.48, 0.5, 0.9, 0.7), (0.037, 0.074, 0.12, 0.23)),
+    "far_four": ((0.4, 0.55, 0.85, 1.4), (0.11, 0.23, 0.47, 1.0)),
+    "far_two": ((0.42, 0.47, 0.82, 0.75), (0.06, 0.124, 0.23, 0.47)),
+    "far_one": ((0.48, 0.5, 0.9, 0.7), (0.062, 0.125, 0.14, 0.26)),
+    "row": ((1.9, 1.9, 3.0, 2.2), (0.01, 0.05, 0.03, 0.1)),
+    "blas_entry": ((0.06, 0.115, 0.16, 0.26), (0.021, 0.046, 0.093, 0.178)),
+    "call": ((1300.0,) * 4, (6.0, 6.0, 8.0, 8.0)),
+    "line": ((0.0,) * 4, (0.15, 0.24, 0.25, 0.4)),
+}
+_NEAR = 128  # columns of which a tile fits into the first cache
+_DENSE_ENOUGH = 8 / _NEAR  # strips for each entry of the dense matrix: see `is_near`
 BLOCK = 256  # vectors
 _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
@@ -41,6 +54,15 @@ class Unit(Protocol):
     @property
     def n_strips(self) -> dict[int, int]:
         """By their height."""
+
+
+def is_near(unit: Unit) -> bool:
+    """Whether the kernel finds the vectors that it reads in the first cache.
+
+    Some columns are read at a time, where that is worth reading and writing the sums again: with enough strips.
+    """
+    n_rows, n_columns = unit.shape
+    return n_columns <= _NEAR or sum(unit.n_strips.values()) >= _DENSE_ENOUGH * n_rows * n_columns
 
 
 class Rates(NamedTuple):
@@ -59,8 +81,7 @@ class Rates(NamedTuple):
 
     def kernel(self, unit: Unit) -> float:
         """One factor within a call of the kernel."""
-        is_near = unit.shape[1] <= _NEAR
-        strips = (self.four, self.two, self.one) if is_near else (self.far_four, self.far_two, self.far_one)
+        strips = (self.four, self.two, self.one) if is_near(unit) else (self.far_four, self.far_two, self.far_one)
         cost = dict(zip((4, 2, 1), strips, strict=True))
         return unit.shape[0] * self.row + sum(n * cost[height] for height, n in unit.n_strips.items())
 
@@ -71,8 +92,10 @@ class Rates(NamedTuple):
 
 @cache
 def rates(dtype: np.dtype[Any], block: bool) -> Rates:
-    column = _DTYPES.index(dtype)
-    return Rates(**{name: figures[block][column] for name, figures in _TABLE.items()})
+    from ..kernels.simd import REGISTER  # loads numba, which `import papilio` does not
+
+    table, column = _WIDE_REGISTERS if REGISTER == 64 else _NARROW_REGISTERS, _DTYPES.index(dtype)
+    return Rates(**{name: figures[block][column] for name, figures in table.items()})
 
 
 def cost_of(units: Sequence[Unit], by_blas: Sequence[bool], rate: Rates) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..typing import Array
-from ..validation import as_matrix, require_finite, working_dtype
+from ..validation import as_matrix, as_sparse, require_finite, require_lines, working_dtype
 
 Factor: TypeAlias = sp.csr_array | Array
 
@@ -23,15 +23,7 @@ def as_csr(name: str, value: Any) -> sp.csr_array:
         return sp.csr_array(as_matrix(name, value))
     if value.ndim != 2 or 0 in value.shape:
         raise ValueError(f"{name} must be a matrix with rows and columns, got shape {value.shape}")
-    dtype = working_dtype(name, value.dtype)
-    if value.format in ("csr", "csc"):
-        n_lines, length = value.shape if value.format == "csr" else value.shape[::-1]
-        _check_lines(name, value.indptr, value.indices, value.data.size, n_lines, length)
-    try:
-        matrix = sp.csr_array(value, dtype=dtype, copy=True)
-        matrix.check_format(full_check=True)
-    except (ValueError, IndexError) as error:
-        raise ValueError(f"{name} must be a sound sparse matrix: {error}") from None
+    matrix = sp.csr_array(as_sparse(name, value), copy=True)
     with np.errstate(over="ignore"):
         matrix.sum_duplicates()
     require_finite(name, matrix.data)
@@ -72,21 +64,18 @@ def from_parts(name: str, data: Array, indices: Array, indptr: Array, shape: Arr
     for part, array in (("indices", indices), ("indptr", indptr)):
         if array.ndim != 1 or array.dtype not in (np.int32, np.int64):
             raise ValueError(f"{name} has {part} of dtype {array.dtype} in {array.ndim} dimensions")
-    _check_lines(name, indptr, indices, data.size, n_rows, n_columns)
+    try:
+        require_lines(indptr, indices, data.size, n_rows, n_columns)
+    except ValueError as error:
+        raise ValueError(f"{name} has {error}") from None
+    if indptr[-1] != data.size:
+        raise ValueError(f"{name} has {data.size} entries, but {indptr[-1]} by its line pointers")
     rises = indices[1:] > indices[:-1]
     starts = indptr[1:-1]
     rises[starts[(starts > 0) & (starts < data.size)] - 1] = True  # a new row may begin anywhere
     if not rises.all():
         raise ValueError(f"{name} has indices that are not in order")
     return sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
-
-
-def _check_lines(name: str, indptr: Array, indices: Array, size: int, n_lines: int, length: int) -> None:
-    # Comparisons, not differences, which could wrap around.
-    if indptr.size != n_lines + 1 or indptr[0] != 0 or indptr[-1] != size or (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(f"{name} has line pointers that do not fit its {n_lines} lines and {size} entries")
-    if indices.size != size or (indices < 0).any() or (indices >= length).any():
-        raise ValueError(f"{name} has indices outside of the {length} places of a line")
 
 
 def frozen(factor: Factor) -> Factor:

@@ -5,6 +5,7 @@ of dense ones and of Kronecker products. Neighbours with nearly the same support
 missing, where this is faster: for a kernel, a strip of two entries costs little more than a single one.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,28 @@ def is_in_place(groups: list[Groups], shape: tuple[int, int]) -> bool:
         and (each.columns.reshape(each.rows.shape) == each.rows).all()
         for each in groups
     )
+
+
+def in_chunks(all_groups: list[Groups], width: int) -> Iterator[tuple[Groups, bool]]:
+    """Groups with the strips of ``width`` columns at a time, and whether these come after others.
+
+    The vectors that a chunk reads stay in the cache until all groups have read them.
+    """
+    n_columns = max((groups.columns.max(initial=-1) + 1 for groups in all_groups), default=0)
+    for groups in all_groups:
+        if n_columns <= width:
+            yield groups, False
+            continue
+        owner = np.repeat(np.arange(len(groups.rows)), np.diff(groups.pointers))
+        chunk = groups.columns // width
+        order = np.argsort(chunk, kind="stable")
+        n_chunks = int(chunk.max(initial=0)) + 1
+        counts = np.bincount(chunk * len(groups.rows) + owner, minlength=n_chunks * len(groups.rows))
+        begin = 0
+        for i, own in enumerate(counts.reshape(n_chunks, -1)):
+            pointers = np.concatenate([[0], np.cumsum(own)])
+            some, begin = order[begin : begin + pointers[-1]], begin + pointers[-1]
+            yield Groups(groups.height, groups.rows, pointers, groups.columns[some], groups.values[some]), i > 0
 
 
 def _dense(matrix: Array) -> list[Groups]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..typing import Array
+from ..validation import as_array
 
 
 def read_key(key: Any, shape: tuple[int, int]) -> tuple[Array | None, Array | None, bool]:
@@ -13,11 +14,21 @@ def read_key(key: Any, shape: tuple[int, int]) -> tuple[Array | None, Array | No
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) > 2:
         raise IndexError(f"a SparseProduct has 2 dimensions, got {len(parts)} indices")
-    rows, columns = (*parts, slice(None), slice(None))[:2]
+    rows, columns = map(_readable, ("rows", "columns"), (*parts, slice(None), slice(None)))
     if np.shape(rows)[1:] == (1,) and np.shape(columns)[:1] == (1,) and np.ndim(columns) == 2:
         rows, columns = np.ravel(rows), np.ravel(columns)  # the two parts of numpy.ix_
     is_entry = _is_integer(rows) and _is_integer(columns)
     return _selected("rows", rows, shape[0]), _selected("columns", columns, shape[1]), is_entry
+
+
+def _readable(name: str, key: Any) -> Any:
+    """``key``, a sequence as an array."""
+    if key is Ellipsis or isinstance(key, slice | numbers.Integral):
+        return key
+    try:
+        return as_array(name, key)
+    except (ValueError, TypeError) as error:
+        raise IndexError(str(error)) from None
 
 
 def _is_integer(key: Any) -> bool:
@@ -30,7 +41,10 @@ def _selected(name: str, key: Any, size: int) -> Array | None:
     if key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
         return None
     if isinstance(key, slice):
-        indices = np.arange(size)[key]
+        try:
+            indices = np.arange(size)[key]
+        except (TypeError, ValueError) as error:
+            raise IndexError(f"{name} must be selected by integers, got {key!r}: {error}") from None
     else:
         given = np.asarray(key)
         if given.dtype == bool and given.shape != (size,):

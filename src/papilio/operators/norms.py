@@ -1,20 +1,20 @@
 """Norms of sparse products, which are never formed whole."""
 
-from math import prod
-
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from ..linalg import frobenius, wide
+from ..linalg import frobenius, product_of, wide
 from .csr import entries
 from .product import SparseProduct
 
 _BLOCK_ENTRIES = 1 << 22  # of the matrix are formed at once: 32 MB of float64
+_TINY, _LIFT = 1e-100, 2.0**800
+_FEW = 8  # rows or columns up to which the matrix is formed: Lanczos iteration needs more of them than of vectors
 
 
 def norm_of(op: SparseProduct, ord: int | str) -> float:
     """The spectral norm (``ord=2``) or the Frobenius norm (``ord="fro"``); see `SparseProduct.norm`."""
-    if ord not in (2, "fro"):
+    if not isinstance(ord, str | int | np.integer) or isinstance(ord, bool) or ord not in (2, "fro"):
         raise ValueError(f"ord must be 2 or 'fro', got {ord!r}")
     # The scale and the factors' sizes stand apart, so that products do not leave the number range.
     sizes = [frobenius(entries(factor)) for factor in op.factors]
@@ -22,17 +22,25 @@ def norm_of(op: SparseProduct, ord: int | str) -> float:
         return 0.0
     unit = SparseProduct([f.astype(wide(op.dtype)) / size for f, size in zip(op.factors, sizes, strict=True)])
     tall = unit if op.shape[0] >= op.shape[1] else unit.T
-    norm = _spectral(tall) if ord == 2 and min(op.shape) > 1 else _frobenius(tall)
-    return abs(prod(sizes, start=norm * op.scale))
+    measure = _spectral if ord == 2 and min(op.shape) > 1 else _frobenius
+    norm, lift = measure(tall), 1.0
+    if norm < _TINY:  # factors that nearly cancel: digits were lost
+        norm, lift = measure(tall * _LIFT), 1 / _LIFT
+    return product_of([norm, lift, abs(op.scale), *sizes])
 
 
 def _spectral(op: SparseProduct) -> float:
-    """By Lanczos iteration on the factors."""
+    """By Lanczos iteration on the factors; on the matrix itself if it has few columns."""
+    if op.shape[1] <= _FEW:
+        values = op.toarray()
+        size = frobenius(values)
+        return size * float(np.linalg.norm(values / size, 2)) if size > 0 else 0.0
     start = np.random.default_rng(0).standard_normal(op.shape[1])
     size = frobenius(op @ start)  # zero only for the zero operator; else of the norm's order
-    if size == 0.0:
-        return 0.0
-    return size * float(svds(op / size, k=1, v0=start, return_singular_vectors=False)[0])
+    if size < _TINY:
+        return size
+    unit = size if size > 1 / _TINY else 1.0  # Lanczos iteration squares the operator
+    return unit * float(svds(op / unit, k=1, v0=start, return_singular_vectors=False)[0])
 
 
 def _frobenius(op: SparseProduct) -> float:

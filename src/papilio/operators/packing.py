@@ -1,7 +1,6 @@
 """Applying a product: its factors packed for the kernels or for BLAS, once per operator and direction."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import groupby
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -9,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..linalg import wide
+from ..runtime.forks import cached_property
 from ..typing import Array
 from .cost import plan, rates
 from .csr import Factor, to_dense

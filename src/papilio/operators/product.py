@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..linalg import wide
 from ..typing import Array, MatrixLike, Path
-from ..validation import as_float, as_numbers, as_real, is_scalar, require_finite, working_dtype
+from ..validation import as_float, as_numbers, as_real, as_sparse, is_scalar, require_finite
 from .application import AppliedOperator
 from .csr import entries, to_csr, to_dense
 from .indexing import read_key
@@ -119,7 +119,7 @@ class SparseProduct(AppliedOperator):
         if is_scalar(other):
             raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
         if sp.issparse(other):
-            return sp.csr_array(self.T.dot(other.T).T)
+            return sp.csr_array(self.T.dot(as_sparse("x", other).T).T)
         x = as_numbers("x", other)
         return self.T._times(x) if x.ndim < 2 else np.swapaxes(self.T._times(np.swapaxes(x, -1, -2)), -1, -2)
 
@@ -151,7 +151,7 @@ class SparseProduct(AppliedOperator):
             return self._times(as_numbers("x", x))
         if x.ndim != 2 or x.shape[0] != self.shape[1]:
             raise ValueError(f"x must be a block of {self.shape[1]} rows, got shape {x.shape}")
-        block = sp.csr_array(x, dtype=working_dtype("x", x.dtype))
+        block = sp.csr_array(as_sparse("x", x))
         product = reduce(lambda right, left: to_csr(left) @ right, reversed(self._factors), block)
         return product * product.dtype.type(self._scale)
 
@@ -271,6 +271,7 @@ class SparseProduct(AppliedOperator):
         Returns
         -------
         float
+            Infinity if it is beyond the number range.
 
         Examples
         --------

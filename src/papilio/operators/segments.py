@@ -5,78 +5,136 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels.apply import ALIGNMENT, DIRECT, ENDS, FIELDS, IN_PLACE, LAST, apply_block, apply_vector
-from ..kernels.simd import TILE
-from ..runtime.threads import get_num_threads, one_blas_thread, split_work, workspace
+from ..kernels.apply import ADDS, ALIGNMENT, DIRECT, ENDS, FIELDS, IN_PLACE, LAST, apply_block, apply_vector
+from ..kernels.shared import share_block, share_vector
+from ..kernels.simd import HEIGHTS, REGISTER, TILE
+from ..runtime.forks import cached_property
+from ..runtime.threads import get_num_threads, one_blas_thread, scratch, workspace
 from ..typing import Array
 from . import assistants
+from .cost import is_near
+from .groups import in_chunks
 
 if TYPE_CHECKING:
     from .packing import PackedFactor
 
 _LINE = 64  # bytes that go to and from memory together: no two threads should write into the same
 _THREAD_WORK = 2_000_000  # multiplications from which a second thread pays for BLAS
-_SHARED_BYTES = 8_000_000  # multiplications, times the bytes of a number: the same for the kernel, if it is awake
-_SPLIT_WORK = 10_000_000  # multiplications: the same if it is not
-_MANY_TILES = 4  # from which on threads share whole tiles
+_SHARED_BYTES = 3_000_000  # multiplications, times the bytes of a number: the same for the kernel, if it is awake
+_LONG_BYTES = 80_000_000  # the same if it has to be woken
+_SHARED_VECTOR_BYTES = 1_000_000  # of the values: the same for one vector
+_PARTS = 4  # of a product, for each thread: the last ones to be done are waited for
+_NEAR_BYTES, _FAR_BYTES = 1 << 15, 1 << 17  # of a tile, read at a time: they fit into the first or second cache
+_MANY_STRIPS = 8  # of a group of four
 _FEW_READS = 1.5  # strips per row of the vectors up to which the first factor reads them where they are
+
+
+def _tile_for(factors: "Sequence[PackedFactor]") -> int:
+    """The bytes of one row of a tile.
+
+    Without AVX-512, groups of four take two registers of each row at a time: where they have many strips, wider
+    tiles only fill the cache.
+    """
+    groups = [each for factor in factors for each in factor.groups]
+    n_fours = sum(len(each.rows) for each in groups if each.height == HEIGHTS[0])
+    in_fours = sum(each.columns.size for each in groups if each.height == HEIGHTS[0])
+    is_mostly_fours = in_fours > sum(each.columns.size for each in groups) / 2
+    return TILE // 2 if REGISTER < 64 and is_mostly_fours and in_fours >= _MANY_STRIPS * n_fours else TILE
+
+
+def _chunk_for(factor: "PackedFactor", tile: int) -> int:
+    """The columns of a factor that are read at a time."""
+    if factor.is_in_place:
+        return factor.shape[1]
+    return (_NEAR_BYTES if is_near(factor) else _FAR_BYTES) // tile
+
+
+def _program(
+    factors: "Sequence[PackedFactor]", dtype: np.dtype[Any], chunks: Sequence[int]
+) -> tuple[Array, Array, Array]:
+    """Program, indices and values for `papilio.kernels.apply`, with so many columns of each factor at a time."""
+    steps: list[list[int]] = []
+    pointers: list[Array] = []
+    indices: list[Array] = []
+    values: list[Array] = []
+    for f, (factor, chunk) in enumerate(zip(factors, chunks, strict=True)):
+        own = LAST * (f == len(factors) - 1) | IN_PLACE * factor.is_in_place
+        for groups, adds in in_chunks(factor.groups, chunk):
+            places = [sum(array.size for array in arrays) for arrays in (pointers, indices, values)]
+            steps.append([groups.height, len(groups.rows), own | ADDS * adds, *places])
+            pointers.append(groups.pointers)
+            indices += [groups.rows.ravel(), groups.columns]
+            values.append(groups.values.ravel())
+        steps[-1][2] |= ENDS
+    n_reads = sum(groups.columns.size for groups in factors[0].groups)
+    steps[0][2] |= DIRECT * (n_reads <= _FEW_READS * factors[0].shape[1])
+    for step in steps:
+        step[3] += 1 + FIELDS * len(steps)
+    return (
+        np.concatenate([[len(steps)], *steps, *pointers]).astype(np.int64),
+        np.concatenate(indices).astype(np.uint32),
+        np.concatenate(values).astype(dtype, copy=False),
+    )
 
 
 class Fused:
     """Packed factors, in the order of application, in one kernel."""
 
     def __init__(self, factors: "Sequence[PackedFactor]", dtype: np.dtype[Any]) -> None:
-        self._dtype = dtype
+        self._factors, self._dtype = factors, dtype
         self._n_rows = factors[-1].shape[0]
+        self._tile = _tile_for(factors)
         self._longest = max(factors[0].shape[1], *(factor.shape[0] for factor in factors))
-        self._room = 2 * TILE * self._longest + ALIGNMENT
-        steps: list[list[int]] = []
-        pointers: list[Array] = []
-        indices: list[Array] = []
-        values: list[Array] = []
-        for f, factor in enumerate(factors):
-            own = LAST * (f == len(factors) - 1) | IN_PLACE * factor.is_in_place
-            for groups in factor.groups:
-                places = [sum(array.size for array in arrays) for arrays in (pointers, indices, values)]
-                steps.append([groups.height, len(groups.rows), own, *places])
-                pointers.append(groups.pointers)
-                indices += [groups.rows.ravel(), groups.columns]
-                values.append(groups.values.ravel())
-            steps[-1][2] |= ENDS
-        n_reads = sum(groups.columns.size for groups in factors[0].groups)
-        steps[0][2] |= DIRECT * (n_reads <= _FEW_READS * factors[0].shape[1])
-        for step in steps:
-            step[3] += 1 + FIELDS * len(steps)
-        self._work = sum(array.size for array in values)
-        self._arrays = (
-            np.concatenate([[len(steps)], *steps, *pointers]).astype(np.int64),
-            np.concatenate(indices).astype(np.uint32),
-            np.concatenate(values).astype(dtype, copy=False),
-        )
+        self._room = 2 * self._tile * self._longest + ALIGNMENT
+        self._work = sum(groups.values.size for factor in factors for groups in factor.groups)
+        self._is_long_for_vectors = self._work * dtype.itemsize >= _SHARED_VECTOR_BYTES
+
+    @cached_property
+    def _for_vectors(self) -> tuple[Array, Array, Array]:
+        return _program(self._factors, self._dtype, [factor.shape[1] for factor in self._factors])
+
+    @cached_property
+    def _for_blocks(self) -> tuple[Array, Array, Array]:
+        chunks = [_chunk_for(factor, self._tile) for factor in self._factors]
+        if all(chunk >= factor.shape[1] for chunk, factor in zip(chunks, self._factors, strict=True)):
+            return self._for_vectors
+        return _program(self._factors, self._dtype, chunks)
 
     def vector(self, x: Array) -> Array:
-        y = np.empty(self._n_rows, self._dtype)
-        apply_vector(*self._arrays, writeable(x if x.flags.c_contiguous else x.copy()), y, self._longest)
+        y, x = np.empty(self._n_rows, self._dtype), writeable(x if x.flags.c_contiguous else x.copy())
+        if self._is_long_for_vectors and (threads := get_num_threads()) > 1:
+            (buffers,) = scratch("vectors", ((2, self._longest), self._dtype))
+            job = (*self._for_vectors, x, y, buffers, _PARTS * threads)
+            if assistants.assistants.share(share_vector, job, self._dtype, threads, False):
+                return y
+        apply_vector(*self._for_vectors, x, y, self._longest)
         return y
 
     def block(self, X: Array) -> Array:
-        count = X.shape[1]
-        by_rows = not X.flags.f_contiguous or X.flags.c_contiguous
-        source = writeable(np.ascontiguousarray(X if by_rows else X.T))
+        flags, count = X.flags, X.shape[1]
+        by_rows = flags.c_contiguous or not flags.f_contiguous
+        source = X if by_rows else X.T
+        if not source.flags.c_contiguous:
+            source = source.copy()
         Y = np.empty((self._n_rows, count) if by_rows else (count, self._n_rows), self._dtype)
-        work, tile = self._work * count, TILE // self._dtype.itemsize
-        if work >= _SPLIT_WORK:
-
-            def run(start: int, stop: int) -> None:
-                apply_block(*self._arrays, source, Y, by_rows, workspace(self._room), start, stop)
-
-            split_work(run, count, tile if count >= _MANY_TILES * tile else _LINE // self._dtype.itemsize)
-            return Y if by_rows else Y.T
-        room = workspace(self._room)
-        is_shared = work * self._dtype.itemsize >= _SHARED_BYTES and count > tile and get_num_threads() > 1
-        if not (is_shared and assistants.assistants.apply(self._arrays, source, Y, by_rows, room, count)):
-            apply_block(*self._arrays, source, Y, by_rows, room, 0, count)
+        item, job = self._dtype.itemsize, (*self._for_blocks, writeable(source), Y, by_rows, workspace(self._room))
+        work = self._work * count * item
+        if work < _SHARED_BYTES or not self._share(job, count, work >= _LONG_BYTES):
+            apply_block(*job, count, self._tile // item)
         return Y if by_rows else Y.T
+
+    def _share(self, job: tuple[Any, ...], count: int, is_long: bool) -> bool:
+        """A block with other threads; False if there are none, or if they are busy."""
+        threads, item = get_num_threads(), self._dtype.itemsize
+        lines = -(-count * item // _LINE)
+        if min(threads, lines) == 1:
+            return False
+        per_tile = min(self._tile, -(-lines // threads) * _LINE) // item
+        n_tiles = -(-count // per_tile)
+        # Parts are tiles that are neighbours in memory.
+        length = max(n_tiles // (_PARTS * threads), 1) * per_tile
+        whole = (*job, count, per_tile, length)
+        return assistants.assistants.share(share_block, whole, self._dtype, n_tiles, is_long)
 
 
 class _Writeable:

@@ -64,7 +64,7 @@ def load(path: Path) -> SparseProduct:
     Raises
     ------
     OSError
-        If the file cannot be read; `FileNotFoundError` if it does not exist.
+        If the file cannot be read or is not a regular file; `FileNotFoundError` if it does not exist.
     ValueError
         If the file is damaged, was not written by papilio, or holds anything but one sound SparseProduct.
 

@@ -1,7 +1,12 @@
 """What all figures share: new axes and the colours of papilio."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..validation import is_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,13 +43,38 @@ def new_axes(figsize: tuple[float, float] = (6.4, 4.8)) -> "Axes":
     return pyplot().figure(figsize=figsize, layout="constrained").add_subplot()
 
 
-def is_figure(where: Any) -> bool:
+def as_axes(ax: Any, figsize: tuple[float, float] = (6.4, 4.8), name: str = "ax") -> "Axes":
+    """``ax`` after a check; those of a new figure for None."""
+    if ax is None:
+        return new_axes(figsize)
+    pyplot()  # says how to install matplotlib
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise TypeError(f"{name} must be matplotlib Axes, got {type(ax).__name__}")
+    return ax
+
+
+def as_panels(axes: Any, count: int, each: str) -> "list[Axes]":
+    """``axes`` as a list of so many; ``each`` says for what."""
+    if not isinstance(axes, Sequence | np.ndarray) or not is_series(axes):
+        raise TypeError(f"axes must be a sequence of {count} matplotlib Axes, {each}, got {type(axes).__name__}")
+    if len(axes) != count:
+        raise ValueError(f"axes must hold {count} axes, {each}, got {len(axes)}")
+    for i, ax in enumerate(axes):
+        if ax is None:
+            raise TypeError(f"axes[{i}] must be matplotlib Axes, got None")
+        as_axes(ax, name=f"axes[{i}]")
+    return list(axes)
+
+
+def is_figure(where: Any, name: str = "ax") -> bool:
     """Whether diagrams go into a figure rather than into axes; anything else is refused."""
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
     if not isinstance(where, Axes | Figure | SubFigure):
-        raise TypeError(f"ax must be matplotlib Axes, a Figure or a SubFigure, got {type(where).__name__}")
+        raise TypeError(f"{name} must be matplotlib Axes, a Figure or a SubFigure, got {type(where).__name__}")
     return not isinstance(where, Axes)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from ..operators.cost import BLOCK
 from ..results import Factorization, History, Tradeoff, pareto_front
 from ..typing import Array
-from ..validation import as_matrix
-from .common import HIGHLIGHT, SERIES, is_figure, new_axes, pyplot
+from ..validation import as_matrix, is_series
+from .common import HIGHLIGHT, SERIES, as_axes, is_figure, new_axes, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,9 @@ def convergence(result: Factorization | History, ax: "Axes | None" = None) -> "A
     >>> H = pp.transforms.hadamard(16).toarray()
     >>> ax = pp.plot.convergence(pp.hierarchical(H, pp.Schedule.hadamard(16)))
     """
-    ax = new_axes((7, 3.2)) if ax is None else ax
+    if not isinstance(result, Factorization | History):
+        raise TypeError(f"result must be a Factorization or a History, got {type(result).__name__}")
+    ax = as_axes(ax, (7, 3.2))
     if isinstance(result, History):
         return draw_convergence(result, None, ax)
     return draw_convergence(result.history, result.error, ax)
@@ -110,6 +112,8 @@ def tradeoff(
     >>> ax = pp.plot.tradeoff({"dense": [(1.0, 0.40)], "fast": [(0.5, 0.45), (0.25, 0.52)]})
     >>> left, right = pp.plot.tradeoff(pp.tradeoff(pp.transforms.dct(16).toarray(), [0.3, 0.8])).figure.axes
     """
+    if error is not None and not isinstance(error, str):
+        raise TypeError(f"error must be the label of an axis, got {error!r}")
     if isinstance(series, Tradeoff):
         return _both(series, ax, error or series.error_name)
     named = series if isinstance(series, Mapping) else {"": series}
@@ -215,6 +219,8 @@ def _points(name: str, members: Any) -> Array:
     if isinstance(members, Factorization):
         members = [members]
     where = f"series[{name!r}]" if name else "series"
+    if not is_series(members):
+        raise TypeError(f"{where} must be a sequence of points or Factorizations, got {type(members).__name__}")
     pairs = [(m.operator.relative_complexity, m.error) if isinstance(m, Factorization) else m for m in members]
     points = as_matrix(where, pairs) if pairs else np.empty((0, 2))
     if points.shape[1] != 2 or not len(points) or points.dtype.kind == "c" or (points < 0).any():

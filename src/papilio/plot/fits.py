@@ -5,7 +5,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ..results import Factorization
-from .common import HIGHLIGHT, pyplot
+from .common import HIGHLIGHT, is_figure, pyplot
 from .curves import convergence, tradeoff
 from .matrices import factors, panels, size_of_panels
 
@@ -41,6 +41,10 @@ def factorization(fit: Factorization, figure: "Figure | SubFigure | None" = None
     >>> len(axes)
     6
     """
+    if not isinstance(fit, Factorization):
+        raise TypeError(f"fit must be a Factorization, got {type(fit).__name__}")
+    if figure is not None and not is_figure(figure, "figure"):
+        raise TypeError("figure must be a matplotlib Figure or SubFigure, got Axes")
     op = fit.operator
     attempts = _attempts(fit)
     has_curve, has_attempts = len(fit.history) > 1, sum(map(len, attempts.values())) > 1

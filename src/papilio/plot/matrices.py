@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..linalg import frobenius
+from ..linalg import frobenius, largest_part, wide
 from ..operators import SparseProduct
+from ..operators.csr import as_csr
 from ..typing import Array, MatrixLike
-from ..validation import as_matrix, as_shape
-from .common import new_axes, pyplot, signed_colours, without_ticks
+from ..validation import as_matrix, as_real, as_shape, require_finite
+from .common import as_axes, as_panels, pyplot, signed_colours, without_ticks
 from .thumbnails import mosaic, thumbnail
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ def matrix(
     title : str, optional
         The title of the axes.
     limit : float, optional
-        The magnitude with the full colour; by default the largest in the matrix.
+        The magnitude with the full colour; by default the largest in the matrix. If it is above 1e30 or below
+        1e-30, the image holds the entries over a power of ten, as matplotlib cannot show them.
 
     Returns
     -------
@@ -49,12 +52,17 @@ def matrix(
     >>> import papilio as pp
     >>> ax = pp.plot.matrix(pp.transforms.haar(16), title="Haar")
     """
-    ax = new_axes() if ax is None else ax
-    shaped = values if hasattr(values, "shape") else np.asarray(values)
-    shown = thumbnail(shaped, _cells(ax))
+    shaped: Any = values
+    if not isinstance(values, SparseProduct):
+        shaped = as_csr("values", values) if sp.issparse(values) else as_matrix("values", values)
+    limit = None if limit is None else as_real("limit", limit, 0.0)
+    ax = as_axes(ax)
+    shown = thumbnail(shaped, _cells(ax)).astype(np.float64)
+    require_finite("values", shown)  # of a product that overflows
     if limit is None:
         limit = float(np.abs(shown).max(initial=0.0))
-    limit = limit or 1.0
+    unit = _unit_of(limit)
+    shown, limit = shown / unit, limit / unit or 1.0
     rows, columns = shaped.shape
     ax.imshow(
         shown,
@@ -94,7 +102,7 @@ def atoms(dictionary: MatrixLike, shape: tuple[int, int] | None = None, ax: "Axe
     height, width = (isqrt(features), isqrt(features)) if shape is None else as_shape("shape", shape)
     if height * width != features:
         raise ValueError(f"shape must hold {features} pixels, as the atoms do, got {height}×{width}")
-    ax = new_axes() if ax is None else ax
+    ax = as_axes(ax)
     ax.imshow(mosaic(columns, height, width), cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
     return without_ticks(ax)
 
@@ -118,11 +126,10 @@ def factors(op: SparseProduct, axes: "Sequence[Axes] | None" = None) -> "Sequenc
     >>> import papilio as pp
     >>> axes = pp.plot.factors(pp.transforms.hadamard(16))
     """
+    if not isinstance(op, SparseProduct):
+        raise TypeError(f"op must be a SparseProduct, got {type(op).__name__}")
     shapes = [op.shape, *(factor.shape for factor in op.factors)]
-    if axes is None:
-        axes = panels(shapes)
-    if len(axes) != len(shapes):
-        raise ValueError(f"axes must hold {len(shapes)} axes, one more than factors, got {len(axes)}")
+    axes = panels(shapes) if axes is None else as_panels(axes, len(shapes), "one more than factors")
     matrix(op, axes[0], f"{op.shape[0]}×{op.shape[1]}\n{op.shape[0] * op.shape[1]:,} entries")
     for i, (ax, factor) in enumerate(zip(axes[1:], op.factors, strict=True)):
         matrix(factor, ax, f"$S_{{{i + 1}}}$: {factor.shape[0]}×{factor.shape[1]}\n{factor.size:,} entries")
@@ -155,10 +162,9 @@ def comparison(
     """
     wanted: Array = as_matrix("target", target)
     got = as_matrix("approximation", approximation, wanted.shape)
-    if axes is None:
-        axes = panels([wanted.shape] * 3)
-    if len(axes) != 3:
-        raise ValueError(f"axes must hold 3 axes, got {len(axes)}")
+    axes = panels([wanted.shape] * 3) if axes is None else as_panels(axes, 3, "one per image")
+    unit = _unit_of(max(largest_part(wanted), largest_part(got)))
+    wanted, got = (each.astype(wide(each.dtype)) / unit for each in (wanted, got))
     limit = float(max(np.abs(wanted.real).max(), np.abs(got.real).max()))
     size = frobenius(wanted)
     error = frobenius(wanted - got) / size if size else float(got.any())
@@ -172,7 +178,14 @@ def comparison(
     matrix(wanted - got, axes[2], f"difference\nrelative error {error:.2g}", limit=limit)
     bar = axes[0].figure.colorbar(axes[2].images[0], ax=list(axes), shrink=0.85, pad=0.02)
     bar.ax.tick_params(labelsize="small")
+    if unit != 1.0:
+        bar.set_label(f"times {unit:g}", size="small")
     return axes
+
+
+def _unit_of(limit: float) -> float:
+    """1, or a power of ten near ``limit`` where matplotlib cannot draw such numbers."""
+    return 1.0 if limit == 0.0 or 1e-30 < limit < 1e30 else float(10.0 ** max(np.floor(np.log10(limit)), -300))
 
 
 def _cells(ax: "Axes") -> int:

@@ -1,14 +1,17 @@
 """Files that are written whole or not at all, and the one reader of .npy and .npz files.
 
+Only regular files are read and replaced: a pipe would wait for ever, and a device would become a file.
+
 `numpy.load(allow_pickle=False)` unpickles nothing, but trusts a file otherwise: it allocates what a header claims
 before it looks for the bytes, unpacks a small archive into a huge array, ignores bytes after the values, and does
 not notice that a damaged directory lost a member. Files come from anywhere; the readers here check all this.
 """
 
 import contextlib
-import io
+import errno
 import os
 import re
+import stat
 import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -20,6 +23,7 @@ import numpy as np
 
 from .. import typing as types
 from ..typing import Array
+from .unpacking import require_memory
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000  # bytes, as in NumPy
@@ -27,29 +31,97 @@ _HEADER = re.compile(
     rb"\{ *'descr': *('[^'\n]*'|[\[(][^\n]*[\])]), *'fortran_order': *(False|True), *"
     rb"'shape': *\(([0-9, ]{0,60})\),? *\} *\n?"
 )
-_PLAIN_DTYPE = re.compile(r"'[<>|=][biufcUS]\d{1,6}'")
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))  # errors of a disk that has no room
+_PLAIN_DTYPE = re.compile(r"'[<>|=][biufcUS][1-9]\d{0,5}'")
+_CHUNK = 1 << 20  # bytes read at a time: what is compressed is unpacked in pieces no larger
+
+
+def as_path(name: str, value: Any) -> Path:
+    """``value``, the argument ``name``, as a path."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        raise TypeError(f"{name} must be a path (str or os.PathLike), got {value!r}")
+    if "\0" in os.fspath(value):
+        raise ValueError(f"{name} must not hold a null character, got {os.fspath(value)!r}")
+    return Path(value)
+
+
+@contextlib.contextmanager
+def open_regular(path: types.Path) -> Iterator[IO[bytes]]:
+    """``path``, opened to read its bytes; ``OSError`` unless it is a regular file or a link to one."""
+    place = as_path("path", path)
+    _require_regular(place, os.stat(place).st_mode)  # before it is opened, as that makes some devices act
+    with open(place, "rb", opener=_without_waiting) as file:
+        _require_regular(place, os.fstat(file.fileno()).st_mode)  # it may have been replaced meanwhile
+        yield file
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # not on Windows
+
+
+def _require_regular(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
 @contextlib.contextmanager
 def replacing(path: types.Path, keep: bool = True) -> Iterator[Path]:
     """A path in the same folder to write to; on success its file replaces ``path``.
 
-    A crash leaves the old file, or none, but never half of a new one. With ``keep=False`` the new file is removed:
-    a test of whether it can be written.
+    A crash leaves the old file, or none, but never half of a new one; so does an error, which names ``path``. Only
+    regular files are replaced. With ``keep=False`` the new file is removed: a test of whether it can be written.
     """
-    target = Path(os.path.realpath(path))  # a link keeps pointing to the file
+    target = Path(os.path.realpath(as_path("path", path)))  # a link keeps pointing to the file
+    _old_mode(target)
     partial = target.with_name(f".{uuid.uuid4().hex}.partial{target.suffix}")
     try:
-        yield partial
-        if keep:
-            with open(partial, "rb") as file:
-                os.fsync(file.fileno())
-            if target.exists():
-                partial.chmod(target.stat().st_mode)
-            os.replace(partial, target)
+        with naming(path):
+            yield partial
+            if keep:
+                with open(partial, "rb") as file:
+                    os.fsync(file.fileno())
+                mode = _old_mode(target)
+                if mode is not None:
+                    partial.chmod(mode)
+                os.replace(partial, target)
+                flush_folder(target.parent)
     finally:
         with contextlib.suppress(FileNotFoundError):
             partial.unlink()
+
+
+def _old_mode(target: Path) -> int | None:
+    """The permissions of the file that is to be replaced; None if there is none."""
+    try:
+        mode = target.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    _require_regular(target, mode)
+    return stat.S_IMODE(mode)
+
+
+@contextlib.contextmanager
+def naming(path: types.Path) -> Iterator[None]:
+    """Let an error of the system name ``path``, and say what to do if the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        more = "; make room there or choose another path" if error.errno in FULL else ""
+        raise OSError(error.errno, f"{error.strerror}{more}", os.fspath(path)) from error
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the names of new files are on the disk, too, where a folder can be flushed."""
+    with contextlib.suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 def write_arrays(path: types.Path, arrays: Mapping[str, Any]) -> None:
@@ -101,43 +173,65 @@ def npy_header(file: IO[bytes]) -> Header:
 
 
 def read_npy(file: IO[bytes], size: int) -> Array:
-    """The array of a .npy file of ``size`` bytes that begins here, and ends with its values; read-only."""
+    """The array of a .npy file of ``size`` bytes that begins here, and ends with its values."""
     header = npy_header(file)
     if header.offset + header.n_bytes != size:
         needed = f"{header.n_bytes} bytes for shape {header.shape} of {header.dtype}"
         raise ValueError(f"it must hold {needed}, got {size - header.offset}")
-    return np.frombuffer(file.read(), header.dtype).reshape(header.shape, order=header.order)
+    require_memory(header.n_bytes)
+    values = np.empty(header.shape, header.dtype, header.order)
+    content = (values.T if header.order == "F" else values).reshape(-1).view(np.uint8)
+    done = 0
+    while done < content.size:
+        piece = file.read(min(_CHUNK, content.size - done))
+        if not piece:
+            raise ValueError(f"it ends {content.size - done} bytes early")
+        content[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+        done += len(piece)
+    return values
 
 
 def read_arrays(path: types.Path) -> dict[str, Array]:
     """The arrays that `write_arrays` wrote to ``path``; ``ValueError`` if the file is damaged or anything else."""
-    content = Path(path).read_bytes()
-    try:
-        return _read_archive(content)
-    except Exception as error:  # whatever zipfile makes of a damaged archive
-        raise ValueError(f"{os.fspath(path)!r} is not an intact papilio file: {error}") from error
+    with open_regular(path) as file:
+        try:
+            return _read_archive(file)
+        except Exception as error:  # whatever zipfile makes of a damaged archive
+            raise ValueError(f"{os.fspath(path)!r} is not an intact papilio file: {error}") from error
 
 
-def _read_archive(content: bytes) -> dict[str, Array]:
-    arrays: dict[str, Array] = {}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = archive.infolist()
-        if sum(member.file_size for member in members) > len(content):
+def _read_archive(file: IO[bytes]) -> dict[str, Array]:
+    size = os.fstat(file.fileno()).st_size
+    with zipfile.ZipFile(file) as archive:
+        members = npy_members(archive)
+        if sum(member.file_size for member in members.values()) > size:
             raise ValueError("its members are larger than the file")
         # A damaged directory may hide members. Its last record counts them, and zipfile does not compare.
-        end = len(content) - len(archive.comment)
-        if int.from_bytes(content[end - 12 : end - 10], "little") != min(len(members), 0xFFFF):
+        file.seek(size - len(archive.comment) - 12)
+        if int.from_bytes(file.read(2), "little") != min(len(members), 0xFFFF):
             raise ValueError("some of its members are missing")
-        for member in members:
-            name = member.filename.removesuffix(".npy")
-            if name in arrays or name == member.filename:
-                raise ValueError(f"member {member.filename!r} occurs twice or is not a .npy file")
+        for name, member in members.items():
             if member.compress_type != zipfile.ZIP_STORED:
                 raise ValueError(f"member {name!r} is compressed")
-            try:
-                # Read to its end, a member's checksum is compared, which finds flipped bits.
-                with archive.open(member) as file:
-                    arrays[name] = read_npy(file, member.file_size).copy("K")
-            except ValueError as error:
-                raise ValueError(f"member {name!r} is not sound: {error}") from error
-    return arrays
+        return {name: read_member(archive, member) for name, member in members.items()}
+
+
+def npy_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members of an .npz file by the names of their arrays."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for member in archive.infolist():
+        name = member.filename.removesuffix(".npy")
+        if name in members or name == member.filename:
+            raise ValueError(f"member {member.filename!r} occurs twice or is not a .npy file")
+        members[name] = member
+    return members
+
+
+def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    """The array in a member of an .npz file; its size is to be checked before."""
+    try:
+        # Read to its end, a member's checksum is compared, which finds flipped bits.
+        with archive.open(member) as file:
+            return read_npy(file, member.file_size)
+    except ValueError as error:
+        raise ValueError(f"member {member.filename!r} is not sound: {error}") from error

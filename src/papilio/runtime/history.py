@@ -124,6 +124,11 @@ def history_to_arrays(history: History) -> dict[str, Array]:
 
 
 def history_from_arrays(arrays: Mapping[str, Array]) -> History:
-    """The inverse of `history_to_arrays`."""
-    rows = zip(arrays["phase"].tolist(), arrays["numbers"].tolist(), strict=True)
+    """The inverse of `history_to_arrays`; ``ValueError`` if the arrays are not those of a history."""
+    phase, numbers = arrays["phase"], arrays["numbers"]
+    if phase.ndim != 1 or phase.dtype.kind != "U" or numbers.shape != (len(phase), 5):
+        raise ValueError(f"history must have five numbers per phase, got {numbers.shape} for {phase.shape}")
+    if numbers.dtype != np.float64 or not np.isfinite(np.delete(numbers, 1, axis=1)).all():  # errors may be NaN
+        raise ValueError(f"history must hold finite float64 numbers, got {numbers.dtype}, NaN or infinity")
+    rows = zip(phase.tolist(), numbers.tolist(), strict=True)
     return History(Step(phase, int(i), error, scale, s, (), done) for phase, (i, error, scale, s, done) in rows)

@@ -48,6 +48,10 @@ class CompilationNotice:
             self._timer = None
             self._left -= perf_counter() - self._begin
 
+    def forget(self) -> None:
+        """Forget compilations that are under way: they are, in the process that this one was forked from."""
+        self._depth, self._timer = 0, None
+
     def _give(self) -> None:
         if self._is_due:
             self._is_due = False
@@ -55,3 +59,5 @@ class CompilationNotice:
 
 
 compilation = CompilationNotice()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=compilation.forget)

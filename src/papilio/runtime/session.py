@@ -1,13 +1,13 @@
 """A session: what a long computation needs besides its mathematics."""
 
-import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, nullcontext
 from math import inf
 from threading import get_ident
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,13 +17,24 @@ from ..validation import as_random, as_real
 from .checkpoint import Checkpoint
 from .history import Callback, History, Step, history_from_arrays, history_to_arrays
 from .interrupt import awaited_request, awaiting_stop, is_ctrl_c_free
+from .layout import Check, anything, integer, mapping, text
 from .progress import ProgressLine
+from .randomness import random_as_text, restore_random
 from .threads import start_aside
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _SECONDS_BETWEEN_LOOKS = 0.05  # at the stop flag, while a long call runs
 _SECONDS_BETWEEN_SIGNS = 0.5  # to the callback, that work still goes on
 _SHORT_WORK = 1 << 24  # multiplications of a call that is not worth a thread: it takes some 50 ms
+
+_LARGEST_SEED = 2**31 - 1
+_SAVED = mapping(  # the content of a checkpoint, except for the state of its phase
+    {
+        "session": mapping({"phase": text(), "random": text()}, {"seed": integer(0, _LARGEST_SEED)}),
+        "history": mapping({"phase": anything, "numbers": anything}),
+    },
+    {"state": anything},
+)
 
 State: TypeAlias = Mapping[str, Any]  # arrays and numbers by name; may be nested
 T = TypeVar("T")
@@ -38,21 +49,24 @@ class Phase(NamedTuple):
 
     ``work`` takes the state that the previous phase returned, and returns the next one. It must also accept any
     state that it has passed to `Session.offer`, and continue from there. ``share`` is its estimated share of the
-    time, in any unit. A ``closing`` phase runs even after a stop: it turns what there is into a result.
+    time, in any unit. A ``closing`` phase runs even after a stop: it turns what there is into a result. ``layout``
+    checks a state from a file before ``work`` sees it.
     """
 
     name: str
     share: float
     work: Callable[[State], State]
     closing: bool = False
+    layout: Check = anything
 
 
 class Session:
     """The callback, clock, history, progress, stop flag, random state and checkpoint of one run.
 
     A true result of ``callback`` stops the run, and so does the end of ``time_budget``, in seconds. If the file
-    ``checkpoint`` exists, the run resumes from it, unless its ``identity`` is that of another run. With
-    ``progress``, the standard error shows it on a line that begins with ``title``.
+    ``checkpoint`` exists, the run resumes from it, unless its ``identity`` is that of another run. A session with
+    a checkpoint is a context: until its end, no other session can have the file. With ``progress``, the standard
+    error shows it on a line that begins with ``title``.
     """
 
     def __init__(
@@ -81,13 +95,25 @@ class Session:
         self._last = ("", 0, "")  # what was told last: phase, iteration, and how it is shown
         self._told_at, self._thread = self._begin, get_ident()
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, identity or {})
+        self._has_warned = False
         self._phase = ""
         self._kept: State = {}  # the last content of the checkpoint: the state, the history and more
         self._kept_at = monotonic()
         self.saved: State = {}  # found in the checkpoint; empty in a new run
         self._seed: int | None = None
         if self._checkpoint is not None and self._checkpoint.state is not None:
-            self._restore(self._checkpoint.state)
+            try:
+                with self._checkpoint.reading():
+                    self._restore(self._checkpoint.state)
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # -- stopping and reporting ------------------------------------------------------------------------
 
@@ -207,22 +233,29 @@ class Session:
         The state is saved before each phase. After a stop, only closing phases run.
         """
         total = sum(phase.share for phase in phases)
-        names = [phase.name for phase in phases]
         state = {} if state is None else state
         resumed = 0
         if self._phase:
-            if self._phase not in names:
-                raise ValueError(f"checkpoint is of the phase {self._phase!r}, which this run does not have")
-            resumed, state = names.index(self._phase), self.saved
-        for i, (name, share, work, closing) in enumerate(phases):
-            with self.part(share / total):
-                if i < resumed or (self.stopped and not closing):
+            resumed, state = self._resumed(phases), self.saved
+        for i, phase in enumerate(phases):
+            with self.part(phase.share / total):
+                if i < resumed or (self.stopped and not phase.closing):
                     continue
                 if i > resumed or not self._phase:
-                    self._phase = name
+                    self._phase = phase.name
                     self.keep(state)
-                state = work(state)
+                state = phase.work(state)
         return state
+
+    def _resumed(self, phases: Sequence[Phase]) -> int:
+        """The number of the phase whose state was found, after a check of the state."""
+        assert self._checkpoint is not None
+        with self._checkpoint.reading():
+            for i, phase in enumerate(phases):
+                if phase.name == self._phase:
+                    phase.layout("state", self.saved)
+                    return i
+            raise ValueError(f"it is of the phase {self._phase!r}, which this run does not have")
 
     def offer(self, state: Callable[[], State]) -> None:
         """Save a newer state of the current phase, if the last one is old."""
@@ -237,9 +270,7 @@ class Session:
     def keep(self, state: State) -> None:
         """Save a newer state of the current phase."""
         if self._checkpoint is not None:
-            # As text: the integers of some bit generators are too large for arrays.
-            random = json.dumps(self.random.get_state(legacy=False), default=lambda array: array.tolist())
-            own: dict[str, Any] = {"phase": self._phase, "random": random}
+            own: dict[str, Any] = {"phase": self._phase, "random": random_as_text(self.random)}
             if self._seed is not None:
                 own["seed"] = self._seed
             self._kept = {"session": own, "history": history_to_arrays(self.history), "state": state}
@@ -255,29 +286,49 @@ class Session:
         """Whether the run has a checkpoint file."""
         return self._checkpoint is not None
 
+    def finished(self, state: State) -> State:
+        """The work of the last phase, `FINISHED`: the result is kept, and the state before it is not needed."""
+        if self._checkpoint is not None:
+            self._checkpoint.forget_before()
+        return state
+
     def close(self) -> None:
-        """Delete the checkpoint, unless the run was stopped: then it can be resumed. Ends the line of progress."""
+        """End the line of progress, and let other runs have the checkpoint, which stays."""
         self._end_line()
-        if self._checkpoint is not None and not self.stopped:
-            self._checkpoint.remove()
+        if self._checkpoint is not None:
+            self._checkpoint.release()
 
     def seed(self) -> int:
         """A random seed, drawn once per run; a resumed run has the same one."""
+        if self._seed is None and self._checkpoint is not None and self._checkpoint.state is not None:
+            with self._checkpoint.reading():
+                raise ValueError("its seed is missing")
         if self._seed is None:
-            self._seed = int(self.random.randint(2**31 - 1))
+            self._seed = int(self.random.randint(_LARGEST_SEED))
         return self._seed
 
     def _write(self, kept: State) -> None:
         # After a stop, the state from before it is the one to resume from.
-        if self._checkpoint is not None and not self.stopped:
+        if self._checkpoint is None or self.stopped:
+            return
+        try:
             self._checkpoint.write(kept)
-            self._kept_at = monotonic()
+        except OSError as error:  # such as a full disk, which may have room again later
+            if not self._has_warned:
+                self._has_warned = True
+                warnings.warn(
+                    f"checkpoint {error.filename!r} could not be written: {error.strerror}; the run goes on, and "
+                    "tries again later",
+                    stacklevel=5,
+                )
+        self._kept_at = monotonic()
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
+        _SAVED("checkpoint", saved)
         own = saved["session"]
         self._phase, self.saved, self._kept = str(own["phase"]), saved.get("state", {}), saved
         self._seed = int(own["seed"]) if "seed" in own else None
-        self.random.set_state(json.loads(str(own["random"])))
+        restore_random(self.random, str(own["random"]))
         self.history = history_from_arrays(saved["history"])
         if self.history:
             self._clock = perf_counter() - self.history[-1].seconds

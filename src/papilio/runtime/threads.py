@@ -6,10 +6,11 @@ Python threads may call them at once: numba's parallel loops would not survive t
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import copy_context
+from functools import cache
 from math import prod
 from typing import Any, TypeVar
 
@@ -17,7 +18,9 @@ import numpy as np
 
 from ..typing import Array
 from ..validation import as_integer
+from .forks import hold_over_forks
 
+_LONGEST_LIMITING = 1.0  # seconds: to find the BLAS libraries, which happens once
 _BLAS_WORK = 1 << 23  # multiplications in a product of matrices up to which BLAS gets one thread
 
 T = TypeVar("T")
@@ -33,7 +36,8 @@ def get_num_threads() -> int:
     -------
     int
         What `set_num_threads` said, else the environment variable ``PAPILIO_NUM_THREADS`` if it is a positive
-        integer, else the number of cores that this process may use.
+        integer, else the number of cores that this process may use. Both are looked up once, and again after
+        ``set_num_threads(None)``.
 
     Examples
     --------
@@ -44,8 +48,12 @@ def get_num_threads() -> int:
     own: int | None = getattr(_local, "count", None)
     if own is not None:
         return own
-    if _count is not None:
-        return _count
+    return _default_count() if _count is None else _count
+
+
+@cache
+def _default_count() -> int:
+    """Asked for at every product, so that asking the system each time would take longer than a small one."""
     wanted = os.environ.get("PAPILIO_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)
@@ -70,6 +78,7 @@ def set_num_threads(n: int | None) -> None:
     """
     global _count
     _count = None if n is None else as_integer("n", n, 1)
+    _default_count.cache_clear()
 
 
 _pool: ThreadPoolExecutor | None = None
@@ -133,6 +142,38 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: in
                 other.result()
 
 
+@cache
+def _current_core() -> Callable[[], int] | None:
+    """A function that tells which core the calling thread is running on, where the system has one."""
+    try:
+        import ctypes
+
+        return ctypes.CDLL(None).sched_getcpu
+    except (ImportError, OSError, AttributeError, TypeError):
+        return None
+
+
+def keep_off_this_core(threads: Iterable[threading.Thread]) -> None:
+    """Let sleeping threads wake up on other cores than the caller's, until they `allow_all_cores`.
+
+    Linux often wakes a thread on the core of the one that calls it. There it would wait for its turn.
+    """
+    current_core = _current_core()
+    if current_core is None or not hasattr(os, "sched_setaffinity"):
+        return
+    cores = os.sched_getaffinity(0)
+    with suppress(OSError):  # one core alone, or not allowed
+        for thread in threads:
+            os.sched_setaffinity(thread.native_id or 0, cores - {current_core()})
+
+
+def allow_all_cores() -> None:
+    """Let the calling thread run on any core that its process may use."""
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):
+            os.sched_setaffinity(0, os.sched_getaffinity(os.getpid()))
+
+
 def start_aside(call: Callable[[], T]) -> Future[T] | None:
     """Run a call on a thread that may be abandoned; None where no thread can be started.
 
@@ -160,25 +201,57 @@ class _OneBlasThread:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._depth = 0
+        self._depth = 0  # of all threads together; the thread's own is in `_local`
         self._controller: Any = None
         self._limit: Any = None
+        hold_over_forks(self._lock, _LONGEST_LIMITING, self._forget_other_threads)
 
     def __enter__(self) -> None:
         with self._lock:
             self._depth += 1
+            _local.blas_depth = getattr(_local, "blas_depth", 0) + 1
             if self._depth == 1:
                 if self._controller is None:
                     from threadpoolctl import ThreadpoolController
 
                     self._controller = ThreadpoolController()
-                self._limit = self._controller.limit(limits=1, user_api="blas")
+                with _from_any_thread():
+                    self._limit = self._controller.limit(limits=1, user_api="blas")
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._depth -= 1
+            _local.blas_depth = getattr(_local, "blas_depth", 0) - 1
             if self._depth == 0:
-                self._limit.restore_original_limits()
+                self._restore()
+
+    def _restore(self) -> None:
+        with _from_any_thread():
+            self._limit.restore_original_limits()
+
+    def _forget_other_threads(self) -> None:
+        """Those that were within when the process was forked are not in the child, and never leave."""
+        before, self._depth = self._depth, getattr(_local, "blas_depth", 0)
+        if before and not self._depth and self._limit is not None:
+            self._restore()
+
+
+@contextmanager
+def _from_any_thread() -> Iterator[None]:
+    """Let this thread change the number of BLAS threads, and then any other.
+
+    Newer versions of threadpoolctl heed the first thread only that changes it, and ignore the others silently.
+    Here, the last thread to leave restores what the first one to enter changed.
+    """
+    import threadpoolctl
+
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    clear = getattr(controller, "clear_controlling_thread", lambda force: None)
+    clear(force=True)
+    try:
+        yield
+    finally:
+        clear(force=True)
 
 
 one_blas_thread = _OneBlasThread()

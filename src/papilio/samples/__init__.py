@@ -1,6 +1,7 @@
 """Samples that need not fit into memory, and passes over them."""
 
 from .passes import PassStopped as PassStopped
+from .passes import groups_of as groups_of
 from .passes import passed_over as passed_over
 from .rows import Samples as Samples
 from .rows import as_samples as as_samples

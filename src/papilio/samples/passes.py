@@ -5,14 +5,13 @@ this process. Within a task kernels have one thread; the tasks run in parallel. 
 first over neighbouring parts, where these were processed, then over at most sixteen groups in this process.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import suppress
 from math import ceil
 from typing import Any, TypeVar
 
 from ..runtime.threads import get_num_threads, one_thread, split_work
 from ..typing import Array
+from .clusters import completed, current_client, naming_losses, result_of, workers_of
 from .rows import DaskSamples, Part, Samples
 
 _GROUPS = 16  # sums that the workers return at most, however many parts and workers there are
@@ -44,9 +43,7 @@ def passed_over(
     the same for all parts; other processes must be able to import it. ``tick`` is called from time to time.
     ``kept`` holds the merged results of groups: the pass fills it, and skips the groups that it has already.
     """
-    parts = samples.parts()
-    size = ceil(len(parts) / _GROUPS)
-    groups = [parts[start : start + size] for start in range(0, len(parts), size)]
+    parts, groups = samples.parts(), groups_of(samples)
     kept = {} if kept is None else kept
     done = sum(len(groups[i]) for i in kept)
 
@@ -59,8 +56,10 @@ def passed_over(
     missing = {i: group for i, group in enumerate(groups) if i not in kept}
     client = current_client() if samples.is_shared else None
     if client is not None:
-        _on_client(client, samples, task, payload, merge, missing, count, kept)
+        with naming_losses(client):
+            _on_client(client, samples, task, payload, merge, missing, count, kept)
     else:
+        size = len(groups[0])
         at_once = ceil(8 * get_num_threads() / size)  # groups; enough that threads seldom wait for each other
         for start in range(0, len(missing), at_once):
             some = list(missing)[start : start + at_once]
@@ -71,20 +70,11 @@ def passed_over(
     return _merged(merge, [kept[i] for i in range(len(groups))])
 
 
-def current_client() -> Any:
-    """Dask's current client, or None; never imports Dask.
-
-    None within a task of a cluster, too: a task that waits for other tasks could block them.
-    """
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return None
-    with suppress(ValueError):
-        distributed.get_worker()
-        return None
-    with suppress(ValueError):
-        return distributed.Client.current()
-    return None
+def groups_of(samples: Samples) -> list[list[Part]]:
+    """The parts of samples in groups of neighbours, whose results are merged first."""
+    parts = samples.parts()
+    size = ceil(len(parts) / _GROUPS)
+    return [parts[start : start + size] for start in range(0, len(parts), size)]
 
 
 def _merged(merge: Merge[Result], results: Sequence[Result]) -> Result:
@@ -130,8 +120,6 @@ def _on_client(
     Neighbouring parts are offered to the same worker, so that most results are merged where they are. The payload
     is the result of a task, so that Dask restores it if all workers that hold it die.
     """
-    from distributed import as_completed
-
     parts = [part for group in groups.values() for part in group]
     # With few parts, it is faster to send it with each of them.
     shared = payload if len(parts) <= _GROUPS else client.submit(_same, payload, pure=False)
@@ -142,12 +130,15 @@ def _on_client(
         own = leaves[first : first + len(group)]
         sums[client.submit(merge, own, pure=False) if len(own) > 1 else own[0]] = i
         first += len(group)
-    watched, keys = as_completed({*leaves, *sums}), {leaf.key for leaf in leaves}
+    watched, keys = {*leaves, *sums}, {leaf.key for leaf in leaves}
     leaves = own = []  # release the results that are merged
-    for future in watched:
-        result: Any = future.result() if future in sums or future.status == "error" else None
+    waiting = completed(client, watched, lambda: count(0))
+    del watched
+    for future in waiting:
         if future in sums:
-            kept[sums.pop(future)] = result
+            kept[sums.pop(future)] = result_of(client, future)
+        elif future.status in ("error", "cancelled"):
+            future.result()  # raises it
         count(future.key in keys)
 
 
@@ -158,7 +149,7 @@ def _submitted(client: Any, samples: Samples, task: Any, parts: Sequence[Part], 
 
         delayed = dask.delayed(work_on, pure=False)
         return client.compute([delayed(task, part, shared, *samples.chunks_of(part)) for part in parts])
-    slots = [address for address, cores in sorted(client.ncores().items()) for _ in range(cores)]
+    slots = [address for address, cores in sorted(workers_of(client).items()) for _ in range(cores)]
     where = [[slots[i * len(slots) // len(parts)]] if slots else None for i in range(len(parts))]
     return [
         client.submit(work_on, task, part, shared, pure=False, workers=workers, allow_other_workers=bool(workers))

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..runtime.files import npy_header
+from ..runtime.files import npy_header, open_regular
 from ..runtime.threads import scratch
 from ..typing import Array
 from ..validation import working_dtype
@@ -120,13 +120,14 @@ def memmap_reader(array: Any) -> Reader:
 def npy_reader(path: Path) -> FileReader:
     """A reader of the matrix in a .npy file, after a check of its header and its length."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             header = npy_header(file)
             size = os.fstat(file.fileno()).st_size
         if len(header.shape) != 2:
             raise ValueError(f"it must hold a matrix, one sample per row, got shape {header.shape}")
-        if header.n_bytes > size - header.offset:
-            raise ValueError("it is shorter than its header says")
+        if header.n_bytes != size - header.offset:
+            how = "shorter" if header.n_bytes > size - header.offset else "longer"
+            raise ValueError(f"it is {how} than its header says")
         working_dtype("it", header.dtype)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path.name!r} is not a sound .npy file of samples: {error}") from error

@@ -6,16 +6,18 @@ Results of the parts that are added in their order have the same bits on any num
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from math import ceil
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..runtime.files import as_path
+from ..runtime.forks import cached_property
 from ..typing import Array
 from ..validation import working_dtype
+from .chunks import with_checked_chunks
+from .clusters import computed
 from .readers import ArrayReader, Reader, ShardReader, memmap_reader, npy_reader
 
 _PART_ROWS = 1 << 17  # a quarter of a second of coding: much more than the overhead of a task
@@ -149,7 +151,8 @@ class DaskSamples(Samples):
             raise ValueError(f"X must be a matrix (2 dimensions), got a Dask array of {array.ndim}")
         if any(np.isnan(side) for side in array.shape):
             raise ValueError("X must have known chunk sizes; call X.compute_chunk_sizes() first")
-        self.array = array if len(array.chunks[1]) <= 1 else array.rechunk({1: -1})
+        checked = with_checked_chunks(array)
+        self.array = checked if len(array.chunks[1]) <= 1 else checked.rechunk({1: -1})
         self.reader = None
         self.shape = (int(array.shape[0]), int(array.shape[1]))
         self.dtype = working_dtype("X", array.dtype)
@@ -179,10 +182,8 @@ class DaskSamples(Samples):
         return self.array.to_delayed().reshape(-1)
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        import dask
-
         for part in self.parts():
-            yield from part.blocks(dask.compute(*self.chunks_of(part)))
+            yield from part.blocks(computed(self.chunks_of(part)))
 
 
 def is_dask(X: Any) -> bool:
@@ -231,6 +232,13 @@ def on_disk(path: str | os.PathLike[str]) -> Samples:
     Samples
         A matrix that all estimators take for X.
 
+    Raises
+    ------
+    OSError
+        If a file cannot be read or is not a regular file; `FileNotFoundError` if there is none.
+    ValueError
+        If a file is damaged, or holds anything but a matrix of numbers.
+
     Examples
     --------
     >>> import numpy as np, papilio as pp, tempfile, pathlib
@@ -240,7 +248,7 @@ def on_disk(path: str | os.PathLike[str]) -> Samples:
     >>> pp.datasets.on_disk(folder)
     <Samples: 5 rows of 4 features, float64>
     """
-    path = Path(path).absolute()
+    path = as_path("path", path).absolute()
     if not path.is_dir():
         return as_samples(Samples(npy_reader(path)))
     paths = sorted(path.glob("*.npy"), key=lambda each: (_natural(each.name), each.name))

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from math import inf
 from operator import attrgetter
 from time import perf_counter
@@ -11,14 +10,15 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..results import Attempt, Factorization, History, Status
+from ..runtime.forks import cached_property
 from ..runtime.session import Interrupted, Session
 from ..runtime.threads import blas_threads
 from ..typing import Array
-from .curves import Block, Curve, assembled, blocks_of, leading_subspace, relative_error
+from .curves import Block, Curve, assembled, blocks_of, largest, leading_subspace, relative_error
 from .pricing import TOLERANCE, Pricing
 from .targets import EXACT, Target
 
@@ -51,7 +51,7 @@ BY_ENTRIES = Structure()
 
 
 class Search:
-    """The attempts to factorize a matrix (see `in_units`) into ``n_factors``, or any number, by some methods."""
+    """The attempts to factorize a matrix, in units, into ``n_factors``, or any number, by some methods."""
 
     def __init__(
         self,
@@ -83,12 +83,14 @@ class Search:
         if self.structure.pricing is None:
             return operator.nnz
         if operator not in self._costs:
-            self._costs[operator] = self.structure.pricing.measured(operator) / TOLERANCE
+            limit = TOLERANCE * (self.target.budget or 0)
+            self._costs[operator] = self.structure.pricing.fairly_measured(operator, limit) / TOLERANCE
         return self._costs[operator]
 
     def price_again(self, operator: SparseProduct) -> float:
-        """The cost of a product, measured again."""
-        self._costs.pop(operator, None)
+        """The cost of a product, measured again, three times."""
+        if self.structure.pricing is not None:
+            self._costs[operator] = self.structure.pricing.fairly_measured(operator) / TOLERANCE
         return self.cost_of(operator)
 
     def least_cost(self, entries: float) -> float:
@@ -216,22 +218,22 @@ class Search:
         """Record an attempt that found nothing."""
         self.attempts.append(Attempt(method, detail, inf, 0, perf_counter() - begin))
 
+    def beside_identities(self, matrix: Array | sp.csr_array) -> SparseProduct:
+        """A matrix as one of ``n_factors``, of which the others are identities; as the only one without them."""
+        others = [sp.eye_array(min(matrix.shape))] * ((self.n_factors or 1) - 1)
+        is_wide = matrix.shape[0] < matrix.shape[1]
+        return SparseProduct([*others, matrix] if is_wide else [matrix, *others]).astype(self.matrix.dtype)
+
     def itself(self) -> Factorization:
-        """The matrix as one factor: what remains if no product was found."""
-        return Factorization(SparseProduct([self.matrix]), 0.0, 0, Status.NO_STRUCTURE, History(), "itself")
-
-
-def in_units(given: Array) -> tuple[Array, float]:
-    """``given`` divided by a power of two near its root mean square, and that power.
-
-    The solvers start at scale 1; thus their results do not depend on the unit of the data.
-    """
-    if not given.any():
-        return given, 1.0
-    # No smaller than the smallest normal number, which would lose digits.
-    rms = max(frobenius(given) / np.sqrt(given.size), float(np.finfo(given.dtype).tiny))
-    unit = 2.0 ** round(np.log2(rms))
-    return given / given.real.dtype.type(unit), unit
+        """What remains if no product was found: the matrix, or its largest entries if their number is limited."""
+        matrix, method = self.matrix, "itself"
+        if self.target.budget is not None and self.structure.pricing is None:
+            count = self.target.budget - ((self.n_factors or 1) - 1) * min(matrix.shape)
+            if count < np.count_nonzero(matrix):
+                matrix, method = largest(matrix, np.abs(matrix).ravel(), count), "thresholding"
+        operator = self.beside_identities(matrix)
+        error = relative_error(self.matrix, operator)
+        return Factorization(operator, error, 0, Status.NO_STRUCTURE, History(), method)
 
 
 error_of = attrgetter("error")

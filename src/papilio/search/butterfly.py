@@ -1,6 +1,6 @@
 """Butterfly factorizations, on known supports or on supports found under unknown permutations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..linalg import frobenius
+from ..linalg import frobenius, in_units
 from ..operators import SparseProduct
+from ..operators.csr import as_csr
 from ..results import Factorization, History, Status
 from ..runtime.session import Interrupted, Session
 from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike, RandomState
-from ..validation import as_matrix
+from ..validation import as_matrix, is_series
 from .known_supports import fit_factors, polish_factors
 from .supports import HOPELESS, RADICES, Effort, find_supports
+from .units import in_unit_of
 
 _WAYS = ((False, False), (False, True), (True, False), (True, True))  # balanced, transposed
 _SHARES = (0.4, 0.2, 0.2, 0.2)  # of the time, by estimate
@@ -64,17 +66,14 @@ def butterfly(
     >>> fit.operator.nnz, bool(fit.error < 1e-12)
     (128, True)
     """
-    given = as_matrix("M", M)
-    # A power of two: division is exact, and squares of large and small data stay in range.
-    unit = 2.0 ** int(np.frexp(np.abs(given).max())[1])
-    matrix = given / given.real.dtype.type(unit)
+    matrix, unit = in_units(as_matrix("M", M))
     masks = None if supports is None else _as_masks(supports, matrix.shape)
     session = Session(random_state=random_state)
     try:
         fit = find_butterfly(session, matrix) if masks is None else _fit_on(matrix, masks)
     except Interrupted:  # by Ctrl-C, where this is part of something else that it stops
         fit = replace(_itself(matrix), status=Status.STOPPED)
-    return replace(fit, operator=fit.operator * unit)
+    return replace(fit, operator=in_unit_of("M", fit.operator, unit))
 
 
 def butterfly_entries(shape: tuple[int, int]) -> float:
@@ -150,15 +149,12 @@ def _error(matrix: Array, factors: Sequence[Any]) -> float:
 
 
 def _as_masks(supports: Any, shape: tuple[int, int]) -> list[sp.csr_array]:
-    if isinstance(supports, str) or not isinstance(supports, Iterable):
+    if not is_series(supports):
         raise TypeError(f"supports must be a sequence of boolean matrices, got {supports!r}")
     masks = []
     for i, support in enumerate(supports):
-        # Booleans, as most are, need no check and are not filled in where they are sparse.
-        if np.dtype(getattr(support, "dtype", None)).kind != "b" or support.ndim != 2:
-            support = as_matrix(f"supports[{i}]", support) != 0
-        mask = sp.csr_array(support, copy=True)
-        mask.eliminate_zeros()
+        # Sparse ones are not filled in.
+        mask = as_csr(f"supports[{i}]", support).astype(bool)
         if not mask.nnz:
             raise ValueError(f"supports[{i}] must allow at least one entry, got none")
         masks.append(mask)

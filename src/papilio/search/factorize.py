@@ -5,18 +5,20 @@ from dataclasses import replace
 from math import inf, sqrt
 
 from ..constraints.blocks import as_block
+from ..linalg import in_units
 from ..operators.cost import BLOCK
 from ..results import Callback, Factorization, Status, warn_if_slower
 from ..runtime.session import Session
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.palm import Limits
 from ..typing import MatrixLike, RandomState
-from ..validation import as_choice, as_integer, as_matrix, as_real
-from .attempts import BY_ENTRIES, METHODS, Search, Structure, in_units
+from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real
+from .attempts import BY_ENTRIES, METHODS, Search, Structure, error_of
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
 from .pricing import Pricing
 from .structured import explore_structure
 from .targets import Target, as_complexity, as_speedup, least_entries
+from .units import in_unit_of
 
 _KNEES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities at which the knee may be
 _FEW_KNEES = (0.05, 0.1, 0.25, 0.5)  # for large matrices
@@ -106,8 +108,9 @@ def factorize(
         ``method`` is the method that found it; ``attempts`` lists all that was tried, and ``speedup`` measures how
         much faster than the dense matrix it is. ``status`` is "converged" if the target was met; "stopped" if the
         search ended early, by the time budget, the callback or Ctrl-C (in the main thread; a second one raises
-        KeyboardInterrupt); and "no_structure" if no product with fewer entries than M meets the target: then M
-        itself is returned as one factor, with a warning if no product is as fast as ``speedup`` says.
+        KeyboardInterrupt); and "no_structure" if no product with fewer entries than M meets the target. Then M
+        itself is returned: as one factor, or beside identities if ``n_factors`` is given; within ``complexity``,
+        its largest entries; and with a warning if no product is as fast as ``speedup`` says.
 
         Without ``complexity`` and ``max_error``, the result has the lowest sum of error and relative complexity of
         all attempts: one percent more entries would save less than one percent of error. The sum of a product that
@@ -128,7 +131,7 @@ def factorize(
     matrix, unit = in_units(as_matrix("M", M))
     methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
     if n_factors is not None:
-        n_factors = as_integer("n_factors", n_factors, 2)
+        n_factors = as_factor_count("n_factors", n_factors)
         if method in ("low_rank", "sparse_plus_low_rank") and n_factors != 2:
             raise ValueError(f"n_factors must be 2 for {method}, got {n_factors}")
     given = {"complexity": complexity, "max_error": max_error, "speedup": speedup}
@@ -136,9 +139,9 @@ def factorize(
     if len(names) > 1:
         raise ValueError(f"{' and '.join(names)} cannot be combined: give one of them")
     structure = BY_ENTRIES if block is None else Structure((as_block(block, (min(matrix.shape),) * 2),))
-    budget = None
+    budget, vectors, progress = None, as_integer("vectors", vectors, 1), as_flag("progress", progress)
     if speedup is not None:
-        speedup, vectors = as_speedup("speedup", speedup), as_integer("vectors", vectors, 1)
+        speedup = as_speedup("speedup", speedup)
         budget = int(matrix.size / speedup)
     if complexity is not None:
         complexity = as_complexity("complexity", complexity, matrix.shape, n_factors)
@@ -162,7 +165,9 @@ def factorize(
         fit = search.best or search.itself()
         session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
     status = Status.STOPPED if session.stopped else fit.status
-    fit = replace(fit, operator=fit.operator * unit, status=status, attempts=tuple(search.attempts))
+    fit = replace(
+        fit, operator=in_unit_of("M", fit.operator, unit), status=status, attempts=tuple(search.attempts)
+    )
     if speedup is not None and search.best is None:
         warnings.warn(
             f"no product with an error below 1 is {speedup:g} times faster than the dense matrix on this machine: "
@@ -182,16 +187,27 @@ def _explore(search: Search) -> None:
 
 
 def _make_sure(search: Search, budget: int) -> None:
-    """Time the best product once more; if it was mistaken for a faster one, search again for a smaller one."""
+    """Time the best product once more; if it was mistaken for a faster one, search again for a smaller one.
+
+    A product that is dropped may have been slow for a moment only. So it is timed at the end, too.
+    """
+    dropped: list[Factorization] = []
     for _ in range(_REPEATS):
         if search.best is None or search.session.stopped:
-            return
+            break
         cost = search.price_again(search.best.operator)
         if cost <= budget:
-            return
+            break
         search.target = search.target._replace(budget=int(budget * budget / cost))
+        dropped.append(search.best)
         search.best = None
         _explore(search)
+    for fit in sorted(dropped, key=error_of):
+        if search.best is not None and fit.error >= search.best.error:
+            break
+        if search.price_again(fit.operator) <= budget:
+            search.best = fit
+            break
 
 
 # -- PALM and annealing, for each target ---------------------------------------------------------------

@@ -37,6 +37,11 @@ class Pricing:
         """The cost as it was measured."""
         return self._size * self._reference.measured_share_of(operator)
 
+    def fairly_measured(self, operator: SparseProduct, limit: float = 0.0) -> float:
+        """The same; the middle of three if the first is above ``limit``, as other work may have disturbed it."""
+        cost = self.measured(operator)
+        return cost if cost <= limit else sorted([cost, self.measured(operator), self.measured(operator)])[1]
+
     def most_entries(
         self, build: Callable[[int], SparseProduct], least: int, most: int, budget: float
     ) -> int | None:
@@ -46,7 +51,7 @@ class Pricing:
         product costs more. The model finds a number, and is corrected by what its product really costs.
         """
         smallest = build(least)
-        cost = self._fair_cost(smallest, budget)
+        cost = self.fairly_measured(smallest, budget)
         if cost > budget:
             return None
         found, correction = least, cost / self.modelled(smallest)
@@ -54,7 +59,7 @@ class Pricing:
             place, operator = self._largest(build, found, most, _AIM * budget / correction)
             if place == found:
                 break
-            cost = self._fair_cost(operator, budget)
+            cost = self.fairly_measured(operator, budget)
             correction = cost / self.modelled(operator)
             if cost <= budget:
                 found = place
@@ -63,11 +68,6 @@ class Pricing:
             else:
                 most = place - 1
         return found
-
-    def _fair_cost(self, operator: SparseProduct, budget: float) -> float:
-        """The measured cost; the lower of two if the first is too high, as other work may have disturbed it."""
-        cost = self.measured(operator)
-        return cost if cost <= budget else min(cost, self.measured(operator))
 
     def _largest(
         self, build: Callable[[int], SparseProduct], low: int, high: int, budget: float

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..linalg import frobenius
-from ..operators import SparseProduct
 from ..results import Status
 from ..runtime.session import Interrupted
 from .attempts import Search
@@ -95,16 +94,11 @@ def _explore_butterflies(search: Search) -> None:
 def _thresholding(search: Search) -> Iterator[Curve]:
     """The matrix itself, if it has zeros, and its largest entries; beside identities for more factors."""
     matrix = search.matrix
-    others = [sp.eye_array(min(matrix.shape))] * ((search.n_factors or 1) - 1)
-    is_wide = matrix.shape[0] < matrix.shape[1]
-
-    def around(kept: sp.csr_array) -> SparseProduct:
-        return SparseProduct([*others, kept] if is_wide else [kept, *others]).astype(matrix.dtype)
-
+    around, fixed = search.beside_identities, ((search.n_factors or 1) - 1) * min(matrix.shape)
     if not matrix.all():
         yield single("itself", "sparse as it is", around(sp.csr_array(matrix)), 0.0)
     if matrix.any():
-        yield thresholding(matrix, search.target, around, len(others) * min(matrix.shape), "thresholding", "")
+        yield thresholding(matrix, search.target, around, fixed, "thresholding", "")
 
 
 def _low_rank(search: Search) -> Iterator[Curve]:

@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from ..linalg import in_units
 from ..results import Callback, Factorization, Status, Tradeoff, TradeoffPoint
 from ..runtime.session import Session
 from ..typing import MatrixLike, RandomState
-from ..validation import as_integer, as_matrix
+from ..validation import as_factor_count, as_integer, as_matrix, is_series
 from .annealing import annealed, dense_factors
-from .attempts import Search, error_of, in_units
+from .attempts import Search, error_of
 from .candidates import Candidate, Trial, allowed_candidates, descended, start_of
 from .structured import all_curves
 from .targets import EXACT, Target, as_complexity, least_complexity
+from .units import in_unit_of
 
 _POINTS = 12
+_MOST_POINTS = 1000  # each takes as long as a fit
 _LOWEST, _HIGHEST = 0.05, 0.8  # of the complexities by default, where the matrix is large enough
 _TRIAL, _LONGER = 8, 2  # divide the rounds of a fit from nothing, for a candidate to be tried and for the best one
 _TRIALS_SHARE = 1 / 2  # of the work at a point, by estimate
@@ -45,7 +48,7 @@ def tradeoff(
         Real or complex, dense or sparse.
     complexities : int or sequence of float, optional
         The largest relative complexities (entries of all factors over m·n), each above 0 and at most 1; or their
-        number, in equal ratios from 0.05 (or the least that is possible) to 0.8. By default 12.
+        number, up to 1000, in equal ratios from 0.05 (or the least that is possible) to 0.8. By default 12.
     n_factors : int, optional
         The number of factors of each product, at least 2. By default the number that gives the lowest error.
     random_state : int, RandomState, Generator or None, default=0
@@ -71,7 +74,7 @@ def tradeoff(
     begin = perf_counter()
     matrix, unit = in_units(as_matrix("M", M))
     if n_factors is not None:
-        n_factors = as_integer("n_factors", n_factors, 2)
+        n_factors = as_factor_count("n_factors", n_factors)
     limits = as_complexities(complexities, matrix.shape, n_factors)
     session = Session(callback, random_state=random_state)
     budgets = [int(complexity * matrix.size + 1e-9) for complexity in limits]
@@ -79,7 +82,7 @@ def tradeoff(
     with session.interruptible():
         fits = _Sweep(Search(session, matrix, target, n_factors)).fits(budgets)
         points = never_rising(
-            TradeoffPoint(complexity, fit.error, fit.operator * unit)
+            TradeoffPoint(complexity, fit.error, in_unit_of("M", fit.operator, unit))
             for complexity, fit in zip(limits, fits, strict=False)
         )
     status = Status.STOPPED if session.stopped else Status.CONVERGED
@@ -98,10 +101,10 @@ def as_complexities(
         wanted = f"n_factors must be less than {n_factors}" if (n_factors or 2) > 2 else f"{name} must be larger"
         raise ValueError(f"{wanted}: {reason} are more entries than it has")
     if complexities is None or isinstance(complexities, int | np.integer):
-        count = as_integer("complexities", _POINTS if complexities is None else complexities, 1)
+        count = as_integer("complexities", _POINTS if complexities is None else complexities, 1, _MOST_POINTS)
         lowest = max(_LOWEST, ceil(1e3 * least) / 1e3)
         return sorted(set(np.geomspace(min(lowest, 1.0), max(lowest, _HIGHEST), count).tolist()))
-    if isinstance(complexities, str) or not isinstance(complexities, Sequence | np.ndarray):
+    if not is_series(complexities) or not isinstance(complexities, Sequence | np.ndarray):
         raise TypeError(f"complexities must be a number of points or a sequence of numbers, got {complexities!r}")
     if not len(complexities):
         raise ValueError("complexities must hold at least one number, got none")

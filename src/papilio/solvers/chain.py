@@ -28,14 +28,14 @@ class Chain:
         self.factors = [factor.astype(dtype, copy=False) for factor in factors]
         self.rounding = 100 * float(np.finfo(dtype).eps)
         self.tail = None if problem.tail is None else problem.tail.astype(dtype, copy=False)
-        self._offset = float(np.sqrt(problem.offset))
+        self._rest = problem.rest
         self._size = moments.norm or 1.0
         self.rightwards = order == "left_to_right"
 
     def rescale(self, unit: float) -> None:
         """Divide the data by ``unit``; relative errors do not change."""
         self.target = self.target / self.target.real.dtype.type(unit)
-        self._offset /= unit
+        self._rest /= unit
         self._size /= unit
 
     def sweep(self) -> Iterator[int]:
@@ -90,4 +90,4 @@ class Chain:
 
     def relative(self, misfit: float) -> float:
         """The relative error if ``misfit`` is the norm of the residual of the compressed data."""
-        return float(np.hypot(misfit, self._offset)) / self._size
+        return float(np.hypot(misfit, self._rest)) / self._size

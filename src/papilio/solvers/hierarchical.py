@@ -11,9 +11,9 @@ from ..operators import SparseProduct
 from ..results import Callback, Factorization, History, Status
 from ..runtime.session import Session
 from ..typing import Array, MatrixLike
-from ..validation import as_matrix
+from ..validation import as_flag
 from .moments import Moments
-from .palm import Fit, Limits, as_factorization, default_start, descend
+from .palm import Fit, Limits, as_factorization, as_target, default_start, descend
 from .polish import polish as fit_on_supports
 from .schedule import Schedule
 
@@ -84,14 +84,16 @@ def hierarchical(
     >>> fit.operator.nnz, bool(fit.error < 1e-12)
     (320, True)
     """
-    matrix = as_matrix("target", target)
+    matrix = as_target(target)
     if not isinstance(schedule, Schedule):
         raise TypeError(f"schedule must be a Schedule, got {type(schedule).__name__}")
     if schedule.shape != matrix.shape:
         raise ValueError(f"schedule must be for the target's shape {matrix.shape}, got one for {schedule.shape}")
-    limits = Limits(order, max_iter, tol, inertia).checked()
+    if retarget is not None and not callable(retarget):
+        raise TypeError(f"retarget must be callable or None, got {retarget!r}")
+    limits, polish = Limits(order, max_iter, tol, inertia).checked(), as_flag("polish", polish)
     session = Session(callback)
-    return factorize_by_splits(session, matrix, schedule, limits, retarget=retarget, polish=bool(polish))
+    return factorize_by_splits(session, matrix, schedule, limits, retarget=retarget, polish=polish)
 
 
 def factorize_by_splits(

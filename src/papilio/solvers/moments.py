@@ -1,24 +1,24 @@
 """Moments: all that PALM needs to know about the data."""
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..linalg import frobenius, wide
+from ..linalg import frobenius, largest_part, wide
 from ..operators.csr import as_csr
+from ..runtime.forks import cached_property
 from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike
-from ..validation import as_matrix, as_real
+from ..validation import as_array, as_matrix, as_real
 
 
 class Compressed(NamedTuple):
-    """A small least-squares problem with the same minimisers: ‖X − DΓ‖² = ‖target − D·tail‖² + offset."""
+    """A small least-squares problem with the same minimisers: ‖X − DΓ‖² = ‖target − D·tail‖² + rest²."""
 
     target: Array
     tail: Array | None
-    offset: float
+    rest: float
 
 
 class Moments:
@@ -55,11 +55,11 @@ class Moments:
     """
 
     def __init__(self, cross: MatrixLike, gram: MatrixLike | None = None, energy: float | None = None) -> None:
-        self.cross: Array = as_matrix("cross", cross)
+        self.cross: Array = as_matrix("cross", cross).copy("K")  # its owner may use the memory again
         self.gram: Array | None = None
         if gram is not None:
             side = self.cross.shape[1]
-            self.gram = as_matrix("gram", gram, (side, side))
+            self.gram = as_matrix("gram", gram, (side, side)).copy("K")
             slack = 1e-6 * np.abs(self.gram).max()
             if np.abs(self.gram - self.gram.conj().T).max() > slack or (self.gram.diagonal().real < -slack).any():
                 raise ValueError("gram must be Hermitian and positive semidefinite, got a matrix that is not")
@@ -77,12 +77,23 @@ class Moments:
             X, one signal per column.
         codes : (a, n) matrix, dense or sparse
             Γ, the code of one signal per column.
+
+        Raises
+        ------
+        ValueError
+            If ‖X‖, XΓᴴ or ΓΓᴴ is beyond the number range. ‖X‖² may be beyond it.
         """
         X = as_matrix("signals", signals)
         G = as_csr("codes", codes) if sp.issparse(codes) else as_matrix("codes", codes)
         if G.shape[1] != X.shape[1]:
             raise ValueError(f"codes must have {X.shape[1]} columns, one per signal, got shape {G.shape}")
-        return cls((G.conj() @ X.T).T, G @ G.conj().T, frobenius(X) ** 2)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            cross, gram, norm = (G.conj() @ X.T).T, as_array("codes", G @ G.conj().T), frobenius(X)
+        size, code_size = largest_part(X), largest_part(np.asarray(G.data) if sp.issparse(G) else G)
+        _require_range("codes", gram, code_size, code_size)
+        _require_range("signals", cross, size, code_size)
+        _require_range("signals", np.array([norm]), size, 1.0)
+        return cls._with_norm(cross, gram, norm)
 
     def __add__(self, other: "Moments") -> "Moments":
         """The moments of both parts of the data together."""
@@ -90,11 +101,19 @@ class Moments:
             return NotImplemented
         if self.gram is None or other.gram is None:
             raise ValueError("moments of plain matrices cannot be added: give their gram")
-        return Moments(self.cross + other.cross, self.gram + other.gram, self.energy + other.energy)
+        norm = float(np.hypot(self.norm, other.norm))
+        return Moments._with_norm(self.cross + other.cross, self.gram + other.gram, norm)
+
+    @classmethod
+    def _with_norm(cls, cross: Array, gram: Array, norm: float) -> "Moments":
+        """The moments of data whose norm is known, which may have no square within the number range."""
+        moments = cls(cross, gram, 0.0)
+        moments.norm = norm
+        return moments
 
     @property
     def energy(self) -> float:
-        """‖X‖_F²."""
+        """‖X‖_F²; infinity if it is beyond the number range."""
         return self.norm * self.norm
 
     @property
@@ -123,9 +142,19 @@ class Moments:
         roots = np.sqrt(eigenvalues[used])
         target = (self.cross.astype(kind) @ vectors[:, used]) / roots
         tail = vectors[:, used] * roots
-        offset = max(self.energy - frobenius(target) ** 2, 0.0)
+        size = frobenius(target)
+        rest = float(np.sqrt(max(self.norm - size, 0.0)) * np.sqrt(self.norm + size))
         dtype = np.result_type(self.cross, self.gram)
-        return Compressed(target.astype(dtype), tail.astype(dtype), offset)
+        return Compressed(target.astype(dtype), tail.astype(dtype), rest)
 
     def __repr__(self) -> str:
         return f"<Moments of {self.shape[0]} features, {self.shape[1]} atoms, energy {self.energy:.4g}>"
+
+
+def _require_range(name: str, moments: Array, left: float, right: float) -> None:
+    """Refuse data whose moments overflow, or vanish: the largest term of their sums is ``left * right``."""
+    is_lost = left > 0 and right > 0 and left * right < np.finfo(moments.dtype).tiny
+    if is_lost or not np.isfinite(moments).all():
+        raise ValueError(
+            f"{name} must have moments within the range of {moments.dtype}: multiply {name} by a power of two"
+        )

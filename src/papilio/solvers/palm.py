@@ -1,17 +1,18 @@
 """PALM for learning efficient dictionaries: the paper's Algorithm 2."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..constraints import Constraint, Fixed
+from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..results import Callback, Factorization, History, Status
 from ..runtime.session import Session
 from ..typing import Array, MatrixLike
-from ..validation import as_choice, as_integer, as_matrix, as_real
+from ..validation import as_choice, as_flag, as_integer, as_matrix, as_real, is_series
 from .chain import Chain
 from .descent import descent_for
 from .moments import Moments
@@ -31,7 +32,10 @@ class Limits(NamedTuple):
         """The same after checks."""
         order = as_choice("order", self.order, ORDERS)
         return Limits(
-            order, as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0), bool(self.inertia)
+            order,
+            as_integer("max_iter", self.max_iter, 1),
+            as_real("tol", self.tol, 0.0),
+            as_flag("inertia", self.inertia),
         )
 
     def mirrored(self) -> "Limits":
@@ -106,7 +110,7 @@ def palm(
     >>> bool(fit.error < 1e-6)
     True
     """
-    moments = target if isinstance(target, Moments) else Moments(as_matrix("target", target))
+    moments = target if isinstance(target, Moments) else Moments(as_target(target))
     sets = as_constraints(constraints, moments.shape)
     limits = Limits(order, max_iter, tol, inertia).checked()
     scale = as_real("scale", scale)
@@ -118,9 +122,19 @@ def palm(
     return as_factorization(moments, fit, session.history)
 
 
+def as_target(target: Any) -> Array:
+    """``target`` as a matrix whose norm is a number of its dtype, as the scale must be."""
+    matrix = as_matrix("target", target)
+    if not frobenius(matrix) <= float(np.finfo(matrix.dtype).max):
+        raise ValueError(
+            f"target must have a norm within the range of {matrix.dtype}: divide it by a power of two"
+        )
+    return matrix
+
+
 def as_constraints(constraints: Any, shape: tuple[int, int]) -> list[Constraint]:
     """``constraints`` as a list of sets whose shapes chain to ``shape``."""
-    if isinstance(constraints, Constraint) or not isinstance(constraints, Iterable):
+    if isinstance(constraints, Constraint) or not is_series(constraints):
         raise TypeError(f"constraints must be a sequence of constraints, got {constraints!r}")
     sets = list(constraints)
     for i, constraint in enumerate(sets):
@@ -141,7 +155,7 @@ def as_constraints(constraints: Any, shape: tuple[int, int]) -> list[Constraint]
 
 
 def _given_start(sets: Sequence[Constraint], init: Any) -> list[Array]:
-    given = list(init) if isinstance(init, Iterable) else []
+    given = list(init) if is_series(init) else []
     if len(given) != len(sets):
         raise ValueError(f"init must hold {len(sets)} matrices, one per constraint, got {len(given)}")
     return [

@@ -7,7 +7,7 @@ from math import ceil, sqrt
 from ..constraints import Constraint, Sparse, SparseBlocks, SparseColumns, SparseRows, SparseRowsAndColumns
 from ..constraints.blocks import as_block, n_blocks_of
 from ..typing import Array
-from ..validation import as_choice, as_integer, as_power_of_two, as_real, as_shape
+from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_power_of_two, as_real, as_shape
 from .grouping import regrouped
 
 
@@ -47,6 +47,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         as_choice("side", self.side, ("left", "right"))
+        object.__setattr__(self, "regroup", as_flag("regroup", self.regroup))
         for name in ("factors", "residuals"):
             sets = getattr(self, name)
             if isinstance(sets, Constraint) or not isinstance(sets, Sequence):
@@ -179,7 +180,7 @@ class Schedule:
         [Sparse((32, 32), 153), Sparse((32, 32), 128), Sparse((32, 32), 128), Sparse((32, 32), 128)]
         """
         d = as_integer("d", d, 2)
-        splits = as_integer("Q", Q, 3) - 2
+        splits = as_integer("Q", Q, 3, (d * d).bit_length() + 2) - 2  # with more, a residual would be empty
         entries = max(int(as_real("p", p, 1.0 / d, d) * d + 1e-9), 1)
         start = as_real("P", P, 2.0 ** (splits - 1), d * d)
         return cls(
@@ -231,7 +232,7 @@ class Schedule:
         """
         rows, columns = as_shape("shape", shape)
         short, long = sorted((rows, columns))
-        count = 2 if n_factors is None else as_integer("n_factors", n_factors, 2)
+        count = 2 if n_factors is None else as_factor_count("n_factors", n_factors)
         square = (short, short)
         p, q = (1, 1) if block is None else as_block(block, square)
         shapes = [(rows, columns), *[square] * (count - 1)]  # outer, middle, inner
@@ -241,7 +242,7 @@ class Schedule:
         if complexity is None:
             budget = max(rows * columns // (2 * p * q), sum(floors))
         else:
-            budget = int(as_real("complexity", complexity, 0.0) * rows * columns / (p * q) + 1e-9)
+            budget = int(min(as_real("complexity", complexity, 0.0) * rows * columns / (p * q) + 1e-9, sum(caps)))
         if budget < sum(floors):
             least = sum(floors) * p * q / (rows * columns)
             blocks = "" if block is None else f" in blocks of {p}×{q}"
@@ -291,7 +292,7 @@ class Schedule:
         """
         rows, columns = as_shape("shape", shape)
         short = min(rows, columns)
-        splits = as_integer("n_factors", n_factors, 2) - 1
+        splits = as_factor_count("n_factors", n_factors) - 1
         k = as_integer("k", k, 1, short)
         if as_real("decay", decay, 0.0, 1.0) == 0.0:
             raise ValueError("decay must be above 0 and at most 1, got 0")

@@ -1,0 +1,359 @@
+"""Checkpoints of long runs: the result is kept, a full disk ends nothing, and one run at a time has the file."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.runtime import checkpoint as checkpoint_module
+from papilio.runtime import lock as lock_module
+from papilio.runtime.checkpoint import Checkpoint, holds_result, remove_checkpoint
+from papilio.runtime.lock import Lock
+
+from .full_disk import fill, no_room, small_disk
+from .large import LEARNERS, X, assert_same, make, on_disk
+from .limits import lower
+
+
+@pytest.fixture(autouse=True)
+def every_state_is_written(large, monkeypatch):
+    lower(monkeypatch, seconds_between_checkpoints=0.0)
+    monkeypatch.setattr("papilio.runtime.checkpoint.os.fsync", lambda number: None)
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "kept").mkdir()
+    return tmp_path / "kept" / "run"
+
+
+def names_beside(path):
+    return sorted(each.name for each in path.parent.iterdir())
+
+
+def told_of(caught):
+    """What warnings say of checkpoints; there may be one of the number of iterations, too."""
+    return [str(each.message) for each in caught if "checkpoint" in str(each.message)]
+
+
+class Killed(BaseException):
+    pass
+
+
+# -- finished runs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_finished_run_is_kept_and_the_same_fit_returns_it_without_learning(learner, tmp_path, path):
+    data = on_disk(tmp_path)
+    first, seen = make(learner, checkpoint=path).fit(data), []
+    assert names_beside(path) == ["run"]
+    again = make(learner, checkpoint=path, callback=lambda step: seen.append(step.phase)).fit(data)
+    assert_same(again, first)
+    assert again.status_ is first.status_
+    assert set(seen) == {"scan", "final"}
+    for model in (first, again):
+        if hasattr(model, "partial_fit"):
+            model.set_params(callback=None).partial_fit(X[:50])
+    np.testing.assert_array_equal(again.components_, first.components_)
+
+
+def test_the_result_of_another_run_is_refused_and_not_overwritten(path):
+    make("ksvd", checkpoint=path).fit(X)
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match=r"max_iter was 5, and is now 6; delete '.*run', or choose another path"):
+        make("ksvd", checkpoint=path, max_iter=6).fit(X)
+    assert path.read_bytes() == content
+    assert names_beside(path) == ["run"]
+
+
+def test_a_stopped_run_is_not_finished(path):
+    make("ksvd", checkpoint=path, callback=lambda step: step.phase == "pass 1").fit(X)
+    assert path.exists()
+    assert not holds_result(path)
+
+
+def test_a_checkpoint_is_removed_with_all_that_belongs_to_it_unless_it_is_in_use(path):
+    make("ksvd", checkpoint=path).fit(X)
+    for end in (".before", ".fresh", ".lock"):
+        Path(f"{path}{end}").write_bytes(b"")
+    lock = Lock(Path(f"{path}.lock"), "it")
+    remove_checkpoint(path)
+    assert path.exists()
+    lock.release()
+    remove_checkpoint(path)
+    assert names_beside(path) == []
+
+
+# -- versions -------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_of_another_version_of_papilio_is_refused_with_what_to_do(path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_module, "__version__", "0.0.7")
+        make("ksvd", checkpoint=path).fit(X)
+    with pytest.raises(ValueError, match=r"version of papilio \(0\.0\.7; this one is .*finish.*or delete '.*run'"):
+        make("ksvd", checkpoint=path).fit(X)
+
+
+# -- full disks -----------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_without_its_checkpoint_and_warns_once(path, monkeypatch):
+    expected = make("ksvd").fit(X)
+    monkeypatch.setattr("papilio.runtime.checkpoint.np.savez", no_room)
+    with pytest.warns(UserWarning, match="checkpoint") as caught:
+        assert_same(make("ksvd", checkpoint=path).fit(X), expected)
+    (said,) = told_of(caught)
+    assert f"checkpoint {os.fspath(path)!r} could not be written: No space left on device" in said
+    assert "the run goes on" in said
+    assert names_beside(path) == []
+
+
+def test_a_disk_that_has_room_again_gets_the_next_state(path, monkeypatch):
+    savez, calls = np.savez, []
+
+    def some(*arguments, **arrays):
+        calls.append(len(calls))
+        if len(calls) in (2, 3):
+            no_room()
+        savez(*arguments, **arrays)
+
+    monkeypatch.setattr("papilio.runtime.checkpoint.np.savez", some)
+    with pytest.warns(UserWarning, match="could not be written") as caught:
+        model = make("ksvd", checkpoint=path).fit(X)
+    assert len(told_of(caught)) == 1
+    assert len(calls) > 5
+    assert names_beside(path) == ["run"]
+    assert_same(make("ksvd", checkpoint=path).fit(X), model)
+
+
+@pytest.mark.parametrize("place", [1, 2, 3, 4])
+def test_an_error_while_files_are_renamed_leaves_a_usable_state(place, path, monkeypatch):
+    """The fourth rename is the second of the second state."""
+    expected, replace, calls = make("ksvd").fit(X), os.replace, []
+
+    def failing(*paths):
+        calls.append(paths)
+        if len(calls) >= place:
+            no_room()
+        replace(*paths)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("papilio.runtime.checkpoint.os.replace", failing)
+        with pytest.warns(UserWarning, match="could not be written"):
+            make("ksvd", checkpoint=path).fit(X)
+    assert set(names_beside(path)) <= {"run", "run.before"}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="checkpoint")
+        assert_same(make("ksvd", checkpoint=path).fit(X), expected)
+
+
+def test_a_small_disk_that_is_full_ends_no_run_and_keeps_what_was_there(tmp_path):
+    expected = make("ksvd").fit(X)
+    with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        path = disk / "run"
+
+        def told(step):
+            if step.phase == "pass 1" and not (disk / "filling").exists():
+                fill(disk)
+
+        with pytest.warns(UserWarning, match="could not be written: No space left on device") as caught:
+            assert_same(make("ksvd", checkpoint=path, callback=told).fit(X), expected)
+        assert len(told_of(caught)) == 1
+        assert set(names_beside(path)) <= {"filling", "run", "run.before"}
+        (disk / "filling").unlink()
+        assert_same(make("ksvd", checkpoint=path).fit(X), expected)
+        assert names_beside(path) == ["run"]
+
+
+# -- kills between system calls -------------------------------------------------------------------------
+
+
+def test_a_kill_between_any_two_system_calls_of_a_write_leaves_a_usable_file(tmp_path, monkeypatch):
+    """And no more than the state that was being written, which the next run removes."""
+    real = {name: getattr(os, name) for name in ("fsync", "replace", "unlink", "close")}
+
+    def states(path):
+        checkpoint = Checkpoint(path, {"a": "test"})
+        try:
+            return checkpoint.state, sorted(each.name for each in path.parent.iterdir())
+        finally:
+            checkpoint.release()
+
+    for number in range(1, 20):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        checkpoint = Checkpoint(folder / "run", {"a": "test"})
+        for i in range(2):
+            checkpoint.write({"i": i})
+        calls = 0
+
+        def counted(name, *arguments, number=number, **options):
+            nonlocal calls
+            calls += 1
+            if calls == number:
+                raise Killed
+            return real[name](*arguments, **options)
+
+        with monkeypatch.context() as patch:
+            for name in real:
+                patch.setattr(os, name, lambda *a, name=name, **o: counted(name, *a, **o))
+            try:
+                checkpoint.write({"i": 2})
+                is_whole = True
+            except Killed:
+                is_whole = False
+        checkpoint.release()
+        assert {each.name for each in folder.iterdir()} <= {"run", "run.before", "run.fresh"}
+        state, names = states(folder / "run")
+        assert int(state["i"]) in ((2,) if is_whole else (1, 2))
+        assert "run.fresh" not in names
+        if is_whole:
+            break
+    assert number > 3
+
+
+def test_a_state_is_on_the_disk_before_it_takes_the_name_and_the_name_is_flushed_after(path, monkeypatch):
+    order = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *arguments, name=name, real=real: (order.append(name), real(*arguments))[1]
+        )
+    checkpoint = Checkpoint(path, {})
+    for i in range(2):
+        checkpoint.write({"i": i})
+    checkpoint.release()
+    assert order == ["fsync", "replace", "fsync", "fsync", "replace", "replace", "fsync"]
+
+
+# -- two runs on one path -------------------------------------------------------------------------------
+
+
+def test_a_second_run_is_refused_with_who_holds_the_file_and_the_first_is_not_disturbed(path):
+    expected, refused = make("ksvd").fit(X), []
+
+    def told(step):
+        if step.phase == "pass 1" and not refused:
+            with pytest.raises(BlockingIOError) as caught:
+                make("ksvd", checkpoint=path).fit(X)
+            refused.append(str(caught.value))
+
+    assert_same(make("ksvd", checkpoint=path, callback=told).fit(X), expected)
+    who = f"is in use by process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-')}"
+    assert who in refused[0]
+    assert "wait until it has ended, or choose another path" in refused[0]
+    assert names_beside(path) == ["run"]
+
+
+def test_a_run_that_fails_gives_the_file_back(path):
+    def failing(step):
+        if step.phase == "ksvd":
+            raise RuntimeError("no more")
+
+    model = make("ksvd", checkpoint=path)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no more"):
+            model.set_params(callback=failing).fit(X)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        make("ksvd", checkpoint=path, max_iter=6).fit(X)
+    assert "run.lock" not in names_beside(path)
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from papilio.runtime.lock import Lock
+lock = Lock(Path(sys.argv[1]), "it")
+sys.stdout.write("held\\n")
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+def test_a_lock_of_another_process_ends_with_it_even_if_it_is_killed(tmp_path):
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(BlockingIOError, match=f"it is in use by process {process.pid} on "):
+            Lock(path, "it")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert json.loads(path.read_text())["pid"] == process.pid
+    lock = Lock(path, "it")
+    assert json.loads(path.read_text())["pid"] == os.getpid()
+    lock.release()
+    assert not path.exists()
+
+
+def test_a_lock_that_is_removed_while_another_one_waits_for_it_is_made_anew(tmp_path, monkeypatch):
+    path, is_free, removed = tmp_path / "lock", lock_module._is_free, []
+
+    def removing(file):
+        if not removed:
+            removed.append(path.unlink())
+        return is_free(file)
+
+    monkeypatch.setattr(lock_module, "_is_free", removing)
+    lock = Lock(path, "it")
+    assert path.exists()
+    with pytest.raises(BlockingIOError):
+        Lock(path, "it")
+    lock.release()
+
+
+def unsupported(*_):
+    raise OSError(38, "Function not implemented")
+
+
+def test_without_locks_of_the_system_a_process_that_runs_on_this_machine_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr("papilio.runtime.lock.fcntl.flock", unsupported)
+    path, here = tmp_path / "lock", socket.gethostname()
+
+    def write(pid, host):
+        path.write_text(json.dumps({"pid": pid, "host": host, "since": "2026-01-01 00:00:00"}))
+
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        write(other.pid, here)
+        with pytest.raises(BlockingIOError, match=f"process {other.pid} on {here} since 2026-01-01"):
+            Lock(path, "it")
+        write(other.pid, "elsewhere")  # it cannot be known, and must not be in the way for ever
+        Lock(path, "it").release()
+        other.kill()
+    for pid in (other.pid, os.getpid()):  # its own number is left by another one, as in a container
+        write(pid, here)
+        Lock(path, "it").release()
+        assert not path.exists()
+
+
+def test_a_full_disk_does_not_keep_a_lock_from_being_taken(tmp_path):
+    with small_disk(tmp_path / "disk", 1 << 16) as disk:
+        fill(disk)
+        lock = Lock(disk / "lock", "it")
+        with pytest.raises(BlockingIOError, match="it is in use by another process"):
+            Lock(disk / "lock", "it")
+        lock.release()
+        assert not (disk / "lock").exists()
+
+
+def test_a_relative_path_stays_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+
+    def moving(step):
+        os.chdir(tmp_path / "elsewhere")
+
+    pp.KSVD(12, 2, max_iter=5, random_state=0, checkpoint="run", callback=moving).fit(X)
+    assert holds_result(tmp_path / "run")
+    assert not any((tmp_path / "elsewhere").iterdir())

@@ -1,0 +1,476 @@
+"""No file is read as something else than it says, and none unpacks to more memory than is allowed."""
+
+import io
+import json
+import os
+import struct
+import tracemalloc
+import warnings
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.lib import format as npy
+from PIL import EpsImagePlugin, Image
+
+import papilio as pp
+from papilio.cli import inputs
+from papilio.cli.errors import BadInput
+from papilio.cli.image_files import read_image
+from papilio.cli.outputs import write
+from papilio.cli.text import printable
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def save(name, content):
+    with open(name, "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+    return name
+
+
+# -- text ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1,NA,3\n4,5,6\n", "line 1, cell 2 must be a number, got 'NA'"),
+        ("1,2,\n3,4,\n", "line 1, cell 3 must be a number, but it is empty"),
+        ("1,2\n3,4,\n", "line 2, cell 3 must be a number, but it is empty"),
+        ("x,1\n2,3\n", "line 1, cell 1 must be a number, got 'x'"),
+        ("a,b\n1,2\n\n# words\n3,four\n", "line 5, cell 2 must be a number, got 'four'"),
+        ("a,b,\n1,2,\n", "line 2, cell 3 must be a number, but it is empty"),
+        ("a,b,c\n1,2\n3,4\n", "line 1, a heading, must have 2 cells, as the rows have, got 3"),
+        ("1,2\n3\n", "line 2 must have 2 cells, as line 1 has, got 1"),
+        (",,\n1,2,3\n", "line 1, cell 1 must be a number, but it is empty"),
+        ("NA,NA\n1,2\n", "line 1, cell 1 must be a number, got 'NA'"),
+        ('"1","2"\n3,4\n', "line 1, cell 1 must be a number, got '\"1\"'"),
+        ("1,5;2,5\n3,5;4,5\n", "line 1, cell 2 must be a number, got '5;2'"),
+        ("1,2+3i\n4,5\n", "line 1, cell 2 must be a number, got '2+3i'"),
+        ("1_0,2\n3,4\n", "line 1, cell 1 must be a number, got '1_0'"),
+        ("１,２\n3,4\n", "line 1, cell 1 must be a number, got '１'"),
+        ("1,nan\n3,4\n", "must hold finite numbers only"),
+        ("1,inf\n3,4\n", "must hold finite numbers only"),
+        ("# only words\n", "it is empty"),
+        ("a,b\n", "it holds no numbers"),
+        (b"1,2\n\xe4,3\n", "it must be text in UTF-8, got byte 0xe4"),
+        ("1,2\n3,4\n".encode("utf-16"), "it must be text in UTF-8, got byte 0xff"),
+        ("1," + "x" * 1000 + "\n", "line 1, cell 2 must be a number, got 'xxxx"),
+    ],
+)
+def test_a_table_that_is_not_all_numbers_is_refused_by_line_and_cell(text, message):
+    with pytest.raises(BadInput) as refused:
+        inputs.read_matrix(save("m.csv", text))
+    assert message in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1,2 # c\n3,4\n", [[1, 2], [3, 4]]),
+        ("# c\n\n1,2\n", [[1, 2]]),
+        ("1+2j,3\n(4-1j),1j\n", [[1 + 2j, 3], [4 - 1j, 1j]]),
+        ("i,j\n1,2\n", [[1, 2]]),
+        ("real,imag j\n1,2\n", [[1, 2]]),
+        ("\ufeffa;b\r\n1;-2e3\r\n", [[1, -2000]]),
+        ("1 2\r3  4\r", [[1, 2], [3, 4]]),
+        ("length (m)  time (s)\n1 2\n", [[1, 2]]),
+        ("2020-01,2020-02\n1,2\n", [[1, 2]]),
+        ("1\n2\n", [[1], [2]]),
+        (" 1 ,\t2\n", [[1, 2]]),
+    ],
+)
+def test_a_table_of_numbers_loses_none_of_them(text, values):
+    matrix = inputs.read_matrix(save("m.csv", text))
+    assert matrix.tolist() == values
+    assert matrix.dtype == np.array(values, np.result_type(np.array(values), float)).dtype
+
+
+def test_complex_results_in_csv_come_back_as_they_were(here):
+    values = pp.transforms.dft(5).toarray()
+    write(here / "y.csv", values)
+    np.testing.assert_array_equal(inputs.read_matrix("y.csv"), values)
+
+
+def test_a_table_may_have_a_million_columns():
+    assert inputs.read_matrix(save("wide.csv", ",".join(["1"] * 10**6))).shape == (1, 10**6)
+
+
+# -- Matrix Market ------------------------------------------------------------------------------------------
+
+
+def market(kind, *lines):
+    return save("m.mtx", f"%%MatrixMarket matrix {kind}\n" + "".join(f"{line}\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines", "message"),
+    [
+        (
+            "coordinate real symmetric",
+            ["2 2 2", "1 1 5", "1 2 7"],
+            "line 4: a symmetric matrix must be given by its",
+        ),
+        ("coordinate complex hermitian", ["2 2 1", "1 2 7 1"], "must be given by its lower triangle"),
+        ("coordinate complex hermitian", ["2 2 1", "1 1 7 1"], "diagonal of a hermitian matrix must be real"),
+        ("coordinate real skew-symmetric", ["2 2 1", "2 2 1"], "diagonal of a skew-symmetric matrix must be zero"),
+        (
+            "coordinate real general",
+            ["2 2 1", "1.5 1 5"],
+            "line 3: indices must be integers, got an entry at (1.5, 1)",
+        ),
+        ("coordinate real general", ["2 2 1", "nan 1 5"], "indices must be integers"),
+        ("coordinate real general", ["2 2 1", "0 1 5"], "line 3: indices must be from 1 to 2"),
+        ("coordinate real general", ["2 2 1", "1 3 5"], "indices must be from 1 to 2"),
+        ("coordinate real general", ["2 2 1", "-1 1 5"], "indices must be from 1 to 2"),
+        ("coordinate real general", ["2 2 1", "1 1"], "line 3 must hold 3 real numbers, got '1 1'"),
+        ("coordinate real general", ["2 2 2", "1 1 5", "2 2"], "line 4 must have 3 cells"),
+        ("coordinate real general", ["2 2 1", "1 1 5", "2 2 5"], "it must hold 1 entries, one per line, got 2"),
+        ("coordinate real general", ["2 2 3", "1 1 5"], "it must hold 3 entries, one per line, got 1"),
+        (
+            "coordinate real general",
+            ["-2 2 1", "1 1 5"],
+            "its sizes must be 3 integers of at least 0, got '-2 2 1'",
+        ),
+        ("coordinate real general", ["2.5 2 1", "1 1 5"], "its sizes must be 3 integers"),
+        ("coordinate real general", ["2 2", "1 1 5"], "its sizes must be 3 integers"),
+        ("coordinate real general", ["0 2 0"], "it must be a matrix with rows and columns"),
+        ("coordinate real general", ["2 2 1", "1 1 nan"], "finite numbers only"),
+        ("coordinate real general", ["2 2 1", "1 1 inf"], "finite numbers only"),
+        ("coordinate real general", ["2 2 1", "1 1 5j"], "line 3 must hold 3 real numbers"),
+        ("coordinate real general", ["2 2 1", "1 1 five"], "line 3, cell 3 must be a number, got 'five'"),
+        ("coordinate real symmetric", ["2 3 1", "1 1 5"], "a symmetric matrix must be square, got 2×3"),
+        ("coordinate integer general", ["2 2 1", "1 1 1.5"], "its entries must be integers"),
+        ("array real general", ["2 2", "1", "2", "3"], "it must hold 4 entries, one per line, got 3"),
+        ("array real symmetric", ["2 2", "1", "2", "3", "4"], "it must hold 3 entries, one per line, got 4"),
+        ("array pattern general", ["2 2"], "a pattern must be coordinate"),
+        ("vector real general", ["2 2"], "its first line must name one of coordinate, array, got 'vector'"),
+        ("coordinate real", ["2 2 0"], "its first line must be %%MatrixMarket matrix"),
+    ],
+)
+def test_matrix_market_files_that_break_the_format_are_refused_by_line(kind, lines, message):
+    with pytest.raises(BadInput) as refused:
+        inputs.read_matrix(market(kind, *lines))
+    assert message in str(refused.value)
+
+
+def test_matrix_market_files_of_all_systems_are_read():
+    text = (
+        "\ufeff%%MatrixMarket Matrix Coordinate Real General\r\n% Größe\r\n\r\n 2 2 3\r\n1 1 1\r\n1 1 2\r\n2 1 5"
+    )
+    for content in (text.encode(), text[1:].encode("latin-1"), text.replace("\r\n", "\r").encode()):
+        assert inputs.read_matrix(save("m.mtx", content)).tolist() == [[3, 0], [5, 0]]  # given twice: added
+    assert inputs.read_operator(market("coordinate real general", "2 3 0")).toarray().tolist() == [[0] * 3] * 2
+
+
+# -- limits on what is unpacked -----------------------------------------------------------------------------
+
+MILLION = 10**6
+
+
+def element(kind, data):
+    return struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 8)
+
+
+def mat(*matrices, packed=False):
+    """A .mat file of matrices (name, flags, dimensions, further parts), as MATLAB writes it."""
+    content = b""
+    for name, flags, dimensions, *parts in matrices:
+        described = [(6, struct.pack("<II", flags, 0)), (5, struct.pack(f"<{len(dimensions)}i", *dimensions))]
+        whole = element(14, b"".join(element(*part) for part in [*described, (1, name.encode()), *parts]))
+        data = zlib.compress(whole)
+        content += struct.pack("<II", 15, len(data)) + data if packed else whole
+    return b"MATLAB 5.0".ljust(124) + b"\0\1IM" + content
+
+
+def packed_npz(**arrays):
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def png(side):
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((side, side), np.uint8)).save(file, "png")
+    return file.getvalue()
+
+
+# Each takes a few kilobytes, and much more than ten megabytes when it is unpacked.
+BOMBS = {
+    "wide.mtx": b"%%MatrixMarket matrix coordinate real general\n600000 2 1\n1 1 1\n",
+    "dense.mtx": b"%%MatrixMarket matrix coordinate real general\n3000 3000 1\n1 1 1\n",
+    "zeros.npz": packed_npz(a=np.zeros(2 * MILLION)),
+    "wide.npz": packed_npz(
+        format=np.array("csr"),
+        shape=np.array([2, MILLION]),
+        data=np.ones(1),
+        indices=np.zeros(1, np.int32),
+        indptr=np.array([0, 1, 1]),
+    ),
+    # MATLAB stores doubles that are small integers in one byte each.
+    "bytes.mat": mat(("M", 6, (2000, 1000), (2, bytes(2 * MILLION))), packed=True),
+    "doubles.mat": mat(("M", 6, (2000, 1000), (9, bytes(16 * MILLION))), packed=True),
+    "wide.mat": mat(("M", 5, (MILLION, 1), (5, b""), (5, bytes(8)), (9, b""))),
+    "black.png": png(1500),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_file_does_not_become_large_in_memory(name, monkeypatch):
+    save(name, BOMBS[name])
+    monkeypatch.setenv("PAPILIO_MAX_FILE_BYTES", str(10 * MILLION))
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadInput, match="PAPILIO_MAX_FILE_BYTES"):
+            inputs.read_matrix(name)
+        assert tracemalloc.get_traced_memory()[1] < 6 * MILLION
+    finally:
+        tracemalloc.stop()
+    monkeypatch.delenv("PAPILIO_MAX_FILE_BYTES")
+    assert inputs.read_matrix(name).size >= MILLION
+
+
+def test_the_limit_is_a_gibibyte_or_four_times_the_file(monkeypatch):
+    huge = market("coordinate real general", "600000000 600000000 1", "1 1 1")
+    for reader in (inputs.read_matrix, inputs.read_operator):
+        with pytest.raises(BadInput, match="1,073,741,824 are accepted"):
+            reader(huge)
+    monkeypatch.setattr("papilio.runtime.unpacking._CEILING", 100)
+    values = np.random.default_rng(0).standard_normal(1000)
+    assert inputs.read(save("dense.npz", packed_npz(a=values))).tolist() == values.tolist()
+    with pytest.raises(BadInput, match="it unpacks to 8,128 bytes"):
+        inputs.read(save("zeros.npz", packed_npz(a=np.zeros(1000))))
+    monkeypatch.setenv("PAPILIO_MAX_FILE_BYTES", "plenty")
+    with pytest.raises(BadInput, match="PAPILIO_MAX_FILE_BYTES must be a positive integer, got 'plenty'"):
+        inputs.read("zeros.npz")
+
+
+def test_plain_files_and_operators_need_no_room(monkeypatch):
+    monkeypatch.setenv("PAPILIO_MAX_FILE_BYTES", "1")
+    np.save("m.npy", np.ones((30, 40)))
+    assert inputs.read_matrix("m.npy").shape == (30, 40)
+    pp.transforms.haar(64).save("op.npz")
+    assert inputs.read_operator("op.npz") == pp.transforms.haar(64)
+
+
+@pytest.mark.parametrize("name", ["m.npy", "m.csv", "m.mat", "m.mtx"])
+def test_files_with_holes_are_not_filled_beyond_the_memory(name, monkeypatch):
+    monkeypatch.setattr("papilio.runtime.unpacking.memory", lambda: MILLION)
+    with open(name, "wb") as file:
+        npy.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**9,)})
+        file.truncate(file.tell() + 8 * 10**9)  # takes no place on the disk
+    with pytest.raises(BadInput, match=f"{name}: .* more than this machine's memory"):
+        inputs.read(name)
+
+
+def test_a_member_is_unpacked_no_further_than_its_array():
+    head = io.BytesIO()
+    npy.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (2000,)})
+    content = head.getvalue() + bytes(50 * MILLION)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", content)
+    claimed = struct.pack("<L", len(head.getvalue()) + 16_000)
+    save("a.npz", file.getvalue().replace(struct.pack("<L", len(content)), claimed))
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadInput, match=r"a\.npz"):
+            inputs.read("a.npz")
+        assert tracemalloc.get_traced_memory()[1] < 10 * MILLION
+    finally:
+        tracemalloc.stop()
+
+
+# -- archives and MATLAB's files ----------------------------------------------------------------------------
+
+
+def archive(*names, packing=zipfile.ZIP_STORED):
+    file, array = io.BytesIO(), io.BytesIO()
+    np.save(array, np.eye(2))
+    with zipfile.ZipFile(file, "w", packing) as opened, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about names that occur twice
+        for name in names:
+            opened.writestr(name, array.getvalue())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (archive("a.npy", "a.npy"), "member 'a.npy' occurs twice"),
+        (archive("a.npy", "read.me"), "member 'read.me' occurs twice or is not a .npy file"),
+        (archive("a.npy", packing=zipfile.ZIP_BZIP2), "compressed in a way that NumPy does not use"),
+        (archive("a.npy", packing=zipfile.ZIP_LZMA), "compressed in a way that NumPy does not use"),
+        (archive(*(f"{i}.npy" for i in range(2000))), "and 1992 more"),
+        (archive(*("x" * 5000 + f"{i}.npy" for i in range(2))), "name one of its matrices"),
+        (archive(), "it holds none at all"),
+    ],
+)
+def test_odd_archives_are_refused_in_one_line(content, message):
+    with pytest.raises(BadInput) as refused:
+        inputs.read(save("m.npz", content))
+    assert message in str(refused.value)
+    assert len(str(refused.value)) < 600
+
+
+def test_names_of_members_are_names_and_nothing_else(here):
+    save("m.npz", archive("../up.npy", "a/b.npy"))
+    for name in ("../up", "a/b"):
+        assert inputs.read(f"m.npz:{name}").tolist() == np.eye(2).tolist()
+    assert [path.name for path in here.iterdir()] == ["m.npz"]
+
+
+@pytest.mark.parametrize("part", ["shape", "indices", "indptr"])
+def test_fractions_in_sparse_archives_are_refused(part):
+    matrix = sp.eye_array(2, format="csr")
+    parts = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
+    parts |= {"format": np.array("csr"), "shape": np.array([2, 2])}
+    parts[part] = parts[part] + 0.25
+    with pytest.raises(BadInput, match=f"{part} must hold integers, got float64"):
+        inputs.read(save("m.npz", packed_npz(**parts)))
+
+
+ONE = (9, np.ones(1).tobytes())
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("matrices", "message"),
+    [
+        ([("M", 6, (-1, -1), ONE)], "a matrix of shape (-1, -1) must hold as many numbers, got 1"),
+        ([("M", 6, (2, 2), ONE)], "a matrix of shape (2, 2) must hold as many numbers, got 1"),
+        ([("M", 6, (2**31 - 1, 2**31 - 1), ONE)], "PAPILIO_MAX_FILE_BYTES"),
+        ([("M", 6, (1, 1), ONE)] * 2, "two of its matrices have the name 'M'"),
+        ([("M", 1, (1, 1), ONE)], "it holds none at all"),  # a cell array
+        ([("M", 5, (1, 1), (9, bytes(8)), (5, b"\0\0\0\0\1\0\0\0"), ONE)], "indices of a sparse matrix must be"),
+        ([("M", 5, (1, 1), (5, b"\7\0\0\0"), (5, b"\0\0\0\0\1\0\0\0"), ONE)], "indices that do not fit"),
+        ([("M", 5, (2**31 - 1, 1), (5, b""), (5, bytes(8)), (9, b""))], "PAPILIO_MAX_FILE_BYTES"),
+        ([], "it holds none at all"),
+    ],
+)
+def test_odd_matlab_files_are_refused(matrices, message, packed):
+    with pytest.raises(BadInput) as refused:
+        inputs.read(save("m.mat", mat(*matrices, packed=packed)))
+    assert message in str(refused.value)
+
+
+def test_numbers_that_matlab_stores_in_bytes_are_doubles():
+    for packed in (False, True):
+        got = inputs.read(save("m.mat", mat(("M", 6, (2, 2), (2, b"\1\2\3\4")), packed=packed)))
+        assert (got.dtype, got.tolist()) == (np.float64, [[1, 3], [2, 4]])
+
+
+def test_a_compressed_matrix_must_be_intact():
+    content = mat(("M", 6, (2, 2), (9, bytes(32))), packed=True)
+    for damaged in (content[:-3] + bytes(3), content[:-2]):  # the checksum; the end
+        with pytest.raises(BadInput, match=r"m\.mat"):
+            inputs.read(save("m.mat", damaged))
+
+
+# -- images -------------------------------------------------------------------------------------------------
+
+
+def test_the_name_of_an_image_starts_no_other_program(monkeypatch):
+    ran = []
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *given: ran.append(given))
+    save("m.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n")
+    for reader in (inputs.read, read_image):
+        with pytest.raises(BadInput, match=r"m\.png"):
+            reader("m.png")
+    assert not ran
+
+
+def test_frames_are_not_dropped():
+    frames = [Image.fromarray(np.full((8, 8), value, np.uint8)) for value in (0, 200)]
+    for name in ("m.gif", "m.tif", "m.webp", "m.png"):
+        frames[0].save(name, save_all=True, append_images=frames[1:])
+        for reader in (inputs.read, read_image):
+            with pytest.raises(BadInput, match=f"{name}: several frames are not accepted"):
+                reader(name)
+        frames[1].save(name)
+        assert inputs.read_matrix(name).shape == (8, 8)
+
+
+def test_grey_values_are_those_of_the_pixels_in_every_mode(here):
+    grey = np.arange(0, 256, 4, dtype=np.uint8).reshape(8, 8)
+    image = Image.fromarray(grey)
+    for mode in ("L", "LA", "RGB", "RGBA", "P"):
+        image.convert(mode).save("m.png")
+        np.testing.assert_allclose(inputs.read_matrix("m.png"), grey / 255, atol=1e-6)
+    Image.fromarray(grey > 100).save("m.png")
+    np.testing.assert_allclose(inputs.read_matrix("m.png"), grey > 100, atol=1e-6)
+    (here / "deep.pgm").write_bytes(b"P5 8 8 65535\n" + (grey.astype(">u2") * 257).tobytes())
+    np.testing.assert_allclose(inputs.read_matrix("deep.pgm"), grey / 255, atol=1e-6)
+
+
+def test_the_limit_of_pillow_is_as_before():
+    before = Image.MAX_IMAGE_PIXELS
+    save("m.png", png(8))
+    inputs.read("m.png")
+    with pytest.raises(BadInput):
+        inputs.read(save("bad.png", png(8)[:40]))
+    assert before == Image.MAX_IMAGE_PIXELS
+
+
+# -- regular files, and names -------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("end", ["npy", "npz", "csv", "txt", "mat", "mtx", "png"])
+def test_a_pipe_is_refused_and_not_waited_for(end):
+    os.mkfifo(f"m.{end}")
+    os.symlink(f"m.{end}", f"link.{end}")
+    for name in (f"m.{end}", f"link.{end}"):
+        for reader in [inputs.read, *[read_image] * (end == "png")]:
+            with pytest.raises(BadInput, match=f"{name}: not a regular file"):
+                reader(name)
+
+
+ODD = "a\x1b]0;b\x07\x9b31m\u202e\x7f\udcff"
+SHOWN = r"a\x1b]0;b\x07\x9b31m\u202e\x7f\udcff"
+
+
+def test_only_characters_that_print_are_shown():
+    assert printable(ODD) == SHOWN
+    assert printable("two\nlines") == r"two\nlines"
+    assert printable("größe ∞ 大きさ.npz") == "größe ∞ 大きさ.npz"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names cannot hold these characters")
+def test_names_from_outside_do_not_reach_the_terminal_as_they_are(papilio, here):
+    np.save(f"{ODD}.npy", np.eye(4))
+    save("member.npz", archive(f"{ODD[:-1]}.npy", "b.npy"))
+    save("cell.csv", f"1,{ODD[:-1]}\n")
+    save("name.mat", mat(("\x1b[31m", 6, (1, 1), ONE), ("b", 6, (1, 1), ONE)))
+    commands = [
+        ("info", f"{ODD}.csv"),
+        ("info", "member.npz"),
+        ("info", f"member.npz:{ODD}"),
+        ("info", "cell.csv"),
+        ("info", "name.mat"),
+        ("info", "hadamard:8", f"--{ODD}"),
+        (ODD,),
+        ("reproduce", ODD),
+        ("learn", f"{ODD}.npy", "-o", "d.npz", "--n-nonzero-coefs", 9),
+        ("apply", f"{ODD}.npy", "hadamard:4", "-o", f"{ODD}/y.npy"),
+        ("apply", f"{ODD}.npy", "hadamard:4", "-o", f"{ODD}-2.npy"),
+    ]
+    for command in commands:
+        code, out, err = papilio(*command)
+        assert code == (0 if command is commands[-1] else 2), err
+        assert all(line.isprintable() for line in (out + err).splitlines()), command
+    code, out, err = papilio(*commands[-1], "--json")
+    assert (code, err) == (0, "")
+    assert out.removesuffix("\n").isprintable()
+    assert json.loads(out)["output"] == f"{ODD}-2.npy"
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "-1", "1e9"])
+def test_a_measurement_ends(papilio, seconds):
+    code, out, err = papilio("bench", "hadamard:8", "--seconds", seconds)
+    assert (code, out) == (2, "")
+    assert "--seconds" in err

@@ -1,0 +1,134 @@
+"""A full disk is told with the file and the way out, and leaves no half of a file."""
+
+import errno
+import os
+import re
+
+import matplotlib.figure
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.cli import demo
+from papilio.cli.errors import Failed
+from papilio.cli.outputs import write
+from papilio.cli.report import write_report
+from papilio.cli.terminal import Terminal
+from papilio.experiments import drawing
+from papilio.experiments.tables import write_table
+from papilio.experiments.trials import Ledger, run_trials
+from papilio.report import Subject
+from papilio.results import Tradeoff, TradeoffPoint
+from papilio.runtime.files import replacing
+
+from .full_disk import fill, no_room, small_disk
+
+OP = pp.transforms.hadamard(32)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    with small_disk(tmp_path / "disk", 1 << 18) as folder:
+        yield folder
+
+
+def draw(path):
+    figure = drawing.new_figure(3, 3)
+    figure.subplots().plot(np.random.default_rng(0).standard_normal((2000, 5)))
+    return drawing.save(figure, path)
+
+
+WRITERS = {
+    "op.npz": lambda path: OP.save(path),
+    "table.csv": lambda path: write_table(path, ("a", "b"), [{"a": i, "b": i} for i in range(5000)]),
+    "figure.png": draw,
+    "points.csv": lambda path: Tradeoff((TradeoffPoint(0.5, 0.1, OP),), 0.0, pp.Status.CONVERGED, 0.0).save(
+        path.parent
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_writer_names_the_file_and_the_way_out_and_leaves_what_was_there(name, disk):
+    filling = fill(disk)
+    before = sorted(disk.iterdir())
+    with pytest.raises(
+        OSError, match=r"No space left on device; make room there or choose another path: "
+    ) as caught:
+        WRITERS[name](disk / name)
+    assert caught.value.errno == errno.ENOSPC
+    assert str(disk) in str(caught.value.filename)
+    assert sorted(disk.iterdir()) == before
+    filling.unlink()
+    WRITERS[name](disk / name)
+    assert (disk / name).stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", ["y.npy", "y.csv", "y.mat"])
+def test_an_output_of_the_command_line_is_told_in_one_line(name, disk):
+    filling = fill(disk)
+    said = re.escape(f"{disk / name}: could not be written: No space left on device; make room there or choose")
+    with pytest.raises(Failed, match=said):
+        write(disk / name, np.ones((50, 50)))
+    assert list(disk.iterdir()) == [filling]
+
+
+def test_a_page_is_told_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("pathlib.Path.write_text", no_room)
+    subject = Subject("A product", OP, "nowhere", 0.0, "error")
+    with pytest.raises(Failed, match=r"page\.html: could not be written: No space left on device; make room"):
+        write_report(Terminal(quiet=True), tmp_path / "page.html", [subject])
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_figures_of_the_demonstration_are_whole_or_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "_hadamard", lambda terminal: ({"a.png": drawing.new_figure(1, 1)}, None))
+    monkeypatch.setattr(demo, "_patches", lambda terminal: ({}, None))
+
+    def half(self, path, **options):
+        path.write_bytes(b"half")
+        no_room()
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", half)
+    with pytest.raises(Failed, match=r"a\.png: could not be written: No space left on device"):
+        demo.run(Terminal(quiet=True), tmp_path / "out")
+    assert not any((tmp_path / "out").iterdir())
+
+
+def test_other_errors_name_the_file_too_and_keep_their_kind(tmp_path):
+    with pytest.raises(PermissionError, match=r"\[Errno 13\] not yours: .*x\.txt'"), replacing(tmp_path / "x.txt"):
+        raise PermissionError(13, "not yours")
+
+
+# -- tables that grow -----------------------------------------------------------------------------------
+
+
+def ledger(folder, name):
+    return Ledger(folder / name, ("trial", "value"), ("trial",), lambda trial: [(str(trial),)])
+
+
+def work(trial):
+    rows = [{"trial": trial, "value": "x" * 3000}]
+    return rows, rows
+
+
+def test_a_table_on_a_full_disk_keeps_whole_rows_and_the_run_is_resumed(disk):
+    """The room ends in the middle of a row."""
+    done = lambda *_: None  # noqa: E731
+    filling = fill(disk)
+    os.truncate(filling, filling.stat().st_size - 40_960)
+    trials = range(16)
+    table, times = ledger(disk, "table.csv"), ledger(disk, "times.csv")
+    said = (
+        r"No space left on device; make room there.*; \d+ of 16 draws are kept in .*, and the same command resumes"
+    )
+    with pytest.raises(OSError, match=said) as caught:
+        run_trials(trials, work, table, times, jobs=1, progress=done)
+    assert caught.value.filename in (str(table.path), str(times.path))
+    for each in (table, times):
+        assert each.path.read_bytes().endswith(b"x\n")
+    assert sorted(path.name for path in disk.iterdir()) == ["filling", "table.csv", "times.csv"]
+    assert 0 < len(table.blocks(trials)) < 16
+    filling.unlink()
+    run_trials(trials, work, table, times, jobs=1, progress=done)
+    assert list(table.blocks(trials)) == list(times.blocks(trials)) == list(trials)
