@@ -27,7 +27,7 @@ TILE = 256  # bytes of one row of a tile at the most: all registers for a row of
 # What numba compiles for: this machine, or what its settings name.
 _FEATURES: str = getattr(config, "CPU_FEATURES", None) or llvm.get_host_cpu_features().flatten()
 REGISTER = 64 if "+avx512f" in _FEATURES else 32 if "+avx" in _FEATURES else 16  # bytes
-_SUMS = 16 if "+avx512f" in _FEATURES or "+neon" in _FEATURES else 8  # registers for sums: half of all
+_REGISTERS = 32 if "+avx512f" in _FEATURES or "+neon" in _FEATURES else 16
 _UNROLLED = 4  # strips at a time for one vector: each addition to one sum would wait for the one before
 
 _WORD, _INDEX = ir.IntType(64), ir.IntType(32)
@@ -155,6 +155,19 @@ def _function(emit: Callable[..., None]) -> Any:
     return intrinsic(typed)
 
 
+def _at_a_time(n_values: int, parts: int) -> int:
+    """The registers of each row that a strip of ``n_values`` real numbers is multiplied by at a time.
+
+    The sums, what is read and one value of the strip should have registers of their own; for a single value, what
+    is read needs none. Three fill up sixteen registers, as BLAS does it, and pay where tiles are made for them.
+    """
+    for count in (8, 4, 3, 2):
+        needed = count * n_values + count * (n_values > 1) + 1
+        if needed <= _REGISTERS and count * REGISTER <= TILE and (count != 3 or parts == 1):
+            return count
+    return 1
+
+
 def _groups(height: int) -> Any:
     """A numba function that applies the groups of one height to the vectors of a tile.
 
@@ -230,10 +243,10 @@ def _groups(height: int) -> Any:
 
                 return of_registers
 
-            t, registers = _constant(0), max(min(_SUMS // n_values, TILE // REGISTER), 1)
+            t, registers = _constant(0), _at_a_time(n_values, code.parts)
             while registers:
                 t, _ = code.loop(t, width, registers * REGISTER, of_part(registers))
-                registers //= 2
+                registers = 2 if registers == 3 else registers // 2
             return ()
 
         code.loop(_constant(0), count, 1, of_group)
