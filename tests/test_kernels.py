@@ -51,7 +51,10 @@ def assert_product(actual, matrix, magnitudes, x):
     assert (np.abs(actual - matrix @ x) <= bound).all()
 
 
-@pytest.fixture(params=["kernel", "chunks", "BLAS", "either"])
+WAYS = ("kernel", "chunks", "BLAS", "either")
+
+
+@pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     """What applies the factors: the kernel, in chunks of three columns, too, BLAS, or each in turn."""
     if request.param == "chunks":
@@ -68,7 +71,12 @@ def way(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("name", CHAINS)
+# Each chain in each dtype and in each way; all dtypes meet all ways.
+@pytest.mark.parametrize(
+    ("name", "dtype", "way"),
+    [(name, dtype, WAYS[(i + j) % 4]) for i, name in enumerate(CHAINS) for j, dtype in enumerate(DTYPES)],
+    indirect=["way"],
+)
 def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype, way):
     masks, kinds = CHAINS[name]
     op, matrix, magnitudes = operator(masks, dtype)
