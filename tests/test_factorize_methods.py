@@ -173,19 +173,20 @@ def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexi
 
 @pytest.mark.parametrize("target", [{"complexity": 0.5}, {}], ids=["complexity", "knee"])
 @pytest.mark.parametrize(
-    ("name", "method"),
+    ("make", "method"),
     [
-        ("kernel", "low_rank"),
-        ("wide kernel", "low_rank"),
-        ("noisy permuted Hadamard", "butterfly"),
-        ("permuted DFT", "butterfly"),
-        ("Gaussian", "hierarchical"),
-        ("tall", "hierarchical"),
-        ("sparse", "itself"),
+        (lambda: kernel(20, 20), "low_rank"),
+        (lambda: kernel(16, 32), "low_rank"),
+        (lambda: noisy_hadamard(16), "butterfly"),
+        (lambda: permuted(pp.transforms.dft(16).toarray()), "butterfly"),
+        (lambda: gaussian((16, 16)), "hierarchical"),
+        (lambda: gaussian((20, 10)), "hierarchical"),
+        (lambda: sparse(20), "itself"),
     ],
+    ids=["kernel", "wide kernel", "noisy Hadamard", "DFT", "Gaussian", "tall Gaussian", "sparse"],
 )
-def test_each_kind_of_matrix_has_its_method(name, method, target):
-    assert pp.factorize(MATRICES[name](), **target).method == method
+def test_each_kind_of_matrix_has_its_method(make, method, target):
+    assert pp.factorize(make(), **target).method == method
 
 
 @pytest.mark.parametrize("method", ["low_rank", "hierarchical"])
