@@ -3,6 +3,9 @@
 import os
 import sys
 
+# Tests run in one process a core, where more threads of BLAS only wait. Tests of threads set their own number.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 
 import papilio as pp

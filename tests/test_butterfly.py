@@ -55,7 +55,7 @@ def test_permuted_butterflies_are_found_exactly(kind, n, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [64, 128, 256])
+@pytest.mark.parametrize("n", [64, 256])
 @pytest.mark.parametrize("kind", KINDS)
 def test_large_permuted_butterflies_are_found_exactly(kind, n):
     assert pp.butterfly(shuffled(kind, n, 0)[0], random_state=0).error <= 1e-12
@@ -77,7 +77,7 @@ def test_entries_of_very_different_size_are_fitted_to_the_noise(kind, noise):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["real", "complex"])
 def test_large_ones_are_fitted_to_the_noise(kind, seed):
     matrix, disturbance = shuffled(kind, 128, seed)

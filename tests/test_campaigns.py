@@ -75,6 +75,13 @@ def test_a_case_that_takes_too_much_memory_is_ended_and_told():
     assert {title for _, title in found} == {"memory: more than the limit"}
 
 
+def test_the_memory_of_a_process_is_not_that_of_its_parent():
+    child = "from tests.campaigns.worker import peak_memory; print(peak_memory())"
+    parent = f"import subprocess, sys; large = b'1' * (1 << 28); subprocess.run([sys.executable, '-c', {child!r}])"
+    done = subprocess.run([sys.executable, "-c", parent], cwd=ROOT, capture_output=True, text=True)
+    assert 1 << 20 < int(done.stdout) < 1 << 28
+
+
 def test_a_campaign_fails_if_one_case_does():
     words = ["fuzz", "--kind", "wrong", "--minutes", "0.02"]
     done = subprocess.run(

@@ -26,6 +26,7 @@ from .registry import CONSTRAINTS
 
 Array = np.ndarray[Any, Any]
 INEXACT = [name for name in CONSTRAINTS if "SparseRowsAndColumns" in name]
+WITH_ZEROS = [name for name, make in CONSTRAINTS.items() if make().n_nonzero < np.prod(make().shape)]
 TIED = ("Symmetric", "Circulant", "Toeplitz", "Hankel")
 
 
@@ -57,7 +58,7 @@ def test_all_sets_but_rows_and_columns_claim_an_exact_projection() -> None:
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_projection_is_a_member_at_the_distance_of_an_exhaustive_search(name: str) -> None:
     constraint = CONSTRAINTS[name]()
-    for matrix in matrices(name, seeds=3):
+    for matrix in matrices(name, seeds=1):
         projected = constraint.project(matrix)
         if constraint.exact:
             assert_nearest(name, matrix, projected)
@@ -127,7 +128,7 @@ def test_contains_rejects_a_wrong_norm(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1e-12, 0.1])
-@pytest.mark.parametrize("name", [name for name in CONSTRAINTS if (full_member(name)[1] == 0).any()])
+@pytest.mark.parametrize("name", WITH_ZEROS)
 def test_contains_rejects_every_single_entry_too_many_however_small(name: str, size: float) -> None:
     constraint, member = full_member(name)
     for place in np.flatnonzero(member == 0):
@@ -207,7 +208,7 @@ def test_no_other_member_is_nearer_to_any_matrix(name: str) -> None:
     constraint = CONSTRAINTS[name]()
     rotated = st.sampled_from([1.0, 0.6 + 0.8j])
 
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    @settings(max_examples=15, deadline=None, derandomize=True)
     @given(hnp.arrays(np.float64, constraint.shape, elements=NUMBERS), rotated, st.integers(0, 99))
     def check(real: Array, phase: complex, seed: int) -> None:
         matrix = phase * real

@@ -200,13 +200,14 @@ ENGINEERING = {
 }
 
 
-@pytest.mark.parametrize(
-    "target", [{"complexity": 0.3}, {"max_error": 0.05}, {}], ids=["complexity", "error", "none"]
-)
-@pytest.mark.parametrize("name", ENGINEERING)
+TARGETS = {"complexity": {"complexity": 0.3}, "error": {"max_error": 0.05}, "none": {}}
+
+
+# Each matrix with one target; each target with three matrices.
+@pytest.mark.parametrize(("name", "target"), list(zip(ENGINEERING, 3 * list(TARGETS), strict=True)))
 def test_nothing_that_was_tried_is_better_by_the_target(name, target, monkeypatch):
     monkeypatch.setattr("papilio.search.candidates._ROUNDS", 4)
-    M = ENGINEERING[name]
+    M, target = ENGINEERING[name], TARGETS[target]
     fit = pp.factorize(M, **target)
     budget = int(target["complexity"] * M.size) if "complexity" in target else None
     rule = Target(M.size, budget, target.get("max_error"))

@@ -270,7 +270,7 @@ def test_ksvd_recovers_a_planted_dictionary_under_noise():
     assert recovery_rate(learned.dictionary, D, 0.99) >= 0.9
 
 
-SEEDS = [3, pytest.param(20, marks=pytest.mark.slow)]
+SEEDS = [3, pytest.param(10, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("seeds", SEEDS)

@@ -223,9 +223,17 @@ def test_a_stopped_fast_fit_can_go_on_with_partial_fit():
     assert np.isfinite(model.transform(X)).all()
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (16, 40), (16, 9)])
-@pytest.mark.parametrize("complexity", [0.3, 0.5, 0.8])
-@pytest.mark.parametrize("n_factors", [None, 3])
+@pytest.mark.parametrize(
+    ("shape", "complexity", "n_factors"),
+    [
+        ((16, 16), 0.3, None),
+        ((16, 16), 0.8, 3),
+        ((16, 40), 0.5, None),
+        ((16, 40), 0.3, 3),
+        ((16, 9), 0.8, None),
+        ((16, 9), 0.5, 3),
+    ],
+)
 def test_complexity_is_never_exceeded_and_is_used(shape, complexity, n_factors):
     model = pp.FastDictionaryLearning(
         shape[1], 3, complexity=complexity, n_factors=n_factors, max_iter=20, random_state=0
@@ -237,9 +245,17 @@ def test_complexity_is_never_exceeded_and_is_used(shape, complexity, n_factors):
 @pytest.mark.parametrize("shape", [(16, 18), (16, 40), (16, 12)])
 @pytest.mark.parametrize("block", [2, (3, 2), (2, 4)])
 @pytest.mark.parametrize("n_factors", [None, 3])
-def test_blocks_stay_within_the_complexity_and_use_it(shape, block, n_factors):
+def test_schedules_of_blocks_use_the_complexity(shape, block, n_factors):
     schedule = pp.Schedule.with_complexity(shape, 0.9, n_factors, block=block)
     assert 0.7 <= schedule.n_nonzero / (shape[0] * shape[1]) <= 0.9
+
+
+@pytest.mark.parametrize(
+    ("shape", "block", "n_factors"),
+    [((16, 18), 2, None), ((16, 40), (3, 2), 3), ((16, 12), (2, 4), None), ((16, 18), (2, 4), 3)],
+)
+def test_blocks_stay_within_the_complexity(shape, block, n_factors):
+    schedule = pp.Schedule.with_complexity(shape, 0.9, n_factors, block=block)
     model = pp.FastDictionaryLearning(
         shape[1], 3, complexity=0.9, n_factors=n_factors, block=block, max_iter=20, random_state=0
     ).fit(X)

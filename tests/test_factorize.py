@@ -8,8 +8,10 @@ import papilio as pp
 from .helpers import gaussian
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (24, 24), (40, 10), (10, 40)])
-@pytest.mark.parametrize("complexity", [0.3, 0.5, 0.8])
+@pytest.mark.parametrize(
+    ("shape", "complexity"),
+    [((16, 16), 0.3), ((16, 16), 0.8), ((24, 24), 0.5), ((40, 10), 0.8), ((10, 40), 0.3)],
+)
 def test_complexity_is_kept_nearly_used_and_the_shape_is_right(shape, complexity):
     result = pp.factorize(gaussian(shape), complexity=complexity)
     assert result.operator.shape == shape
@@ -23,8 +25,9 @@ def test_the_error_falls_as_the_complexity_grows():
     assert errors == sorted(errors, reverse=True)
 
 
-@pytest.mark.parametrize("n_factors", [2, 3, 5])
-@pytest.mark.parametrize("shape", [(16, 16), (40, 12), (12, 40)])
+@pytest.mark.parametrize(
+    ("shape", "n_factors"), [((16, 16), 2), ((16, 16), 5), ((40, 12), 3), ((12, 40), 2), ((12, 40), 5)]
+)
 def test_n_factors_is_the_number_of_factors(shape, n_factors):
     result = pp.factorize(gaussian(shape), n_factors=n_factors)
     assert len(result.operator.factors) == n_factors
@@ -58,10 +61,11 @@ def test_matrices_too_small_to_gain_anything_are_returned_as_they_are():
         assert len(result.operator.factors) == 1
 
 
-@pytest.mark.parametrize("size", [2.0**-300, 0.125, 256.0, 2.0**300])
-def test_the_unit_of_the_data_does_not_matter(size):
+def test_the_unit_of_the_data_does_not_matter():
     X = gaussian((12, 12))
-    assert pp.factorize(X * size).error == pp.factorize(X).error
+    expected = pp.factorize(X).error
+    for size in (2.0**-300, 0.125, 2.0**300):
+        assert pp.factorize(X * size).error == expected
 
 
 def test_the_zero_matrix_is_its_own_factorization():

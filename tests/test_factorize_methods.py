@@ -173,20 +173,20 @@ def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexi
 
 @pytest.mark.parametrize("target", [{"complexity": 0.5}, {}], ids=["complexity", "knee"])
 @pytest.mark.parametrize(
-    ("M", "method"),
+    ("make", "method"),
     [
-        (kernel(20, 20), "low_rank"),
-        (kernel(16, 32), "low_rank"),
-        (noisy_hadamard(16), "butterfly"),
-        (permuted(pp.transforms.dft(16).toarray()), "butterfly"),
-        (gaussian((16, 16)), "hierarchical"),
-        (gaussian((20, 10)), "hierarchical"),
-        (sparse(20), "itself"),
+        (lambda: kernel(20, 20), "low_rank"),
+        (lambda: kernel(16, 32), "low_rank"),
+        (lambda: noisy_hadamard(16), "butterfly"),
+        (lambda: permuted(pp.transforms.dft(16).toarray()), "butterfly"),
+        (lambda: gaussian((16, 16)), "hierarchical"),
+        (lambda: gaussian((20, 10)), "hierarchical"),
+        (lambda: sparse(20), "itself"),
     ],
     ids=["kernel", "wide kernel", "noisy Hadamard", "DFT", "Gaussian", "tall Gaussian", "sparse"],
 )
-def test_each_kind_of_matrix_has_its_method(M, method, target):
-    assert pp.factorize(M, **target).method == method
+def test_each_kind_of_matrix_has_its_method(make, method, target):
+    assert pp.factorize(make(), **target).method == method
 
 
 @pytest.mark.parametrize("method", ["low_rank", "hierarchical"])
@@ -273,7 +273,7 @@ def test_time_enough_changes_nothing(few_rounds):
 @pytest.mark.parametrize(
     "target", [{"complexity": 0.5}, {"max_error": 0.2}, {}], ids=["complexity", "error", "knee"]
 )
-def test_a_callback_sees_steps_whose_share_grows_to_nearly_all(target):
+def test_a_callback_sees_steps_whose_share_grows_to_nearly_all(target, few_rounds):
     seen = []
     result = pp.factorize(gaussian((12, 12)), callback=seen.append, **target)
     done = [step.done for step in seen]

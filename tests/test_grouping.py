@@ -1,5 +1,7 @@
 """Grouping: which rows and columns share blocks."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from papilio.solvers.grouping import regrouped
 from .helpers import gaussian
 from .limits import lower
 
+SIGNALS = pp.datasets.rand(400, n_features=16, n_nonzero_coefs=3, random_state=0).signals.T
 SHAPES = [
     ((8, 12), (4, 4)),
     ((9, 13), (4, 3)),
@@ -132,7 +135,7 @@ def test_after_a_stop_factors_are_no_denser_than_the_schedule_says(stop):
 
 
 def test_a_dictionary_in_blocks_repeats_and_goes_on():
-    X = pp.datasets.rand(400, n_features=16, n_nonzero_coefs=3, random_state=0).signals.T
+    X = SIGNALS
     models = [
         pp.FastDictionaryLearning(24, 3, complexity=0.6, block=(2, 4), random_state=0).fit(X) for _ in range(2)
     ]
@@ -142,11 +145,19 @@ def test_a_dictionary_in_blocks_repeats_and_goes_on():
     assert model.score(X) > 1.1 * models[1].score(X)  # scores are negative
 
 
+@cache
+def dictionary_in_blocks():
+    return in_blocks().fit(SIGNALS).components_
+
+
+def in_blocks(**options):
+    schedule = pp.Schedule.with_complexity((16, 24), 0.8, 3, block=(2, 4))
+    return pp.FastDictionaryLearning(24, 3, schedule=schedule, max_iter=8, random_state=0, **options)
+
+
 @pytest.mark.parametrize("phase", ["global 1", "split 2", "global 2", "refine"])
 def test_a_dictionary_in_blocks_resumes_with_the_same_result(phase, tmp_path, monkeypatch):
     lower(monkeypatch, seconds_between_checkpoints=0.0)
-    X = pp.datasets.rand(400, n_features=16, n_nonzero_coefs=3, random_state=0).signals.T
-    schedule = pp.Schedule.with_complexity((16, 24), 0.8, 3, block=(2, 4))
     count = 0
 
     def stop(step):
@@ -154,11 +165,8 @@ def test_a_dictionary_in_blocks_resumes_with_the_same_result(phase, tmp_path, mo
         count += step.phase == phase
         return count == 4
 
-    def model(**options):
-        return pp.FastDictionaryLearning(24, 3, schedule=schedule, max_iter=20, random_state=0, **options)
-
     path = tmp_path / "state.npz"
-    model(checkpoint=path, callback=stop).fit(X)
+    in_blocks(checkpoint=path, callback=stop).fit(SIGNALS)
     assert path.exists()
-    resumed = model(checkpoint=path).fit(X)
-    np.testing.assert_array_equal(resumed.components_, model().fit(X).components_)
+    resumed = in_blocks(checkpoint=path).fit(SIGNALS)
+    np.testing.assert_array_equal(resumed.components_, dictionary_in_blocks())

@@ -27,7 +27,6 @@ def hadamard(n):
         64,
         128,
         256,
-        pytest.param(512, marks=pytest.mark.slow),
         pytest.param(1024, marks=pytest.mark.slow),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import typeof
 
 import papilio as pp
 from papilio import constraints as c
@@ -50,7 +51,10 @@ def assert_product(actual, matrix, magnitudes, x):
     assert (np.abs(actual - matrix @ x) <= bound).all()
 
 
-@pytest.fixture(params=["kernel", "chunks", "BLAS", "either"])
+WAYS = ("kernel", "chunks", "BLAS", "either")
+
+
+@pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     """What applies the factors: the kernel, in chunks of three columns, too, BLAS, or each in turn."""
     if request.param == "chunks":
@@ -67,7 +71,12 @@ def way(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("name", CHAINS)
+# Each chain in each dtype and in each way; all dtypes meet all ways.
+@pytest.mark.parametrize(
+    ("name", "dtype", "way"),
+    [(name, dtype, WAYS[(i + j) % 4]) for i, name in enumerate(CHAINS) for j, dtype in enumerate(DTYPES)],
+    indirect=["way"],
+)
 def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype, way):
     masks, kinds = CHAINS[name]
     op, matrix, magnitudes = operator(masks, dtype)
@@ -275,6 +284,17 @@ def test_compiled_iterations_are_the_general_ones(name, with_gram, order, dtype,
     for mine, theirs in zip(ours[0], general[0], strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-4 if single else 1e-10)
         assert mine.dtype == theirs.dtype
+
+
+def test_iterations_with_and_without_codes_are_compiled_once(dtype):
+    data = (gaussian((6, 40), dtype), gaussian((5, 40), dtype, 1))
+    start = [gaussian(s.shape, dtype, seed) for seed, s in enumerate(SETS["two"])]
+    chains = [
+        descents.Chain(moments, start, ORDERS[0])
+        for moments in (pp.Moments.of(*data), pp.Moments(gaussian((6, 5), dtype)))
+    ]
+    compiled = [descents.CompiledDescent(chain, SETS["two"]) for chain in chains]
+    assert len({typeof((*descent._problem, *descent._state)) for descent in compiled}) == 1
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -22,7 +22,7 @@ def planted(seed, n_signals):
     return D, synthetic_signals(D, n_signals, 2, random_state=seed)[0]
 
 
-@pytest.mark.parametrize("seeds", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_on_rand_it_is_as_good_as_ksvd(seeds):
     def learn(X, seed):
         return pp.online_dictionary(X, 32, 5, max_iter=100, random_state=seed)

@@ -60,15 +60,14 @@ def test_default_start_is_zero_for_the_first_updated_free_block_and_identity_els
     assert default.operator == explicit.operator
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("order", "dtype"), [(ORDERS[0], np.float64), (ORDERS[1], np.complex128)])
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_error_never_rises_after_the_first_sweep_for_any_set(name, order, dtype):
     constraint = CONSTRAINTS[name]()
     rows, columns = constraint.shape
     X = gaussian((5, 6), dtype, seed=2)
     sets = [c.SparseRows((5, rows), 2), constraint, c.Dense((columns, 6))]
-    result = pp.palm(X, sets, order=order, max_iter=60, tol=0)
+    result = pp.palm(X, sets, order=order, max_iter=40, tol=0)
     assert np.diff(result.history.error).max() <= 1e-13
     for factor, constraint in zip(result.operator.factors, sets, strict=True):
         assert constraint.contains(factor)
@@ -79,7 +78,7 @@ def test_error_never_rises_with_inertia_for_any_set(name):
     constraint = CONSTRAINTS[name]()
     rows, columns = constraint.shape
     sets = [c.SparseRows((5, rows), 2), constraint, c.Dense((columns, 6))]
-    result = pp.palm(gaussian((5, 6), seed=2), sets, max_iter=60, tol=0, inertia=True)
+    result = pp.palm(gaussian((5, 6), seed=2), sets, max_iter=40, tol=0, inertia=True)
     assert np.diff(result.history.error).max() <= 1e-13
     for factor, constraint in zip(result.operator.factors, sets, strict=True):
         assert constraint.contains(factor)

@@ -65,11 +65,11 @@ def test_a_dask_array_with_the_same_borders_gives_the_same_bits(tmp_path, learne
     assert_same(make(learner).fit(da.from_array(X, chunks=(part_sizes(), 8))), expected)
 
 
-@pytest.mark.parametrize("chunks", [(400,), (1, 0, 99, 300), (37,) * 10 + (30,)], ids=["one", "odd", "many"])
-def test_other_chunks_of_a_dask_array_learn_as_well(learner, tmp_path, chunks):
-    model = make(learner).fit(da.from_array(X, chunks=(chunks, 5)))
-    expected = make(learner).fit(on_disk(tmp_path))
-    assert model.score(X) == pytest.approx(expected.score(X), rel=0.05)
+def test_other_chunks_of_a_dask_array_learn_as_well(learner, tmp_path):
+    expected = make(learner).fit(on_disk(tmp_path)).score(X)
+    for chunks in ((400,), (1, 0, 99, 300), (37,) * 10 + (30,)):
+        model = make(learner).fit(da.from_array(X, chunks=(chunks, 5)))
+        assert model.score(X) == pytest.approx(expected, rel=0.05)
 
 
 def test_what_is_learned_from_all_data_is_better_than_from_the_sample_alone(tmp_path, learner):
@@ -88,15 +88,16 @@ def test_the_final_error_is_that_of_all_samples(tmp_path, learner):
     assert last.error == pytest.approx(-model.score(X))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_the_number_of_threads_changes_no_bit(tmp_path, learner, threads):
+def test_the_number_of_threads_changes_no_bit(tmp_path, learner):
     rows = np.concatenate([X, 2 * X, -X])  # samples of more than one share of the moments
     with pytest.MonkeyPatch.context() as patch:
         lower(patch, sample=700)
-        expected = make(learner).fit(on_disk(tmp_path, rows))
         try:
-            pp.set_num_threads(threads)
-            assert_same(make(learner).fit(on_disk(tmp_path, rows)), expected)
+            pp.set_num_threads(1)
+            expected = make(learner).fit(on_disk(tmp_path, rows))
+            for threads in (2, 3):
+                pp.set_num_threads(threads)
+                assert_same(make(learner).fit(on_disk(tmp_path, rows)), expected)
         finally:
             pp.set_num_threads(None)
 
@@ -229,10 +230,12 @@ def test_what_was_written_to_a_map_is_learned_from(tmp_path):
     assert_same(make("fast").fit(data), make("fast").fit(X))
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.bool_, np.float16])
-def test_integers_and_half_precision_are_learned_from_as_double_precision(tmp_path, dtype):
+@pytest.mark.parametrize(
+    ("dtype", "name"), [(np.uint8, "fast"), (np.int16, "online"), (np.bool_, "ksvd"), (np.float16, "online")]
+)
+def test_integers_and_half_precision_are_learned_from_as_double_precision(tmp_path, dtype, name):
     rows = (100 * np.abs(X) / np.abs(X).max()).astype(dtype)
-    assert_same(make("fast").fit(mapped(tmp_path, rows)), make("fast").fit(rows))
+    assert_same(make(name).fit(mapped(tmp_path, rows)), make(name).fit(rows))
 
 
 def test_shards_are_taken_in_the_order_of_their_numbers(tmp_path):

@@ -156,7 +156,7 @@ class CompiledDescent(Descent):
             rounding=chain.rounding,
             tol=_TOLERANCE,
         )
-        self._is_member = np.append(self._is_member, [True] * len(tail))
+        self._is_member = np.append(self._is_member, np.ones(len(tail), dtype=bool))  # an empty list is of floats
         flat = np.concatenate([block.ravel() for block in blocks])
         self._state = kernel.State(
             blocks=flat,
