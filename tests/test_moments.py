@@ -85,6 +85,11 @@ def test_moments_of_parts_add_up():
         (lambda: pp.Moments.of([["a"]], np.eye(2)), TypeError, "signals"),
         (lambda: pp.Moments(np.eye(2)) + pp.Moments(np.eye(2)), ValueError, "gram"),
         (lambda: pp.Moments(np.eye(2), np.zeros((2, 2)), 1.0).compressed, ValueError, "gram"),
+        (
+            lambda: pp.Moments(np.eye(2), 1e-310 * np.eye(2), 1.0).compressed,
+            ValueError,
+            "gram must not be so small",
+        ),
     ],
 )
 def test_bad_moments_are_named(make, error, named):

@@ -124,6 +124,9 @@ TAKES = {
     "butterfly, supports": lambda S: pp.butterfly(MATRIX, [S, np.eye(N)]),
     "tradeoff": lambda S: pp.tradeoff(S, [1.0]),
     "ksvd": lambda S: pp.ksvd(S, 2, 1, max_iter=1, random_state=0),
+    "FastDictionaryLearning, init": lambda S: pp.FastDictionaryLearning(N, 1, init=S, max_iter=1).fit(
+        np.random.default_rng(0).standard_normal((20, N))
+    ),
     "rmse, signals": lambda S: pp.metrics.rmse(S, MATRIX, MATRIX),
     "rmse, dictionary": lambda S: pp.metrics.rmse(MATRIX, S, MATRIX),
     "rmse, codes": lambda S: pp.metrics.rmse(MATRIX, MATRIX, S),

@@ -18,6 +18,12 @@ def _matrix(rng: np.random.Generator, value: Any) -> np.ndarray:
     return rng.standard_normal((int(rng.integers(1, 9)), int(rng.integers(1, 9))))
 
 
+def _plane(rng: np.random.Generator, value: Any) -> np.ndarray:
+    """The value in two dimensions."""
+    array = np.atleast_2d(_matrix(rng, value))
+    return array.reshape(len(array), -1)
+
+
 def _spoilt(number: Any) -> Make:
     """The same array with one other entry."""
 
@@ -32,8 +38,8 @@ def _spoilt(number: Any) -> Make:
 
 def _broken_csr(rng: np.random.Generator, value: Any) -> Any:
     """A csr_array whose parts do not fit: an index, a pointer or a length is wrong."""
-    array = sp.csr_array(np.atleast_2d(_matrix(rng, value)).real.astype(np.float64))
-    if array.nnz == 0 or array.ndim != 2:
+    array = sp.csr_array(_plane(rng, value).real.astype(np.float64))
+    if array.nnz == 0:
         array = sp.csr_array(np.eye(4))
     match int(rng.integers(6)):
         case 0:
@@ -52,8 +58,8 @@ def _broken_csr(rng: np.random.Generator, value: Any) -> Any:
 
 
 def _broken_coo(rng: np.random.Generator, value: Any) -> Any:
-    array = sp.coo_array(np.atleast_2d(_matrix(rng, value)).real.astype(np.float64))
-    if array.nnz == 0 or array.ndim != 2:
+    array = sp.coo_array(_plane(rng, value).real.astype(np.float64))
+    if array.nnz == 0:
         array = sp.coo_array(np.eye(4))
     array.coords[int(rng.integers(2))][int(rng.integers(array.nnz))] = int(rng.choice([-1, 10**6]))
     return array
@@ -61,8 +67,7 @@ def _broken_coo(rng: np.random.Generator, value: Any) -> Any:
 
 def _sparse(form: str) -> Make:
     def make(rng: np.random.Generator, value: Any) -> Any:
-        dense = np.atleast_2d(_matrix(rng, value))
-        dense = dense if dense.ndim == 2 else dense.reshape(dense.shape[0], -1)
+        dense = _plane(rng, value)
         kind = sp.coo_array if rng.integers(2) else sp.coo_matrix
         return kind(dense * (rng.random(dense.shape) < 0.7)).asformat(form)
 
@@ -70,9 +75,9 @@ def _sparse(form: str) -> Make:
 
 
 def _duplicates(rng: np.random.Generator, value: Any) -> Any:
-    dense = np.atleast_2d(_matrix(rng, value))
-    places = rng.integers(0, dense.shape[0], 8), rng.integers(0, dense.shape[-1], 8)
-    return sp.coo_array((rng.choice([-1.0, 0.0, 1.0, 2.0], 8), places), shape=(dense.shape[0], dense.shape[-1]))
+    rows, columns = _plane(rng, value).shape
+    places = rng.integers(0, rows, 8), rng.integers(0, columns, 8)
+    return sp.coo_array((rng.choice([-1.0, 0.0, 1.0, 2.0], 8), places), shape=(rows, columns))
 
 
 def _as(dtype: Any) -> Make:
@@ -116,8 +121,7 @@ def _frame(rng: np.random.Generator, value: Any) -> Any:
         import pandas as pd
     except ImportError:
         return _matrix(rng, value).tolist()
-    array = np.atleast_2d(_matrix(rng, value))
-    return pd.DataFrame(array if array.ndim == 2 else array.reshape(len(array), -1))
+    return pd.DataFrame(_plane(rng, value))
 
 
 def _objects() -> Any:
@@ -127,8 +131,7 @@ def _objects() -> Any:
 
 
 def _numpy_matrix(rng: np.random.Generator, value: Any) -> Any:
-    array = np.atleast_1d(_matrix(rng, value))
-    return np.asmatrix(array.reshape(len(array), -1))
+    return np.asmatrix(_plane(rng, value))
 
 
 class _Liar:

@@ -19,7 +19,7 @@ from .. import typing as types
 from ..coding import Coder
 from ..dictionary.full_passes import Outcome
 from ..dictionary.learner import as_sparsity
-from ..dictionary.statistics import Coding, code_part, merge_statistics
+from ..dictionary.statistics import Coding, loss_of_part, merge_losses
 from ..operators import SparseProduct
 from ..results import Callback, History, Status, Step
 from ..runtime.session import Session
@@ -144,7 +144,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         check_is_fitted(self)
         samples = self._samples(X, reset=False)
-        return -passed_over(samples, code_part, self._coding(samples), merge_statistics).error
+        return -passed_over(samples, loss_of_part, self._coding(samples), merge_losses).error
 
     @property
     def relative_complexity_(self) -> float:

@@ -12,6 +12,8 @@ from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike
 from ..validation import as_array, as_matrix, as_real
 
+_ROOM = 2.0**-32  # of the number range, that the dictionaries of some moments may take
+
 
 class Compressed(NamedTuple):
     """A small least-squares problem with the same minimisers: ‖X − DΓ‖² = ‖target − D·tail‖² + rest²."""
@@ -145,6 +147,11 @@ class Moments:
         size = frobenius(target)
         rest = float(np.sqrt(max(self.norm - size, 0.0)) * np.sqrt(self.norm + size))
         dtype = np.result_type(self.cross, self.gram)
+        if roots[0] < 1.0 and not size < roots[0] * (_ROOM * np.finfo(dtype).max):
+            raise ValueError(
+                f"gram must not be so small beside cross that dictionaries leave the range of {dtype}: multiply "
+                "the codes by a power of two"
+            )
         return Compressed(target.astype(dtype), tail.astype(dtype), rest)
 
     def __repr__(self) -> str:
