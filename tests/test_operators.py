@@ -383,7 +383,7 @@ BAD: list[tuple[Any, ...]] = [
     (IndexError, "columns", "op[:, [0, 4]] | op[:, 1.5] | op[0, -5] | op[0, None]"),
     (IndexError, "2 dimensions", "op[0, 0, 0]"),
     (ValueError, "ord", "op.norm(1) | op.norm('nuc') | op.norm(None)"),
-    (TypeError, "dtype", "op.astype(int) | op.astype(complex).astype(float)"),
+    (TypeError, "dtype", "op.astype(int) | op.astype(complex).astype(float) | op.astype(sp.dok_array(np.eye(2)))"),
 ]
 
 

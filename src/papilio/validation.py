@@ -37,7 +37,7 @@ def as_dtype(name: str, value: Any) -> np.dtype[Any]:
     """``value`` as a dtype."""
     try:
         return np.dtype(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, LookupError):  # of what has fields of its own
         raise TypeError(f"{name} must be a NumPy dtype, got {value!r}") from None
 
 

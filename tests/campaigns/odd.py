@@ -65,6 +65,65 @@ def _broken_coo(rng: np.random.Generator, value: Any) -> Any:
     return array
 
 
+def _broken(form: str) -> Make:
+    """A sparse array of this format with one part out of range, too short or of another kind."""
+
+    def make(rng: np.random.Generator, value: Any) -> Any:
+        dense = _plane(rng, value).real.astype(np.float64)
+        array = sp.coo_array(dense if dense.any() else np.eye(4)).asformat(form)
+        name = {"csc": ("indices", "indptr", "data"), "bsr": ("indices", "indptr"), "dia": ("offsets", "data")}
+        part = str(rng.choice(name.get(form, ("rows", "data"))))
+        if form == "dok":
+            array._dict[int(rng.choice([-1, 10**6])), 0] = 1.0
+        elif form == "lil":
+            getattr(array, part)[0] = [int(rng.choice([-1, 10**6]))] * int(rng.integers(1, 3))
+        elif part == "data" or rng.integers(3) == 0:
+            setattr(array, part, getattr(array, part)[:-1])
+        else:
+            changed = getattr(array, part).copy()
+            changed[int(rng.integers(changed.size))] = int(rng.choice([-1, 10**6, 2**31 - 1]))
+            setattr(array, part, changed)
+        return array
+
+    return make
+
+
+def _in_unit(power: float) -> Make:
+    """The same array times a power of two: this share of the exponents of its dtype."""
+
+    def make(rng: np.random.Generator, value: Any) -> Any:
+        array = _matrix(rng, value)
+        array = array.astype(np.result_type(array.dtype, np.float32))
+        with np.errstate(under="ignore"):
+            half = array.dtype.type(2.0 ** int(power * np.finfo(array.dtype).maxexp / 2))
+            return array * half * half
+
+    return make
+
+
+def _lazy(rng: np.random.Generator, value: Any) -> Any:
+    """A Dask array in chunks of any sizes, one of which may fail to be computed."""
+    array = _matrix(rng, value)
+    try:
+        import dask.array as da
+    except ImportError:
+        return array
+    sizes = tuple(int(rng.integers(1, side + 1)) for side in array.shape)
+    lazy = da.from_array(array, chunks=sizes)
+    return lazy.map_blocks(_failing, dtype=array.dtype) if rng.integers(4) == 0 else lazy
+
+
+def _failing(chunk: Any) -> Any:
+    if chunk.size:
+        raise ValueError("a chunk that cannot be computed")
+    return chunk
+
+
+def raising(*_: Any) -> Any:
+    """A callback that fails."""
+    raise ValueError("a callback of its own mind")
+
+
 def _sparse(form: str) -> Make:
     def make(rng: np.random.Generator, value: Any) -> Any:
         dense = _plane(rng, value)
@@ -162,6 +221,8 @@ UNUSUAL: dict[str, Make] = {
     **{name: _as(name) for name in ("bool", "int8", "uint8", "int64", "uint64")},
     **{form: _sparse(form) for form in ("csr", "csc", "coo", "lil", "dok", "dia", "bsr")},
     "duplicates": _duplicates,
+    "lazy": _lazy,
+    **{f"in units of {power}": _in_unit(power) for power in (-1.02, -0.9, -0.5, 0.5, 0.9)},
 }
 NUMBERS: tuple[Any, ...] = (
     *(None, True, False, 0, 1, 2, 3, -1, 7, 2**31, 2**63, -(2**63), 10**30),
@@ -171,6 +232,7 @@ NUMBERS: tuple[Any, ...] = (
     *(np.array(3), np.array(0.5), np.array([2]), np.array([0.5]), np.datetime64("2020"), np.timedelta64(3, "s")),
     *((), (2,), (3, 4), (4, 3, 2), [], [3], {}, {"a": 1}, set(), range(3), slice(None), object, _Liar(), Ellipsis),
     lambda *_: None,
+    raising,
 )
 WRONG: dict[str, Make] = {
     "number": lambda rng, value: NUMBERS[int(rng.integers(len(NUMBERS)))],
@@ -197,6 +259,7 @@ WRONG: dict[str, Make] = {
     "nested": lambda rng, value: [value, value],
     "broken csr": _broken_csr,
     "broken coo": _broken_coo,
+    **{f"broken {form}": _broken(form) for form in ("csc", "bsr", "dia", "lil", "dok")},
     "sparse, extended": lambda rng, value: sp.coo_array(np.eye(3)).astype(np.longdouble),
 }
 
