@@ -182,7 +182,7 @@ def test_a_run_that_leaves_other_files_is_told():
 
 # About a minute together.
 CASES = {
-    "calls": 250,
+    "calls": 400,
     "products": 120,
     "pursuit": 240,
     "files": 800,
