@@ -160,7 +160,7 @@ class Moments:
 
 def _require_range(name: str, moments: Array, left: float, right: float) -> None:
     """Refuse data whose moments overflow, or vanish: the largest term of their sums is ``left * right``."""
-    is_lost = left > 0 and right > 0 and left * right < np.finfo(moments.dtype).tiny
+    is_lost = left > 0 and right > 0 and left * right < float(np.finfo(moments.dtype).tiny)
     if is_lost or not np.isfinite(moments).all():
         raise ValueError(
             f"{name} must have moments within the range of {moments.dtype}: multiply {name} by a power of two"
