@@ -150,6 +150,13 @@ def test_no_entry_lets_a_broken_object_through(take, name):
         TAKES[take](BROKEN[name])
 
 
+@pytest.mark.parametrize("name", ["csr: index", "csc: index", "coo: row"])
+def test_a_broken_object_in_the_place_of_a_number_does_no_harm(name, tmp_path):
+    for place in ("random_state", "max_iter", "tol"):
+        with pytest.raises((TypeError, ValueError)):
+            pp.KSVD(N, 1, checkpoint=tmp_path / "run", **{place: BROKEN[name]}).fit(np.eye(N))
+
+
 @pytest.mark.parametrize("take", TAKES)
 def test_every_entry_takes_a_sound_object(take):
     if take != "Moments, gram":  # which is not symmetric here

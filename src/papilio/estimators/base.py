@@ -25,7 +25,7 @@ from ..results import Callback, History, Status, Step
 from ..runtime.session import Session
 from ..samples import Samples, as_samples, held, is_dask, is_large, passed_over
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_flag, as_integer, as_sparse, working_dtype
+from ..validation import as_array, as_flag, as_integer, as_sparse, working_dtype
 from .lazily import lazily_coded, lazily_decoded
 
 
@@ -243,7 +243,7 @@ def _described(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {_described(each)}' for key, each in sorted(value.items()))}}}"
     if sp.issparse(value):
-        return _described(value.toarray())
+        return _described(as_array("a parameter", value))  # whose indices nobody has checked
     if isinstance(value, SparseProduct):
         return f"SparseProduct({value.scale!r}, {_described(value.factors)})"
     if value is None or isinstance(value, str | bool | int | float | np.generic):
