@@ -211,6 +211,10 @@ def test_the_dtype_stays_and_results_repeat(dtype):
         ({"supports": [np.ones((4, 3))]}, ValueError, "supports must chain to the shape"),
         ({"supports": [np.zeros((4, 4))]}, ValueError, r"supports\[0\] must allow"),
         ({"supports": [sp.csr_array(np.full((4, 4), np.nan))]}, ValueError, r"supports\[0\] must hold finite"),
+        *(
+            ({"supports": sp.coo_array(np.eye(4)).asformat(f)}, TypeError, "supports")
+            for f in ("csr", "dia", "bsr")
+        ),
         ({"random_state": "a"}, ValueError, "random_state"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 import papilio as pp
 
-from .campaigns import kill
+from .campaigns import kill, workers
 from .campaigns.call import Call
 from .campaigns.calls import try_call
 from .campaigns.case import KINDS, Case, Failed, run_case
@@ -142,6 +142,15 @@ def test_what_was_mended_stays_mended(case):
 # -- interruptions --------------------------------------------------------------------------------------
 
 
+def test_a_cluster_that_learns_something_else_is_told(capsys):
+    one, other = (pp.KSVD(3, 1, max_iter=2, tol=0.0, random_state=seed).fit(np.eye(9, 5)) for seed in (0, 1))
+    workers._compare("loss 1", one, one)
+    assert capsys.readouterr().out == ""
+    other.components_[0, 0] += 1e-15
+    workers._compare("loss 1", other, one)
+    assert capsys.readouterr().out == "loss 1: the result differs from that of one process\n"
+
+
 def test_whatever_an_interrupted_run_leaves_or_changes_is_told(tmp_path):
     for name, time_taken in (("first", "1"), ("second", "2"), ("third", "3")):
         (tmp_path / name).mkdir()
@@ -178,8 +187,16 @@ def test_a_run_that_leaves_other_files_is_told():
 # -- a minute of each -----------------------------------------------------------------------------------
 
 
-# About a minute together. `calls` still finds results that overflow near the end of the number range.
-CASES = {"products": 150, "pursuit": 300, "files": 1000, "checkpoints": 80, "commands": 30, "disks": 30}
+# About a minute together.
+CASES = {
+    "calls": 400,
+    "products": 120,
+    "pursuit": 240,
+    "files": 800,
+    "checkpoints": 60,
+    "commands": 20,
+    "disks": 20,
+}
 
 
 @pytest.mark.slow

@@ -164,6 +164,20 @@ def test_a_phase_that_goes_on_beyond_its_last_iteration_is_refused(states, tmp_p
         build(checkpoint=path).fit(X)
 
 
+@pytest.mark.parametrize("name", ["ksvd", "sparse ksvd", "online"])
+def test_atoms_that_are_not_of_unit_norm_are_refused(name, states, tmp_path):
+    build, path = BUILDERS[name], tmp_path / "run"
+    found, _ = states(build)
+    arrays, where = next(
+        (a, key) for a in found.values() for key in a if re.match(r"state/(model|learner)/atoms", key)
+    )
+    atoms = arrays[where].copy()
+    atoms[0, 0] = 1e300
+    write_arrays(path, arrays | {where: atoms})
+    with pytest.raises(ValueError, match="must have unit norms, got longer ones"):
+        build(checkpoint=path).fit(X)
+
+
 # -- random generators ----------------------------------------------------------------------------------
 
 

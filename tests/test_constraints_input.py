@@ -144,7 +144,10 @@ def test_masks_may_be_sparse_or_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("blocks", "error"),
-    [([], ValueError), (3, TypeError), (None, TypeError), ("ab", TypeError), ([2, "x"], ValueError)],
+    [
+        *(([], ValueError), (3, TypeError), (None, TypeError), ("ab", TypeError), ([2, "x"], ValueError)),
+        *((sp.coo_array(np.eye(2)).asformat(form), TypeError) for form in ("csr", "bsr", "dia")),
+    ],
 )
 def test_blocks_must_be_a_sequence_of_shapes(blocks: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"^blocks"):

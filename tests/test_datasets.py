@@ -71,10 +71,24 @@ def test_a_random_state_moves_on(draw, make):
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-@pytest.mark.parametrize("bad", [-1, 2**32, 1.5, "seed"])
+@pytest.mark.parametrize("bad", [-1, 2**32, 1.5, "seed", np.timedelta64(3, "s")])
 def test_a_bad_random_state_is_named(draw, bad):
     with pytest.raises(ValueError, match=r"^random_state must"):
         draw(bad)
+
+
+@pytest.mark.parametrize(
+    ("draw", "named"),
+    [
+        (lambda: random_dictionary(2**40), "n_features"),
+        (lambda: factorizable_dictionary(2**40), "n_features"),
+        (lambda: synthetic_signals(np.eye(9), 2**40), "n_signals"),
+        (lambda: image_patches(2**40), "n_patches"),
+    ],
+)
+def test_what_cannot_fit_into_memory_is_named(draw, named):
+    with pytest.raises(ValueError, match=f"^{named} must leave a result that fits into memory"):
+        draw()
 
 
 # -- dictionaries --------------------------------------------------------------------------------------

@@ -72,6 +72,11 @@ def test_sparse_codes_on_request(make):
     np.testing.assert_array_equal(codes.toarray(), dense.transform(X))
 
 
+def test_a_choice_of_the_form_of_codes_is_true_or_false(make):
+    with pytest.raises(TypeError, match="transform_sparse must be True or False"):
+        make(transform_sparse=np.ones(2)).fit(X).transform(X)
+
+
 def test_the_score_is_minus_the_relative_error(make):
     model = make(n_nonzero_coefs=3).fit(X)
     missing = X - model.inverse_transform(model.transform(X))
@@ -128,6 +133,8 @@ def test_constant_and_zero_data_are_learned_without_a_warning(make):
         ({"tol": np.nan}, "tol"),
         ({"callback": 3}, "callback"),
         ({"random_state": "no"}, "no"),
+        ({"verbose": np.ones(2)}, "verbose must be an integer"),
+        ({"verbose": -1}, "verbose must be an integer"),
     ],
 )
 def test_impossible_parameters_are_refused_by_name(make, options, message):

@@ -57,6 +57,18 @@ def test_each_pixel_is_the_mean_of_the_patches_that_cover_it(stride):
     np.testing.assert_allclose(average_patches(patches, shape, stride), np.reshape(means, shape), atol=1e-14)
 
 
+def test_patches_have_a_dtype_that_papilio_promises():
+    for given, wanted in ((np.float16, np.float64), (np.float32, np.float32), (">f8", np.float64), ("u1", "u1")):
+        assert extract_patches(np.ones((9, 9), given), 3).dtype == wanted
+
+
+def test_means_of_patches_at_the_end_of_the_number_range_are_finite():
+    patches = extract_patches(np.full((9, 9), 1.7e308), 3)
+    patches[1::2] *= -1
+    means = average_patches(patches / 2**40, (9, 9))
+    np.testing.assert_array_equal(average_patches(patches, (9, 9)), 2.0**40 * means)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "named"),
     [
@@ -74,6 +86,8 @@ def test_each_pixel_is_the_mean_of_the_patches_that_cover_it(stride):
         (lambda: average_patches(np.zeros((1, 64)), (8,)), ValueError, "image_shape must be"),
         (lambda: average_patches(np.zeros((1, 64)), (7, 8)), ValueError, "image_shape must be at least 8×8"),
         (lambda: average_patches(np.zeros((1, 64)) * 1j, (8, 8)), TypeError, "patches must be real"),
+        (lambda: average_patches(np.full((1, 64), np.nan), (8, 8)), ValueError, "patches must hold finite"),
+        (lambda: redundant_dct(4, 2**31), ValueError, "atoms_per_side must leave a result that fits into memory"),
         (lambda: redundant_dct(1, 2), ValueError, "atoms_per_side must be .* at most 1"),
     ],
 )

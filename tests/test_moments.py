@@ -59,6 +59,11 @@ def test_a_complex_gram_beside_real_cross_moments_stays_complex():
     np.testing.assert_allclose(compressed.tail @ compressed.tail.conj().T, [[2, 1j], [-1j, 2]], atol=1e-12)
 
 
+def test_codes_in_single_precision_whose_moments_overflow_are_refused_without_a_warning():
+    with pytest.raises(ValueError, match=r"^codes must have moments within the range of float32"):
+        pp.Moments.of(np.ones((6, 9)), np.full((5, 9), 1e30, np.float32))
+
+
 def test_moments_of_parts_add_up():
     X, codes = data()
     whole = pp.Moments.of(X, codes)
@@ -85,6 +90,11 @@ def test_moments_of_parts_add_up():
         (lambda: pp.Moments.of([["a"]], np.eye(2)), TypeError, "signals"),
         (lambda: pp.Moments(np.eye(2)) + pp.Moments(np.eye(2)), ValueError, "gram"),
         (lambda: pp.Moments(np.eye(2), np.zeros((2, 2)), 1.0).compressed, ValueError, "gram"),
+        (
+            lambda: pp.Moments(np.eye(2), 1e-310 * np.eye(2), 1.0).compressed,
+            ValueError,
+            "gram must not be so small",
+        ),
     ],
 )
 def test_bad_moments_are_named(make, error, named):

@@ -247,6 +247,19 @@ RANDOM = MATRICES["random"]
 ROW = np.full((3, 100), [[0.1], [0], [0]])  # op @ ones leaves the number range, the norm does not
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_large_scale_meets_the_factor_that_has_room_for_it(dtype: Any, place: int) -> None:
+    power = np.finfo(dtype).maxexp - 2
+    factors = [8 * np.ones((3, 3), dtype), 8 * np.ones((3, 2), dtype)]
+    factors[place] = factors[place] * np.finfo(dtype).tiny
+    op = SparseProduct(factors, 2.0**power)
+    expected = np.full((3, 2), 3 * 64 * float(np.finfo(dtype).tiny) * 2.0**power)
+    np.testing.assert_array_equal(op.toarray(), expected)
+    np.testing.assert_array_equal(op @ np.eye(2, dtype=dtype), expected)
+    np.testing.assert_array_equal((op @ sp.eye_array(2, dtype=dtype)).toarray(), expected)
+
+
 @pytest.mark.parametrize("ord", [2, "fro"])
 @pytest.mark.parametrize("scale", [1.0, -2.5, 0.0, 1e200, -1e-200])
 @pytest.mark.parametrize("name", MATRICES)
@@ -370,7 +383,7 @@ BAD: list[tuple[Any, ...]] = [
     (IndexError, "columns", "op[:, [0, 4]] | op[:, 1.5] | op[0, -5] | op[0, None]"),
     (IndexError, "2 dimensions", "op[0, 0, 0]"),
     (ValueError, "ord", "op.norm(1) | op.norm('nuc') | op.norm(None)"),
-    (TypeError, "dtype", "op.astype(int) | op.astype(complex).astype(float)"),
+    (TypeError, "dtype", "op.astype(int) | op.astype(complex).astype(float) | op.astype(sp.dok_array(np.eye(2)))"),
 ]
 
 

@@ -62,6 +62,13 @@ def test_batches_of_blocks_give_what_numpy_gives(shape: Any, layout: str, dtype:
         assert_same(op.T @ tall, dense.T @ tall)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_a_matrix_of_another_width_is_refused_by_name() -> None:
+    op = pp.SparseProduct([np.eye(6, 5)])
+    with pytest.raises(ValueError, match=r"^x must hold vectors of 5 entries"):
+        op.matvec(np.asmatrix(np.ones((3, 6))))
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_matvec_takes_vectors_along_the_last_axis(shape: Any, dtype: Any) -> None:
     op, dense = pair(shape, dtype)

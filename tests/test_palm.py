@@ -256,6 +256,7 @@ SETS = (c.Sparse((4, 4), 4), c.Sparse((4, 4), 8))
         ({"scale": np.nan}, ValueError, "scale"),
         ({"scale": 1j}, TypeError, "scale"),
         ({"scale": 0}, ValueError, "scale"),
+        ({"target": np.eye(4, dtype=np.float32), "scale": 1e200}, ValueError, "scale must be within the range"),
         ({"order": "up"}, ValueError, "order"),
         ({"max_iter": 0}, ValueError, "max_iter"),
         ({"max_iter": 2.5}, TypeError, "max_iter"),

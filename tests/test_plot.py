@@ -276,6 +276,7 @@ def test_numbers_of_every_size_are_drawn_in_their_colours(size):
 BAD_ARGUMENTS = {
     "ax": lambda: pp.plot.matrix(np.eye(2), 5),
     "limit": lambda: pp.plot.matrix(np.eye(2), limit="x"),
+    "title": lambda: pp.plot.matrix(np.eye(2), title=5),
     "op": lambda: pp.plot.factors(np.eye(2)),
     "axes": lambda: pp.plot.factors(pp.transforms.hadamard(4), 5),
     "axes[0]": lambda: pp.plot.comparison(np.eye(2), np.eye(2), [1, 2, 3]),

@@ -124,6 +124,9 @@ TAKES = {
     "butterfly, supports": lambda S: pp.butterfly(MATRIX, [S, np.eye(N)]),
     "tradeoff": lambda S: pp.tradeoff(S, [1.0]),
     "ksvd": lambda S: pp.ksvd(S, 2, 1, max_iter=1, random_state=0),
+    "FastDictionaryLearning, init": lambda S: pp.FastDictionaryLearning(N, 1, init=S, max_iter=1).fit(
+        np.random.default_rng(0).standard_normal((20, N))
+    ),
     "rmse, signals": lambda S: pp.metrics.rmse(S, MATRIX, MATRIX),
     "rmse, dictionary": lambda S: pp.metrics.rmse(MATRIX, S, MATRIX),
     "rmse, codes": lambda S: pp.metrics.rmse(MATRIX, MATRIX, S),
@@ -145,6 +148,13 @@ def test_a_broken_object_is_refused_by_name(name):
 def test_no_entry_lets_a_broken_object_through(take, name):
     with pytest.raises(ValueError, match="must be a sound sparse matrix"):
         TAKES[take](BROKEN[name])
+
+
+@pytest.mark.parametrize("name", ["csr: index", "csc: index", "coo: row"])
+def test_a_broken_object_in_the_place_of_a_number_does_no_harm(name, tmp_path):
+    for place in ("random_state", "max_iter", "tol"):
+        with pytest.raises((TypeError, ValueError)):
+            pp.KSVD(N, 1, checkpoint=tmp_path / "run", **{place: BROKEN[name]}).fit(np.eye(N))
 
 
 @pytest.mark.parametrize("take", TAKES)

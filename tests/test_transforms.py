@@ -298,7 +298,9 @@ def test_every_transform_is_tested() -> None:
     assert {make.__name__ for make in TRANSFORMS} == set(papilio.transforms.__all__)
 
 
-@pytest.mark.parametrize("name", ["db0", "nonsense", "bior2.2", "rbio1.3", "gaus1", "morl", "", None, 4])
+@pytest.mark.parametrize(
+    "name", ["db0", "nonsense", "bior2.2", "rbio1.3", "gaus1", "morl", "", None, 4, np.ones(2)]
+)
 def test_a_wavelet_that_is_not_orthogonal_and_discrete_is_refused(name: Any) -> None:
     with pytest.raises(ValueError, match=r"^name must be an orthogonal discrete wavelet .*, got"):
         wavelet(16, name)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from .linalg import column_norms
 from .operators import SparseProduct
+from .runtime.memory import require_fits
 from .samples import Samples, on_disk
 from .typing import Array, DTypeLike, MatrixLike, RandomState
 from .validation import as_choice, as_dtype, as_factor_count, as_flag, as_integer, as_matrix, as_random, as_shape
@@ -82,6 +83,7 @@ def random_dictionary(
     """
     n_features = as_integer("n_features", n_features, 1)
     n_components = n_features if n_components is None else as_integer("n_components", n_components, 1)
+    require_fits("n_features", 8 * n_features * n_components)
     return as_random(random_state).standard_normal((n_features, n_components))
 
 
@@ -120,6 +122,7 @@ def factorizable_dictionary(
     """
     n_features = as_integer("n_features", n_features, 1)
     n_factors = as_factor_count("n_factors", n_factors, 1)
+    require_fits("n_features", 8 * n_features**2)  # each is drawn from all places
     random = as_random(random_state)
     factors = [_full_rank_factor(n_features, random) for _ in range(n_factors)]
     norms = column_norms(reduce(operator.matmul, factors).toarray())
@@ -169,6 +172,7 @@ def synthetic_signals(
     n_components = D.shape[1]
     n_signals = as_integer("n_signals", n_signals, 1)
     n_nonzero_coefs = as_integer("n_nonzero_coefs", n_nonzero_coefs, 1, n_components)
+    require_fits("n_signals", n_signals * (16 * n_nonzero_coefs + D.dtype.itemsize * D.shape[0]))
     random = as_random(random_state)
     atoms = _different_atoms(n_signals, n_nonzero_coefs, n_components, random)
     values = random.standard_normal(atoms.size).astype(D.dtype.type(0).real.dtype)
@@ -301,6 +305,7 @@ def image_patches(
     dtype, is_centred = as_dtype("dtype", dtype), as_flag("remove_mean", remove_mean)
     if dtype not in (np.float32, np.float64):
         raise TypeError(f"dtype must be float32 or float64, got {dtype}")
+    require_fits("n_patches", n_patches * rows * columns * dtype.itemsize)
     random = as_random(random_state)
 
     windows = []  # for each image, all its patches by their upper left corners

@@ -368,7 +368,8 @@ def _orthogonal_filter(name: str, n: int) -> tuple[Array, int]:
         import pywt
     except ImportError as error:
         raise ImportError("wavelet needs PyWavelets: pip install PyWavelets") from error
-    if name not in pywt.wavelist(kind="discrete") or not pywt.Wavelet(name).orthogonal:
+    is_known = isinstance(name, str) and name in pywt.wavelist(kind="discrete")
+    if not is_known or not pywt.Wavelet(name).orthogonal:
         raise ValueError(
             "name must be an orthogonal discrete wavelet of PyWavelets ('haar', 'db1' to 'db38', 'sym2' to "
             f"'sym20', 'coif1' to 'coif17' or 'dmey'), got {name!r}"

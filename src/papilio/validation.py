@@ -37,7 +37,7 @@ def as_dtype(name: str, value: Any) -> np.dtype[Any]:
     """``value`` as a dtype."""
     try:
         return np.dtype(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, LookupError):  # of what has fields of its own
         raise TypeError(f"{name} must be a NumPy dtype, got {value!r}") from None
 
 
@@ -145,8 +145,9 @@ def is_scalar(value: Any) -> bool:
 
 
 def is_series(value: Any) -> bool:
-    """Whether ``value`` has members to go through, and is no text."""
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
+    """Whether ``value`` has members to go through, and is neither a text nor sparse: some formats have no rows."""
+    is_whole = isinstance(value, str | bytes) or sp.issparse(value)
+    return isinstance(value, Iterable) and not is_whole and getattr(value, "ndim", 1) > 0
 
 
 def as_flag(name: str, value: Any) -> bool:
@@ -190,7 +191,8 @@ def as_random(value: RandomState) -> np.random.RandomState:
         return value
     if isinstance(value, np.random.Generator):
         return np.random.RandomState(value.integers(2**32, dtype=np.uint32))
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < 2**32:
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    if is_integer and 0 <= value < 2**32:
         return np.random.RandomState(value)
     raise ValueError(
         "random_state must be None, an integer from 0 to 4294967295, a numpy.random.RandomState or a "

@@ -121,7 +121,7 @@ def edited(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
             case 2 if array.dtype.kind in "fc" and array.size:
                 array.flat[rng.integers(array.size)] = rng.choice([np.nan, np.inf, 1e300])
             case 3 if array.dtype.kind in "iuf" and array.size:
-                array.flat[rng.integers(array.size)] = 2**31 - 1
+                array.flat[rng.integers(array.size)] = np.array(2**31 - 1).astype(array.dtype)
             case 4:
                 return array[None]
             case 5:

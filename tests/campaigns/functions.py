@@ -228,7 +228,7 @@ FUNCTIONS: dict[str, Call] = {
     "load": Call(lambda rng: {"path": "none.npz"}, pp.load, errors=(OSError,)),
     "set_num_threads": Call(lambda rng: {"n": 2}, pp.set_num_threads),
     "images.extract_patches": Call(
-        lambda rng: {"image": _image(rng), "size": 4, "stride": 2}, pp.images.extract_patches
+        lambda rng: {"image": _image(rng), "size": 4, "stride": 2}, pp.images.extract_patches, finite=False
     ),
     "images.average_patches": Call(
         lambda rng: {"patches": real(rng, 25, 16), "image_shape": (12, 12), "stride": 2}, pp.images.average_patches

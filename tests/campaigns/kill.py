@@ -21,6 +21,7 @@ import numpy as np
 from .driver import ROOT
 from .learning import LEARNERS
 
+WORKERS = "workers"  # the run whose workers are killed, and not itself
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 _MAIN = "from papilio.cli import main; main()"
 _LONGEST = 300.0  # seconds that one process may take
@@ -68,14 +69,28 @@ RUNS = {
 def interrupt_all(kills: int, seed: int, say: Say, names: Sequence[str] | None = None) -> int:
     """Interrupt each run ``kills`` times by each signal; the number of failures."""
     failures = 0
-    for name in names or RUNS:
+    for name in names or (*RUNS, WORKERS):
         rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-        found = interrupted(RUNS[name], kills, rng, say)
+        found = without_workers(kills, seed, say) if name == WORKERS else interrupted(RUNS[name], kills, rng, say)
         for problem in found:
             again = f"python -m tests.campaigns kill --kills {kills} --seed {seed} --run {name}"
             say(f"FAILED {name}: {problem}\n  {again}")
         failures += len(found)
     return failures
+
+
+def without_workers(kills: int, seed: int, say: Say) -> list[str]:
+    """What is wrong with learning on a cluster that loses workers; see `workers`."""
+    command = [sys.executable, "-m", "tests.campaigns.workers", str(kills), str(seed)]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_LONGEST + 30 * kills)
+    except subprocess.TimeoutExpired:
+        return ["it did not come to an end"]
+    problems = done.stdout.splitlines()
+    if done.returncode:
+        problems.append(" | ".join(done.stderr.splitlines()[-3:]))
+    say(f"{WORKERS}: {kills} workers lost, {len(problems)} problems")
+    return problems
 
 
 def interrupted(run: Run, kills: int, rng: np.random.Generator, say: Say) -> list[str]:

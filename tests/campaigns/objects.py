@@ -10,6 +10,7 @@ import papilio as pp
 from ..registry import CONSTRAINTS
 from .call import Call, gaussian, real, require_shape, shape_of, stopping
 from .functions import Rng, chosen, product
+from .odd import raising
 
 _OP = pp.SparseProduct([np.diag(np.arange(1.0, 7.0)) + np.eye(6, k=2), np.eye(6, 5) - np.eye(6, 5, k=-1)], 0.5)
 _OPERATORS = {
@@ -50,6 +51,25 @@ def _use(name: str, method: str, X: Any) -> Any:
 def _stream(name: str, X: Any, Y: Any) -> Any:
     model = getattr(pp, name)(8, 2, max_iter=3, random_state=0).partial_fit(X).partial_fit(Y)
     return model.components_
+
+
+def _batches(name: str, X: Any, Y: Any, fails: Any) -> Any:
+    """A stream of two batches that may fail after the first; the estimator can then go on with another one."""
+    model = getattr(pp, name)(8, 2, max_iter=3, random_state=0)
+
+    def stream() -> Any:
+        yield X
+        if callable(fails):
+            fails()
+        yield Y
+
+    try:
+        return model.fit_stream(stream()).components_
+    except ValueError:
+        good = np.random.default_rng(0).standard_normal((40, 6))
+        model.fit_stream([good])
+        require_shape(model.components_.shape, (8, 6))
+        raise
 
 
 def _options(rng: Rng, name: str) -> dict[str, Any]:
@@ -131,8 +151,12 @@ def _draw(name: str, **arguments: Any) -> Any:
 OBJECTS: dict[str, Call] = {
     "SparseProduct": Call(
         lambda rng: {"first": gaussian(rng, 6, 7), "second": gaussian(rng, 7, 5), "scale": 0.5},
-        lambda first, second, scale: (op := pp.SparseProduct([first, second], scale), op.toarray(), op.norm())[0],
-        # The product of sound factors may overflow; factors may not.
+        lambda first, second, scale: pp.SparseProduct([first, second], scale),
+    ),
+    "SparseProduct.toarray": Call(  # the product of sound factors may overflow, as any product of NumPy
+        lambda rng: {"first": gaussian(rng, 6, 7), "second": gaussian(rng, 7, 5), "scale": 0.5},
+        lambda first, second, scale: (op := pp.SparseProduct([first, second], scale), op.toarray(), op.norm()),
+        finite=False,
     ),
     "SparseProduct of factors": Call(
         lambda rng: {"factors": [gaussian(rng, 6, 7), gaussian(rng, 7, 5)]}, pp.SparseProduct
@@ -197,6 +221,15 @@ OBJECTS: dict[str, Call] = {
     **{
         f"{name}.partial_fit": Call(
             lambda rng: {"X": real(rng, 40, 6), "Y": real(rng, 40, 6)}, partial(_stream, name), by_sklearn=True
+        )
+        for name in _STREAMS
+    },
+    **{
+        f"{name}.fit_stream": Call(
+            lambda rng: {"X": real(rng, 40, 6), "Y": real(rng, 30, 6), "fails": [None, raising][rng.integers(2)]},
+            partial(_batches, name),
+            by_sklearn=True,
+            kept=("fails",),
         )
         for name in _STREAMS
     },

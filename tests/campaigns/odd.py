@@ -18,6 +18,12 @@ def _matrix(rng: np.random.Generator, value: Any) -> np.ndarray:
     return rng.standard_normal((int(rng.integers(1, 9)), int(rng.integers(1, 9))))
 
 
+def _plane(rng: np.random.Generator, value: Any) -> np.ndarray:
+    """The value in two dimensions."""
+    array = np.atleast_2d(_matrix(rng, value))
+    return array.reshape(len(array), -1)
+
+
 def _spoilt(number: Any) -> Make:
     """The same array with one other entry."""
 
@@ -32,8 +38,8 @@ def _spoilt(number: Any) -> Make:
 
 def _broken_csr(rng: np.random.Generator, value: Any) -> Any:
     """A csr_array whose parts do not fit: an index, a pointer or a length is wrong."""
-    array = sp.csr_array(np.atleast_2d(_matrix(rng, value)).real.astype(np.float64))
-    if array.nnz == 0 or array.ndim != 2:
+    array = sp.csr_array(_plane(rng, value).real.astype(np.float64))
+    if array.nnz == 0:
         array = sp.csr_array(np.eye(4))
     match int(rng.integers(6)):
         case 0:
@@ -52,17 +58,75 @@ def _broken_csr(rng: np.random.Generator, value: Any) -> Any:
 
 
 def _broken_coo(rng: np.random.Generator, value: Any) -> Any:
-    array = sp.coo_array(np.atleast_2d(_matrix(rng, value)).real.astype(np.float64))
-    if array.nnz == 0 or array.ndim != 2:
+    array = sp.coo_array(_plane(rng, value).real.astype(np.float64))
+    if array.nnz == 0:
         array = sp.coo_array(np.eye(4))
     array.coords[int(rng.integers(2))][int(rng.integers(array.nnz))] = int(rng.choice([-1, 10**6]))
     return array
 
 
+def _broken(form: str) -> Make:
+    """A sparse array of this format with one part out of range, too short or of another kind."""
+
+    def make(rng: np.random.Generator, value: Any) -> Any:
+        dense = _plane(rng, value).real.astype(np.float64)
+        array = sp.coo_array(dense if dense.any() else np.eye(4)).asformat(form)
+        name = {"csc": ("indices", "indptr", "data"), "bsr": ("indices", "indptr"), "dia": ("offsets", "data")}
+        part = str(rng.choice(name.get(form, ("rows", "data"))))
+        if form == "dok":
+            array._dict[int(rng.choice([-1, 10**6])), 0] = 1.0
+        elif form == "lil":
+            getattr(array, part)[0] = [int(rng.choice([-1, 10**6]))] * int(rng.integers(1, 3))
+        elif part == "data" or rng.integers(3) == 0:
+            setattr(array, part, getattr(array, part)[:-1])
+        else:
+            changed = getattr(array, part).copy()
+            changed[int(rng.integers(changed.size))] = int(rng.choice([-1, 10**6, 2**31 - 1]))
+            setattr(array, part, changed)
+        return array
+
+    return make
+
+
+def _in_unit(power: float) -> Make:
+    """The same array times a power of two: this share of the exponents of its dtype."""
+
+    def make(rng: np.random.Generator, value: Any) -> Any:
+        array = _matrix(rng, value)
+        array = array.astype(np.result_type(array.dtype, np.float32))
+        with np.errstate(under="ignore"):
+            half = array.dtype.type(2.0 ** int(power * np.finfo(array.dtype).maxexp / 2))
+            return array * half * half
+
+    return make
+
+
+def _lazy(rng: np.random.Generator, value: Any) -> Any:
+    """A Dask array in chunks of any sizes, one of which may fail to be computed."""
+    array = _matrix(rng, value)
+    try:
+        import dask.array as da
+    except ImportError:
+        return array
+    sizes = tuple(int(rng.integers(1, side + 1)) for side in array.shape)
+    lazy = da.from_array(array, chunks=sizes)
+    return lazy.map_blocks(_failing, dtype=array.dtype) if rng.integers(4) == 0 else lazy
+
+
+def _failing(chunk: Any) -> Any:
+    if chunk.size:
+        raise ValueError("a chunk that cannot be computed")
+    return chunk
+
+
+def raising(*_: Any) -> Any:
+    """A callback that fails."""
+    raise ValueError("a callback of its own mind")
+
+
 def _sparse(form: str) -> Make:
     def make(rng: np.random.Generator, value: Any) -> Any:
-        dense = np.atleast_2d(_matrix(rng, value))
-        dense = dense if dense.ndim == 2 else dense.reshape(dense.shape[0], -1)
+        dense = _plane(rng, value)
         kind = sp.coo_array if rng.integers(2) else sp.coo_matrix
         return kind(dense * (rng.random(dense.shape) < 0.7)).asformat(form)
 
@@ -70,9 +134,9 @@ def _sparse(form: str) -> Make:
 
 
 def _duplicates(rng: np.random.Generator, value: Any) -> Any:
-    dense = np.atleast_2d(_matrix(rng, value))
-    places = rng.integers(0, dense.shape[0], 8), rng.integers(0, dense.shape[-1], 8)
-    return sp.coo_array((rng.choice([-1.0, 0.0, 1.0, 2.0], 8), places), shape=(dense.shape[0], dense.shape[-1]))
+    rows, columns = _plane(rng, value).shape
+    places = rng.integers(0, rows, 8), rng.integers(0, columns, 8)
+    return sp.coo_array((rng.choice([-1.0, 0.0, 1.0, 2.0], 8), places), shape=(rows, columns))
 
 
 def _as(dtype: Any) -> Make:
@@ -116,8 +180,7 @@ def _frame(rng: np.random.Generator, value: Any) -> Any:
         import pandas as pd
     except ImportError:
         return _matrix(rng, value).tolist()
-    array = np.atleast_2d(_matrix(rng, value))
-    return pd.DataFrame(array if array.ndim == 2 else array.reshape(len(array), -1))
+    return pd.DataFrame(_plane(rng, value))
 
 
 def _objects() -> Any:
@@ -127,8 +190,7 @@ def _objects() -> Any:
 
 
 def _numpy_matrix(rng: np.random.Generator, value: Any) -> Any:
-    array = np.atleast_1d(_matrix(rng, value))
-    return np.asmatrix(array.reshape(len(array), -1))
+    return np.asmatrix(_plane(rng, value))
 
 
 class _Liar:
@@ -159,6 +221,8 @@ UNUSUAL: dict[str, Make] = {
     **{name: _as(name) for name in ("bool", "int8", "uint8", "int64", "uint64")},
     **{form: _sparse(form) for form in ("csr", "csc", "coo", "lil", "dok", "dia", "bsr")},
     "duplicates": _duplicates,
+    "lazy": _lazy,
+    **{f"in units of {power}": _in_unit(power) for power in (-1.02, -0.9, -0.5, 0.5, 0.9)},
 }
 NUMBERS: tuple[Any, ...] = (
     *(None, True, False, 0, 1, 2, 3, -1, 7, 2**31, 2**63, -(2**63), 10**30),
@@ -168,6 +232,7 @@ NUMBERS: tuple[Any, ...] = (
     *(np.array(3), np.array(0.5), np.array([2]), np.array([0.5]), np.datetime64("2020"), np.timedelta64(3, "s")),
     *((), (2,), (3, 4), (4, 3, 2), [], [3], {}, {"a": 1}, set(), range(3), slice(None), object, _Liar(), Ellipsis),
     lambda *_: None,
+    raising,
 )
 WRONG: dict[str, Make] = {
     "number": lambda rng, value: NUMBERS[int(rng.integers(len(NUMBERS)))],
@@ -194,6 +259,7 @@ WRONG: dict[str, Make] = {
     "nested": lambda rng, value: [value, value],
     "broken csr": _broken_csr,
     "broken coo": _broken_coo,
+    **{f"broken {form}": _broken(form) for form in ("csc", "bsr", "dia", "lil", "dok")},
     "sparse, extended": lambda rng, value: sp.coo_array(np.eye(3)).astype(np.longdouble),
 }
 

@@ -98,6 +98,11 @@ def _operator(rng: np.random.Generator, dtype: Any, largest: int) -> tuple[pp.Sp
         factors.append(_factor(rng, rows, size, dtype))
         rows = factors[-1].shape[1]
     scale = float(rng.choice([1.0, -0.75, 1e-3, 1e3, 0.0]))
+    if rng.integers(6) == 0:  # a power of two moves from a factor into the scale, or the other way
+        power = int(rng.choice([-1, 1])) * (np.finfo(dtype).maxexp - 24)
+        i = int(rng.integers(length))
+        factors[i] = (factors[i] * 2.0**-power).astype(dtype)
+        scale *= 2.0**power
     return pp.SparseProduct([_form(rng, factor) for factor in factors], scale), _dense(factors, scale)
 
 

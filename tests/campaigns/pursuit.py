@@ -64,7 +64,9 @@ def _check(codes: Any, D: np.ndarray, X: np.ndarray, given: dict[str, Any]) -> N
         limit = features if tol is not None else max(features // 10, 1)
     kind = np.complex128 if codes.dtype.kind == "c" else np.float64
     D, X, eps = D.astype(kind), X.astype(kind), float(np.finfo(codes.dtype).eps)
-    rank = np.linalg.matrix_rank(D, tol=1e-10 * np.linalg.norm(D)) if D.any() else 0
+    norms = np.linalg.norm(D, axis=0)
+    atoms_of_unit_norm = D[:, norms > 0] / norms[norms > 0]  # a long one makes no other dependent
+    rank = np.linalg.matrix_rank(atoms_of_unit_norm, tol=1e-10) if D.any() else 0
     for j in range(count):
         code, x = codes[:, [j]], X[:, j]
         size = float(np.linalg.norm(x))

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..coding import as_signals
+from ..linalg import rescaled
 from ..operators import SparseProduct
 from ..operators.storage import from_arrays, to_arrays
 from ..results import History, Status
@@ -55,13 +56,13 @@ def as_rows(signals: ArrayLike) -> Array:
 
 
 def as_start(init: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """A dictionary to start from, in the signals' dtype."""
+    """A dictionary to start from, in the signals' dtype; far from one, it is divided by a power of two."""
     start = as_matrix("init", init, shape)
     if start.dtype.kind == "c" and dtype.kind != "c":
         raise ValueError("init must be real, as the signals are, got a complex matrix")
     if not start.any():
         raise ValueError("init must not be zero, got a zero matrix")
-    return start.astype(dtype)
+    return rescaled(start).astype(dtype)
 
 
 def as_sparsity(n_nonzero_coefs: int | None, n_features: int, n_components: int) -> int:

@@ -110,7 +110,7 @@ class OnlineState(FadingMoments):
     def learn(self, batch: Array) -> float:
         """Learn from a batch, one signal per row; returns its relative error before that."""
         self.follow(batch)
-        batch = scaled(batch, self.unit)
+        batch = scaled(batch, self.unit).astype(self.atoms.dtype, copy=False)  # which has room for it in this unit
         codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero_coefs)
         residuals = residuals_of(batch, self.atoms, codes)
         self.fade_and_add(*moments_of_rows(batch, codes), np.bincount(codes.indices, minlength=len(self.atoms)))

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..linalg import column_norms
 from ..operators import SparseProduct
 from ..results import Status
 from ..runtime.layout import Check, array, either, integer, mapping, real, text
@@ -15,6 +16,7 @@ from .signals import Signals
 from .statistics import Statistics
 
 _STATUS = text(*Status)
+_LONGEST_ATOM = 1.01  # a norm of one, and rounding
 
 
 class Layouts(NamedTuple):
@@ -36,8 +38,15 @@ class Layouts(NamedTuple):
 
     @property
     def atoms(self) -> Check:
-        """Atoms, one per row."""
-        return array((self.n_components, self.n_features), [self.dtype])
+        """Atoms, one per row, of unit norm; zero if a base has none near them."""
+        layout = array((self.n_components, self.n_features), [self.dtype])
+
+        def check(name: str, value: Any) -> None:
+            layout(name, value)
+            if not (column_norms(value.T) < _LONGEST_ATOM).all():
+                raise ValueError(f"{name} must have unit norms, got longer ones")
+
+        return check
 
     @property
     def fading(self) -> Check:

@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..coding import Coder
-from ..linalg import wide
+from ..linalg import largest_part, wide
 from ..operators import SparseProduct
 from ..solvers.moments import Moments
 from ..typing import Array
-from .sums import energies_of_codes, is_rounding, moments_of_rows, scaled
+from .sums import energies_of_codes, is_rounding, moments_of_rows, scaled, unit_for
 
 
 class Statistics(NamedTuple):
@@ -84,6 +84,44 @@ def code_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Statistics
             coder, atoms = coder_and_atoms(coding.dictionary.astype(rows.dtype))
         found.append(statistics_of(rows, atoms, coder.code(rows.T, coding.n_nonzero_coefs), coding.n_worst))
     return merge_statistics(found) if found else _of_nothing(coding.dictionary)
+
+
+class Loss(NamedTuple):
+    """Squared sums over signals, in a unit of their own: those of the data may be beyond the number range."""
+
+    energy: float  # ‖X‖², over 4^exponent
+    residual: float  # ‖X − DΓ‖², over 4^exponent
+    exponent: int
+
+    @property
+    def error(self) -> float:
+        """‖X − DΓ‖/‖X‖, and 0 for zero data."""
+        return float(np.sqrt(self.residual / self.energy)) if self.energy > 0 else 0.0
+
+
+def loss_of_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Loss:
+    """The loss of one part of the samples; each block of rows has its own unit."""
+    coder: Coder | None = None
+    found = [Loss(0.0, 0.0, 0)]
+    for _, rows in blocks:
+        if coder is None:
+            coder, atoms = coder_and_atoms(coding.dictionary)
+        unit = unit_for(largest_part(rows))
+        rows = scaled(rows, unit).astype(atoms.dtype, copy=False)
+        codes = coder.code(rows.T, coding.n_nonzero_coefs)
+        energies, errors = energies_of_codes(rows, atoms, codes)
+        found.append(Loss(float(energies.sum()), float(errors.sum()), int(np.frexp(unit)[1]) - 1))
+    return merge_losses(found)
+
+
+def merge_losses(parts: Sequence[Loss]) -> Loss:
+    """The loss of all signals: those of their parts, added in this order."""
+    exponent = max((part.exponent for part in parts if part.energy > 0), default=0)
+    energies, errors = (
+        [float(np.ldexp(number, 2 * (part.exponent - exponent))) for part, number in zip(parts, each, strict=True)]
+        for each in ([part.energy for part in parts], [part.residual for part in parts])
+    )
+    return Loss(reduce(add, energies), reduce(add, errors), exponent)
 
 
 def coder_and_atoms(dictionary: SparseProduct | Array) -> tuple[Coder, Array]:

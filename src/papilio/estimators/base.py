@@ -19,13 +19,13 @@ from .. import typing as types
 from ..coding import Coder
 from ..dictionary.full_passes import Outcome
 from ..dictionary.learner import as_sparsity
-from ..dictionary.statistics import Coding, code_part, merge_statistics
+from ..dictionary.statistics import Coding, loss_of_part, merge_losses
 from ..operators import SparseProduct
 from ..results import Callback, History, Status, Step
 from ..runtime.session import Session
 from ..samples import Samples, as_samples, held, is_dask, is_large, passed_over
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_integer, as_sparse, working_dtype
+from ..validation import as_array, as_flag, as_integer, as_sparse, working_dtype
 from .lazily import lazily_coded, lazily_decoded
 
 
@@ -93,14 +93,15 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             The codes; for a Dask array a Dask array with such blocks.
         """
         check_is_fitted(self)
+        is_sparse = as_flag("transform_sparse", self.transform_sparse)
         if is_dask(X):
-            return lazily_coded(_checked_dask(X, self.operator_.shape[0]), self._coding(X), self.transform_sparse)
+            return lazily_coded(_checked_dask(X, self.operator_.shape[0]), self._coding(X), is_sparse)
         samples = self._samples(X, reset=False)
         coding = self._coding(samples)
         coder = Coder(coding.dictionary)
         parts = [coder.code(rows.T, coding.n_nonzero_coefs) for _, rows in samples.blocks()]
         codes = (parts[0] if len(parts) == 1 else sp.hstack(parts, format="csc")).T
-        return sp.csr_array(codes) if self.transform_sparse else codes.toarray()
+        return sp.csr_array(codes) if is_sparse else codes.toarray()
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Signals from their codes: codes @ components_.
@@ -144,7 +145,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         check_is_fitted(self)
         samples = self._samples(X, reset=False)
-        return -passed_over(samples, code_part, self._coding(samples), merge_statistics).error
+        return -passed_over(samples, loss_of_part, self._coding(samples), merge_losses).error
 
     @property
     def relative_complexity_(self) -> float:
@@ -186,9 +187,10 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """A session for a run of this estimator, identified by its parameters and ``facts``."""
         others = ("callback", "checkpoint", "transform_sparse", "verbose")
         parameters = {name: value for name, value in self.get_params().items() if name not in others}
+        verbose = as_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
         identity = {name: _described(value) for name, value in (parameters | facts).items()}
         return Session(
-            partial(_write_line, [""], self.verbose, self.callback) if self.verbose else self.callback,
+            partial(_write_line, [""], verbose, self.callback) if verbose else self.callback,
             random_state=self.random_state,
             checkpoint=self.checkpoint,
             identity={"learner": type(self).__name__, **identity} if self.checkpoint is not None else None,
@@ -241,7 +243,7 @@ def _described(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {_described(each)}' for key, each in sorted(value.items()))}}}"
     if sp.issparse(value):
-        return _described(value.toarray())
+        return _described(as_array("a parameter", value))  # whose indices nobody has checked
     if isinstance(value, SparseProduct):
         return f"SparseProduct({value.scale!r}, {_described(value.factors)})"
     if value is None or isinstance(value, str | bool | int | float | np.generic):

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..dictionary.fast import FastOptions, learn_fast
 from ..dictionary.full_passes import Outcome
 from ..dictionary.refinement import FastState
@@ -14,7 +12,7 @@ from ..search.pricing import schedule_with_speedup
 from ..search.targets import as_speedup
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike
-from ..validation import as_integer
+from ..validation import as_integer, as_matrix
 from .ksvd import KSVD
 from .online import OnlineDictionaryLearning
 from .streams import StreamEstimator
@@ -124,7 +122,7 @@ class FastDictionaryLearning(StreamEstimator):
     def _start(self) -> Any:
         if isinstance(self.init, KSVD | OnlineDictionaryLearning):
             return self.init._limits()
-        return self.init if isinstance(self.init, str) else np.transpose(self.init)
+        return self.init if isinstance(self.init, str) else as_matrix("init", self.init).T
 
     def _schedule_for(self, shape: tuple[int, int], dtype: Any) -> Schedule:
         block = self._block_for(shape)

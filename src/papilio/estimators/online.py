@@ -88,7 +88,7 @@ class OnlineDictionaryLearning(StreamEstimator):
         self._add(rows)
 
     def _add(self, rows: Array) -> None:
-        error = self._state.learn(rows.astype(self._state.atoms.dtype, copy=False))
+        error = self._state.learn(rows)
         self._store_batch(self._state.atoms.T.copy(), error)
 
     def _state_from(self, atoms: Array) -> OnlineState:

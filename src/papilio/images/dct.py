@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..operators import SparseProduct
+from ..runtime.memory import require_fits
 from ..validation import as_integer
 
 
@@ -34,6 +35,7 @@ def redundant_dct(patch_size: int, atoms_per_side: int) -> SparseProduct:
     p = as_integer("patch_size", patch_size, 1)
     # On a single pixel every cosine is constant.
     K = as_integer("atoms_per_side", atoms_per_side, p, 1 if p == 1 else None)
+    require_fits("atoms_per_side", 16 * p * K * (K + p))
     cosines = np.cos(np.pi / K * np.outer(np.arange(p), np.arange(K)))
     cosines[:, 1:] -= cosines[:, 1:].mean(axis=0)
     cosines /= np.linalg.norm(cosines, axis=0)

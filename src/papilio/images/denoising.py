@@ -102,7 +102,7 @@ def denoise(
     if D is None:  # checked before the work starts
         schedule = Schedule.with_complexity((size**2, as_integer("n_components", n_components, 2)), complexity)
     working = _working_dtype(pixels, sigma)
-    if sigma <= np.finfo(working).eps * float(np.abs(pixels.astype(np.float64)).max()):
+    if sigma <= float(np.finfo(working).eps) * float(np.abs(pixels.astype(np.float64)).max()):
         return pixels.copy()  # rounding errors are larger
 
     scaled = (pixels / np.float64(sigma)).astype(working)  # now the noise has unit deviation

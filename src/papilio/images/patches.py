@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..linalg import largest_part, shifted
 from ..typing import Array, ArrayLike
-from ..validation import as_array, as_integer, as_numbers
+from ..validation import as_array, as_integer, as_numbers, require_finite
+
+_HIGH = 960  # the exponent of numbers that leave room for sums over all patches
 
 
 def extract_patches(image: ArrayLike, size: int, stride: int = 1) -> Array:
@@ -42,6 +45,8 @@ def extract_patches(image: ArrayLike, size: int, stride: int = 1) -> Array:
            [ 6,  7, 10, 11]])
     """
     array = as_array("image", image)
+    if array.dtype.kind not in "biu":  # those of images stay as they are
+        array = as_numbers("image", array)
     grid = Grid(array.shape, size, stride)
     return grid.extract(array, 0, len(grid.tops))
 
@@ -95,10 +100,13 @@ def average_patches(patches: ArrayLike, image_shape: tuple[int, ...], stride: in
             f"patches must have {grid.count} rows, for patches of {size}×{size} in an image of {shape} with "
             f"stride {grid.stride}, got {len(rows)}"
         )
+    require_finite("patches", rows)  # one that is not would spread
+    power = max(int(np.frexp(largest_part(rows))[1]) - _HIGH, 0)
+    rows = shifted(rows, -power)
     # Sums of deviations from one of the patches are exactly zero where all agree.
     mean = Average(grid, grid.some_patch(rows))
     mean.add(rows, 0)
-    return mean.result().astype(rows.dtype, copy=False)
+    return shifted(mean.result(), power).astype(rows.dtype, copy=False)
 
 
 def check_image_shape(shape: tuple[int, ...]) -> None:

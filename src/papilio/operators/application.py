@@ -100,7 +100,7 @@ class AppliedOperator(FactoredOperator):
         """
         if isinstance(x, list | tuple):
             x = as_array("x", x)
-        if np.shape(x) in (self.shape[1:], (self.shape[1], 1)) or isinstance(x, np.matrix):
+        if np.shape(x) in (self.shape[1:], (self.shape[1], 1)):
             return super().matvec(x)
         return self._matvec(x)  # SciPy takes several from version 1.18 on
 

@@ -41,7 +41,7 @@ class FactoredOperator(LinearOperator):  # type: ignore[misc]
     __iter__ = None  # NumPy would take it for a sequence of vectors, but op[i] is a matrix of one row
 
     def __init__(self, factors: "Iterable[MatrixLike | FactoredOperator]", scale: float = 1.0) -> None:
-        if not is_series(factors) or sp.issparse(factors):
+        if not is_series(factors):
             raise TypeError(f"factors must be a sequence of matrices, got {type(factors).__name__}")
         scale = as_real("scale", scale)
         matrices: list[csr.Factor] = []

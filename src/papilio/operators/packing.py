@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..linalg import wide
+from ..linalg import largest_part, wide
 from ..runtime.forks import cached_property
 from ..typing import Array
 from .cost import plan, rates
-from .csr import Factor, to_dense
+from .csr import Factor, entries, to_dense
 from .groups import Groups, grouped, is_in_place
 from .segments import Dense, Fused
 
@@ -54,8 +54,8 @@ class PackedProduct:
         packed = list(reversed(packed))  # in the order of application
         dtype = factors[0].dtype
         if scale != 1.0:
-            first = factors[0].astype(wide(dtype))
-            packed[-1] = pack_factor((first * scale).astype(dtype))
+            i, factor = _with_scale(factors, scale)
+            packed[-1 - i] = pack_factor(factor)
         self.units = join_neighbours(packed)
         self.vector_plan, self.block_plan = (
             plan(self.units, rates(dtype, block)).by_blas for block in (False, True)
@@ -85,6 +85,20 @@ class PackedProduct:
         for apply in self._block:
             X = apply(X)
         return X
+
+
+def _with_scale(factors: Sequence[Factor], scale: float) -> tuple[int, Factor]:
+    """Which factor takes over the scale, and that factor: the first, or the smallest if the first would overflow.
+
+    Where that overflows, too, the product is beyond the number range, as any that NumPy computes may be.
+    """
+    dtype = factors[0].dtype
+    with np.errstate(over="ignore", invalid="ignore"):
+        first = (factors[0].astype(wide(dtype)) * scale).astype(dtype)
+        if np.isfinite(entries(first)).all():
+            return 0, first
+        i = int(np.argmin([largest_part(entries(factor)) for factor in factors]))
+        return i, (factors[i].astype(wide(dtype)) * scale).astype(dtype)
 
 
 def pack_factor(factor: Factor) -> PackedFactor:

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..linalg import wide
+from ..linalg import largest_part, wide
 from ..typing import Array, MatrixLike, Path
 from ..validation import as_float, as_numbers, as_real, as_sparse, is_scalar, require_finite
 from .application import AppliedOperator
@@ -153,7 +153,8 @@ class SparseProduct(AppliedOperator):
             raise ValueError(f"x must be a block of {self.shape[1]} rows, got shape {x.shape}")
         block = sp.csr_array(as_sparse("x", x))
         product = reduce(lambda right, left: to_csr(left) @ right, reversed(self._factors), block)
-        return product * product.dtype.type(self._scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (product.astype(wide(product.dtype)) * self._scale).astype(product.dtype)
 
     def conj(self) -> "SparseProduct":
         """The complex conjugate.
@@ -227,9 +228,12 @@ class SparseProduct(AppliedOperator):
         """
         *others, last = self._factors
         if not others:
-            return to_dense((last.astype(wide(self.dtype)) * self._scale).astype(self.dtype))
+            with np.errstate(over="ignore", invalid="ignore"):  # beyond the number range
+                return to_dense((last.astype(wide(self.dtype)) * self._scale).astype(self.dtype))
         if self.shape[0] < self.shape[1]:
             return self.T.toarray().T
+        if largest_part(entries(others[0])) * abs(self._scale) > float(np.finfo(self.dtype).max):
+            return self @ np.eye(self.shape[1], dtype=self.dtype)  # the last factor may have to take the scale
         rest = self._trusted(others, self._scale)
         rest._derived.packed_factors = self._packed_factors()[:-1]
         return rest @ to_dense(last)

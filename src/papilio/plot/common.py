@@ -91,5 +91,7 @@ def without_ticks(ax: "Axes", title: str | None = None) -> "Axes":
     ax.set_xticks([])
     ax.set_yticks([])
     if title is not None:
+        if not isinstance(title, str):
+            raise TypeError(f"title must be a string or None, got {type(title).__name__}")
         ax.set_title(title, fontsize="small")
     return ax

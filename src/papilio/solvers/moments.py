@@ -12,6 +12,8 @@ from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike
 from ..validation import as_array, as_matrix, as_real
 
+_ROOM = 2.0**-32  # of the number range, that the dictionaries of some moments may take
+
 
 class Compressed(NamedTuple):
     """A small least-squares problem with the same minimisers: ‖X − DΓ‖² = ‖target − D·tail‖² + rest²."""
@@ -145,6 +147,11 @@ class Moments:
         size = frobenius(target)
         rest = float(np.sqrt(max(self.norm - size, 0.0)) * np.sqrt(self.norm + size))
         dtype = np.result_type(self.cross, self.gram)
+        if roots[0] < 1.0 and not size < roots[0] * (_ROOM * np.finfo(dtype).max):
+            raise ValueError(
+                f"gram must not be so small beside cross that dictionaries leave the range of {dtype}: multiply "
+                "the codes by a power of two"
+            )
         return Compressed(target.astype(dtype), tail.astype(dtype), rest)
 
     def __repr__(self) -> str:
@@ -153,7 +160,7 @@ class Moments:
 
 def _require_range(name: str, moments: Array, left: float, right: float) -> None:
     """Refuse data whose moments overflow, or vanish: the largest term of their sums is ``left * right``."""
-    is_lost = left > 0 and right > 0 and left * right < np.finfo(moments.dtype).tiny
+    is_lost = left > 0 and right > 0 and left * right < float(np.finfo(moments.dtype).tiny)
     if is_lost or not np.isfinite(moments).all():
         raise ValueError(
             f"{name} must have moments within the range of {moments.dtype}: multiply {name} by a power of two"

@@ -116,6 +116,8 @@ def palm(
     scale = as_real("scale", scale)
     if scale == 0.0 or not np.isfinite(np.float64(moments.norm) / scale):
         raise ValueError(f"scale must not be zero, nor vanish beside the target, got {scale}")
+    if abs(scale) > float(np.finfo(moments.cross.dtype).max):
+        raise ValueError(f"scale must be within the range of {moments.cross.dtype}, got {scale}")
     start = default_start(sets, order, moments.cross.dtype) if init is None else _given_start(sets, init)
     session = Session(callback)
     fit = descend(session, "palm", moments, sets, start, scale, limits)
