@@ -465,3 +465,8 @@ def test_a_process_that_is_killed_goes_on_to_the_same_bits(phase, tmp_path, path
     take_result(path)
     subprocess.run([*command, "none"], check=True, stdout=subprocess.DEVNULL)
     np.testing.assert_array_equal(resumed, np.load(result))
+
+
+def test_a_null_character_in_the_path_is_named():
+    with pytest.raises(ValueError, match=r"^checkpoint must not hold a null character"):
+        Checkpoint("a\0b", {})

@@ -13,7 +13,7 @@ import numpy as np
 from .. import __version__
 from .. import typing as types
 from ..typing import Array
-from .files import flush_folder, read_arrays
+from .files import as_path, flush_folder, read_arrays
 from .lock import Lock
 
 FINISHED = "finished"  # the phase of a state that is the result of a run
@@ -34,7 +34,7 @@ class Checkpoint:
     def __init__(self, path: types.Path, identity: Mapping[str, Any]) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"checkpoint must be a path or None, got {path!r}")
-        self._path = Path(os.path.realpath(path))  # a run may change the working directory
+        self._path = Path(os.path.realpath(as_path("checkpoint", path)))  # a run may change the working directory
         if not self._path.parent.is_dir():
             raise ValueError(f"checkpoint must be in a folder that exists, got {os.fspath(path)!r}")
         if self._path.is_dir():
