@@ -47,7 +47,7 @@ _STRANGE = (
     "hadamard:7",
     "dct:0",
 )
-_STRANGE += ("dct:x", ":", "op.npz:none", "patches:99", "noisy:999", "-", "/dev/null", "huge.csv", "complex.npy")
+_STRANGE += ("dct:x", ":", "op.npz:none", "patches:999", "noisy:x", "-", "/dev/null", "huge.csv", "complex.npy")
 _SAMPLES = ("x.npy", "x.csv", "shards", "patches:2")
 _OPERATORS = ("op.npz", "hadamard:8", "m.npy")
 # For each command: its inputs, the suffix of its output, and options with values that it takes.
