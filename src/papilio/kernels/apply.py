@@ -66,14 +66,14 @@ def _arrays_of(step: int, program: int, indices: int, values: int, item: int) ->
 
 
 @compiled
-def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int) -> None:
-    """A tile of the vectors of a `_job`, from ``begin`` on.
+def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int, end: int) -> None:
+    """The vectors of a `_job` from ``begin`` to ``end``, no more than a tile holds.
 
     ``near`` and ``far`` are addresses of room for a tile each, ``kind`` is an array of the factors' dtype.
     """
-    program, indices, values, x, x_step, n_in, y, y_step, n_out, by_rows, stop, per_tile = job
+    program, indices, values, x, x_step, n_in, y, y_step, n_out, by_rows, _, per_tile = job
     item = kind.itemsize
-    count = min(per_tile, stop - begin)
+    count = end - begin
     width = -(-count * item // REGISTER) * REGISTER  # what is computed behind the last vector is not kept
     is_whole = by_rows != 0 and width == count * item
     row = -(-per_tile * item // ALIGNMENT) * ALIGNMENT  # the step within tiles
@@ -112,10 +112,11 @@ def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int) -> None:
 
 @compiled
 def apply_tiles(kind: Array, job: Any, near: int, far: int, begin: int, length: int) -> None:
-    """All tiles of ``length`` vectors from ``begin`` on, as far as there are any."""
+    """``length`` vectors from ``begin`` on, as far as there are any, tile by tile."""
     stop, per_tile = job[-2:]
-    for start in range(begin, min(begin + length, stop), per_tile):
-        apply_tile(kind, job, near, far, start)
+    stop = min(begin + length, stop)
+    for start in range(begin, stop, per_tile):
+        apply_tile(kind, job, near, far, start, min(start + per_tile, stop))
 
 
 @inlined

@@ -245,7 +245,15 @@ def _groups(height: int) -> Any:
 
             t, registers = _constant(0), _at_a_time(n_values, code.parts)
             while registers:
-                t, _ = code.loop(t, width, registers * REGISTER, of_part(registers))
+                until = width
+                if registers == 3:  # four are done as two and two: a single one would wait for its own sums
+                    last = builder.urem(width, _constant(3 * REGISTER))
+                    is_four = builder.and_(
+                        builder.icmp_signed("==", last, _constant(REGISTER)),
+                        builder.icmp_signed(">", width, _constant(REGISTER)),
+                    )
+                    until = builder.select(is_four, code.add(width, -4 * REGISTER), width)
+                t, _ = code.loop(t, until, registers * REGISTER, of_part(registers))
                 registers = 2 if registers == 3 else registers // 2
             return ()
 

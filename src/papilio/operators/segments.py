@@ -129,12 +129,12 @@ class Fused:
         lines = -(-count * item // _LINE)
         if min(threads, lines) == 1:
             return False
-        per_tile = min(self._tile, -(-lines // threads) * _LINE) // item
-        n_tiles = -(-count // per_tile)
-        # Parts are tiles that are neighbours in memory.
-        length = max(n_tiles // (_PARTS * threads), 1) * per_tile
+        # Equal parts of whole lines, which are neighbours in memory; each of several tiles, if there are enough.
+        n_parts = threads * min(max(lines * _LINE // (2 * self._tile * threads), 1), _PARTS)
+        length = -(-lines // n_parts) * _LINE // item
+        per_tile = min(self._tile // item, length)
         whole = (*job, count, per_tile, length)
-        return assistants.assistants.share(share_block, whole, self._dtype, n_tiles, is_long)
+        return assistants.assistants.share(share_block, whole, self._dtype, n_parts, is_long)
 
 
 class _Writeable:
