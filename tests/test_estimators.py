@@ -34,7 +34,7 @@ def test_every_public_estimator_is_tested_here():
     assert set(ESTIMATORS) == public
 
 
-@parametrize_with_checks([make(max_iter=5) for make in ESTIMATORS.values()])
+@parametrize_with_checks([pp.FastDictionaryLearning(max_iter=5)])  # of all, in the slow tests
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 

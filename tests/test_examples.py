@@ -80,6 +80,7 @@ def run_the_examples(command, paste):
         paste(line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "demo"])
 def test_the_examples_in_the_help_work_as_pasted(command, paste):
     run_the_examples(command, paste)

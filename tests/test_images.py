@@ -333,3 +333,13 @@ def test_once_a_callback_has_ended_it_no_channel_follows():
 def test_bad_arguments_of_denoise_are_named(arguments, options, error, named):
     with pytest.raises(error, match=named):
         denoise(*arguments, **options)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+@pytest.mark.parametrize("is_product", [False, True])
+def test_the_unit_of_a_dictionary_does_not_matter_in_single_precision(unit, is_product):
+    image = np.random.default_rng(0).standard_normal((20, 20)).astype(np.float32)
+    D = pp.transforms.dct(16).toarray()
+    make = (lambda D: pp.SparseProduct([D])) if is_product else np.asarray
+    expected = pp.images.denoise(image, 0.5, make(D))
+    np.testing.assert_allclose(pp.images.denoise(image, 0.5, make(D * unit)), expected, atol=1e-5)
