@@ -142,16 +142,17 @@ class Moments:
         if not used.any():
             raise ValueError("gram must not be zero: no signal uses any atom")
         roots = np.sqrt(eigenvalues[used])
-        target = (self.cross.astype(kind) @ vectors[:, used]) / roots
-        tail = vectors[:, used] * roots
-        size = frobenius(target)
-        rest = float(np.sqrt(max(self.norm - size, 0.0)) * np.sqrt(self.norm + size))
+        with np.errstate(over="ignore", invalid="ignore"):
+            target = (self.cross.astype(kind) @ vectors[:, used]) / roots
+        tail, size = vectors[:, used] * roots, frobenius(target)
         dtype = np.result_type(self.cross, self.gram)
-        if roots[0] < 1.0 and not size < roots[0] * (_ROOM * np.finfo(dtype).max):
+        room = roots[0] * _ROOM if roots[0] < 1.0 else 1.0
+        if not size < room * np.finfo(dtype).max:
             raise ValueError(
                 f"gram must not be so small beside cross that dictionaries leave the range of {dtype}: multiply "
                 "the codes by a power of two"
             )
+        rest = float(np.sqrt(max(self.norm - size, 0.0)) * np.sqrt(self.norm + size))
         return Compressed(target.astype(dtype), tail.astype(dtype), rest)
 
     def __repr__(self) -> str:
