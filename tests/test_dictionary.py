@@ -362,3 +362,16 @@ def test_bad_input_of_sparse_ksvd_is_named(arguments, error, named):
     call = {"base": np.eye(8), "n_components": N_ATOMS, "max_iter": 2} | arguments
     with pytest.raises(error, match=named):
         pp.sparse_ksvd(signals(n_signals=20), **call)
+
+
+TOO_MANY = {
+    "ksvd": lambda X: pp.ksvd(X, 1 << 40, 1),
+    "sparse_ksvd": lambda X: pp.sparse_ksvd(X, np.eye(6), 1 << 40, 1),
+    "online_dictionary": lambda X: pp.online_dictionary(X, 1 << 40, 1),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_more_atoms_than_memory_holds_are_refused_by_name(name):
+    with pytest.raises(ValueError, match="n_components must leave a result that fits into memory"):
+        TOO_MANY[name](np.eye(6))

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from ..coding import Coder
 from ..linalg import frobenius, largest_part
 from ..operators import SparseProduct
+from ..runtime.memory import require_fits
 from ..runtime.session import Session
 from ..samples import Samples, groups_of, passed_over
 from ..typing import Array
@@ -111,6 +112,7 @@ Signals = Held | Streamed
 
 def open_signals(samples: Samples, n_nonzero_coefs: int, n_components: int, session: Session) -> Signals:
     """The signals of a run: held in memory if they are no more than a sample to start from."""
+    require_fits("n_components", n_components * samples.shape[1] * samples.dtype.itemsize)
     signals: Signals
     if len(samples) <= enough(n_components):
         signals = Held(samples.load(), n_nonzero_coefs)
