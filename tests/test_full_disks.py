@@ -11,7 +11,7 @@ import pytest
 import papilio as pp
 from papilio.cli import demo
 from papilio.cli.errors import Failed
-from papilio.cli.outputs import write
+from papilio.cli.outputs import save_result, write
 from papilio.cli.report import write_report
 from papilio.cli.terminal import Terminal
 from papilio.experiments import drawing
@@ -132,3 +132,23 @@ def test_a_table_on_a_full_disk_keeps_whole_rows_and_the_run_is_resumed(disk):
     filling.unlink()
     run_trials(trials, work, table, times, jobs=1, progress=done)
     assert list(table.blocks(trials)) == list(times.blocks(trials)) == list(trials)
+
+
+def test_a_result_that_finds_no_room_is_kept_elsewhere(disk, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    fill(disk)
+    with pytest.raises(Failed, match=r"No space left on device.*; the result is in ") as caught:
+        save_result(disk / "op.npz", OP.save)
+    kept = str(caught.value).rpartition("the result is in ")[2]
+    assert kept.startswith(str(tmp_path / "here"))
+    np.testing.assert_array_equal(pp.load(kept).toarray(), OP.toarray())
+
+
+def test_a_result_that_finds_room_nowhere_leaves_nothing(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "here"))
+    with pytest.raises(Failed, match=r"No space left on device$"):
+        save_result(tmp_path / "op.npz", no_room)
+    assert not list((tmp_path / "here").iterdir())

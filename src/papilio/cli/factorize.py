@@ -16,7 +16,7 @@ from ..results import SLOWER, slower_sentence
 from .errors import Stopped
 from .inputs import read_matrix
 from .options import Block, Json, Quiet, Report, Seed, Vectors, Wanted, as_block
-from .outputs import check_output, saving
+from .outputs import check_output, save_result
 from .progress import ProgressBar
 from .report import check_report, write_report
 from .terminal import Terminal, facts, sentence, speed_facts, table
@@ -77,8 +77,7 @@ def factorize(
             random_state=random_state,
         )
     seconds = perf_counter() - begin
-    with saving(output):
-        fit.operator.save(output)
+    save_result(output, fit.operator.save)
     write_report(terminal, report, [_subject(fit, matrix, seconds)])
     measured = None if bar.stopping or (quiet and not json) else fit.speedup
     is_met = _is_met(fit, complexity, max_error, speedup)

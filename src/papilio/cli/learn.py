@@ -31,7 +31,7 @@ from .options import (
     Wanted,
     as_block,
 )
-from .outputs import check_output, saving
+from .outputs import check_output, save_result, saving
 from .progress import ProgressBar
 from .report import check_report, learned, write_report
 from .terminal import Terminal, facts, sentence
@@ -110,8 +110,11 @@ def learn(
         error = _error(learner, X)
     op = learner.operator_
     with _kept(checkpoint):
-        with saving(output):
-            op.save(output)
+        if checkpoint is None:
+            save_result(output, op.save)
+        else:
+            with saving(output):
+                op.save(output)
         write_report(terminal, report, [learned(learner, samples, len(X), error, seconds)])
     if checkpoint is not None and learner.status_ is not pp.Status.STOPPED:
         remove_checkpoint(checkpoint)
