@@ -56,3 +56,20 @@ def papilio(here, monkeypatch, capsys):
         return app.run(), *capsys.readouterr()
 
     return call
+
+
+# -- checkpoints -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def every_state_is_written(large, monkeypatch):
+    """And nothing waits for the disk, which would only take time."""
+    lower(monkeypatch, seconds_between_checkpoints=0.0)
+    monkeypatch.setattr("papilio.runtime.checkpoint.os.fsync", lambda number: None)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Of a checkpoint, in a folder of its own, so that it is seen what else is left there."""
+    (tmp_path / "kept").mkdir()
+    return tmp_path / "kept" / "run"

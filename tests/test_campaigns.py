@@ -124,7 +124,10 @@ def test_what_calls_may_not_do_is_seen(do, message):
 
 
 def test_a_refusal_of_papilios_own_is_accepted():
-    try_call(Call(dict, _refuse), {"x": np.array([[np.nan]])})
+    arguments = {"x": np.array([[np.nan]])}
+    with pytest.raises(ValueError, match="finite"):
+        _refuse(**arguments)
+    assert try_call(Call(dict, _refuse), arguments) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

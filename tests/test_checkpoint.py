@@ -23,18 +23,7 @@ from .limits import LIMITS, lower
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(autouse=True)
-def every_state_is_written(large, monkeypatch):
-    """And nothing waits for the disk, which would only take time."""
-    lower(monkeypatch, seconds_between_checkpoints=0.0)
-    monkeypatch.setattr("papilio.runtime.checkpoint.os.fsync", lambda number: None)
-
-
-@pytest.fixture
-def path(tmp_path):
-    """In a folder of its own, so that it is seen what else is left there."""
-    (tmp_path / "kept").mkdir()
-    return tmp_path / "kept" / "run"
+pytestmark = pytest.mark.usefixtures("every_state_is_written")
 
 
 class Killed(BaseException):

@@ -16,7 +16,6 @@ from papilio.runtime.session import Session
 
 from .large import LEARNERS, X, make
 from .learners import N_ATOMS, N_NONZERO
-from .limits import lower
 
 BUILDERS = {name: partial(make, name) for name in LEARNERS} | {
     "fast from online": partial(make, "fast", init="online"),
@@ -25,10 +24,7 @@ BUILDERS = {name: partial(make, name) for name in LEARNERS} | {
 REFUSED = r"(damaged or belongs to another run|belongs to another run|another version|is damaged).*delete "
 
 
-@pytest.fixture(autouse=True)
-def every_state_is_written(large, monkeypatch):
-    lower(monkeypatch, seconds_between_checkpoints=0.0, refinement_rounds=3, rows_per_part=150)
-    monkeypatch.setattr("papilio.runtime.checkpoint.os.fsync", lambda number: None)
+pytestmark = pytest.mark.usefixtures("every_state_is_written")
 
 
 class Resumed(BaseException):

@@ -21,19 +21,8 @@ from papilio.runtime.lock import Lock
 
 from .full_disk import fill, no_room, small_disk
 from .large import LEARNERS, X, assert_same, make, on_disk
-from .limits import lower
 
-
-@pytest.fixture(autouse=True)
-def every_state_is_written(large, monkeypatch):
-    lower(monkeypatch, seconds_between_checkpoints=0.0)
-    monkeypatch.setattr("papilio.runtime.checkpoint.os.fsync", lambda number: None)
-
-
-@pytest.fixture
-def path(tmp_path):
-    (tmp_path / "kept").mkdir()
-    return tmp_path / "kept" / "run"
+pytestmark = pytest.mark.usefixtures("every_state_is_written")
 
 
 def names_beside(path):

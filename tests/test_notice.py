@@ -90,7 +90,7 @@ def test_a_forked_process_begins_anew(make):
     assert [timer.cancelled for timer in timers] == [False, True]
 
 
-def test_where_no_thread_starts_there_is_no_notice(monkeypatch):
+def test_where_no_thread_starts_there_is_no_notice(monkeypatch, capsys):
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
@@ -98,6 +98,7 @@ def test_where_no_thread_starts_there_is_no_notice(monkeypatch):
     found = CompilationNotice()
     found.begin()
     found.end()
+    assert capsys.readouterr().err == ""
 
 
 def test_only_kernels_of_this_package_count(monkeypatch):
