@@ -16,6 +16,7 @@ from papilio.runtime.session import Session
 
 from .large import LEARNERS, X, make
 from .learners import N_ATOMS, N_NONZERO
+from .limits import lower
 
 BUILDERS = {name: partial(make, name) for name in LEARNERS} | {
     "fast from online": partial(make, "fast", init="online"),
@@ -24,7 +25,9 @@ BUILDERS = {name: partial(make, name) for name in LEARNERS} | {
 REFUSED = r"(damaged or belongs to another run|belongs to another run|another version|is damaged).*delete "
 
 
-pytestmark = pytest.mark.usefixtures("every_state_is_written")
+@pytest.fixture(autouse=True)
+def short_runs(every_state_is_written, monkeypatch):
+    lower(monkeypatch, refinement_rounds=3, rows_per_part=150)
 
 
 class Resumed(BaseException):
