@@ -21,7 +21,7 @@ from .full_passes import Outcome, improve_on_all, learned, run_phases
 from .ksvd import ksvd_phase
 from .learner import LearnedDictionary, as_rows, as_sparsity, as_start, from_state, to_state
 from .online import OnlineLimits, online_phase
-from .refinement import descended, refine_phase
+from .refinement import descended, refine_phase, with_unit_atoms
 from .signals import Signals, open_signals
 from .states import Layouts
 from .statistics import Statistics
@@ -131,7 +131,7 @@ def learn_fast(
         phases.append(ksvd_phase(session, signals, n_components, init))
     elif isinstance(init, OnlineLimits):
         phases.append(online_phase(session, signals, n_components, init))
-    limits = Limits(schedule.order, options.max_iter, options.tol)
+    limits = Limits(schedule.order, options.max_iter, options.tol, inertia=options.refine)
     phases.append(_hierarchy_phase(session, signals, schedule, limits))
     if options.refine:
         phases.append(refine_phase(session, signals.start, schedule))
@@ -163,7 +163,8 @@ def _hierarchy_phase(session: Session, signals: Signals, schedule: Schedule, lim
             split = split_all(
                 session, schedule, limits, split, lambda op: signals.statistics(op).moments(op), after_level
             )
-        return now()
+        product, _ = with_unit_atoms(SparseProduct(split.fit.factors, split.fit.scale))
+        return {**now(), "dictionary": to_state(product)}
 
     n_levels = len(schedule.factors)
     layout = Layouts.of(signals, schedule.shape[1]).hierarchy(n_levels)
@@ -173,7 +174,7 @@ def _hierarchy_phase(session: Session, signals: Signals, schedule: Schedule, lim
 def _improved(schedule: Schedule, dictionary: Any, statistics: Statistics) -> SparseProduct:
     """Some steps of PALM on the moments of all signals."""
     product = _as_product(dictionary)
-    return descended(statistics.moments(product), schedule, product).astype(product.dtype)
+    return with_unit_atoms(descended(statistics.moments(product), schedule, product).astype(product.dtype))[0]
 
 
 def _as_product(dictionary: Array | SparseProduct) -> SparseProduct:

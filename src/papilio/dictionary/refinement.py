@@ -1,8 +1,11 @@
 """Improving all factors of a product together with the codes: in rounds, or on one mini-batch after the other."""
 
+import numpy as np
+
+from ..linalg import column_norms, frobenius
 from ..operators import SparseProduct
 from ..operators.csr import to_dense
-from ..runtime.layout import either
+from ..results import Status
 from ..runtime.session import Phase, Session, State
 from ..solvers.hierarchical import hierarchical
 from ..solvers.moments import Moments
@@ -10,50 +13,64 @@ from ..solvers.palm import palm
 from ..solvers.schedule import Schedule
 from ..typing import Array
 from .atoms import growing_share
-from .learner import Best, from_state, to_state
+from .learner import from_state, to_state
 from .online import FadingMoments
 from .signals import Held
-from .states import Layouts, loop
+from .states import Layouts
 from .statistics import Coding, code_part
 
 PHASE = "refine"
-_ROUNDS = 100  # at most
-_STEPS = 30  # of PALM in each
-_TOL = 1e-3
+_ROUNDS = 40  # for 10,000 signals and 256 atoms
+_FEWEST, _MOST = 10, 100  # rounds
+_STEPS = 30  # of PALM in each round
+_LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signals worth its time
 
 
-def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: int = _ROUNDS) -> Phase:
-    """Rounds of new codes and of PALM for all factors, on growing shares of the signals, for the best product."""
+def n_rounds_for(n_signals: int, n_components: int) -> int:
+    """Rounds of refinement: their time grows with signals and atoms, and so there are fewer of them."""
+    size = n_signals * n_components / (10_000 * 256)
+    return int(np.clip(round(_ROUNDS / size**0.45), _FEWEST, _MOST))
+
+
+def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: int | None = None) -> Phase:
+    """Rounds of new codes and of PALM for all factors, on growing shares of the signals.
+
+    The errors that it reports are those of the new codes of a round, before PALM. The result is the last product,
+    unless the one before the first round has a lower error on all signals.
+    """
+    count = n_rounds_for(len(signals.rows), schedule.shape[1]) if n_rounds is None else n_rounds
 
     def work(state: State) -> State:
-        product = from_state(state["dictionary"])
-        best = Best(_TOL, state.get("best", {}))
-        if best.candidate is None:
-            best.record(signals.error(product), state["dictionary"])
+        product, first = from_state(state["dictionary"]), state.get("first", state["dictionary"])
+        error = float(state.get("error", np.inf))  # of the last round with all signals
 
         def now() -> State:
-            return {"round": i, "dictionary": to_state(product), "best": best.to_state()}
+            return {"round": i, "dictionary": to_state(product), "first": first, "error": error}
 
-        for i in range(int(state.get("round", 0)), n_rounds):
+        status = Status.MAX_ITER
+        for i in range(int(state.get("round", 0)), count):
             session.offer(now)
             some = growing_share(
-                signals.rows, schedule.shape[1], signals.n_nonzero_coefs, i, n_rounds - 1, session.random
+                signals.rows, schedule.shape[1], signals.n_nonzero_coefs, i, count - 1, session.random
             )
-            part = signals.part(some)
-            product = descended(part.statistics(product).moments(product), schedule, product)
-            error = part.error(product)
-            factors = [to_dense(factor) for factor in product.factors]
-            session.report(PHASE, error, product.scale, factors, (i + 1) / n_rounds)
+            found = signals.part(some).statistics(product)
             if some is signals.rows:
-                best.record(error, to_state(product))
-            if session.stopped or best.has_settled:
+                if found.error > (1 - _LEAST_GAIN) * error or found.error == 0.0:
+                    status = Status.CONVERGED
+                    break
+                error = found.error
+            descent = descended(found.moments(product), schedule, product).astype(product.dtype)
+            product, _ = with_unit_atoms(descent)
+            factors = [to_dense(factor) for factor in product.factors]
+            session.report(PHASE, found.error, product.scale, factors, (i + 1) / count)
+            if session.stopped:
+                status = Status.STOPPED
                 break
-        return {"dictionary": best.candidate, "status": str(best.status(session.stopped))}
+        last, before = (signals.error(each) for each in (product, from_state(first)))
+        return {"dictionary": to_state(product) if last <= before else first, "status": str(status)}
 
-    layouts, counts = Layouts.of(signals, schedule.shape[1]), [len(schedule.factors) + 1]
-    product_layout = layouts.dictionary(counts)
-    own = loop("round", n_rounds, {"dictionary": product_layout}, product_layout)
-    return Phase(PHASE, 8.0, work, layout=either(layouts.entered(counts), own))
+    layout = Layouts.of(signals, schedule.shape[1]).refinement(count, [len(schedule.factors) + 1])
+    return Phase(PHASE, 2.0, work, layout=layout)
 
 
 def descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> SparseProduct:
@@ -68,6 +85,19 @@ def descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> S
         tol=0.0,
         inertia=True,
     ).operator
+
+
+def with_unit_atoms(product: SparseProduct) -> tuple[SparseProduct, Array]:
+    """The product with its columns, the atoms, at unit norm, and their norms before; those of zero are left alone.
+
+    The last factor takes the diagonal, and has unit norm itself. Its support stays.
+    """
+    norms = column_norms(product.toarray())
+    norms[norms == 0] = 1.0
+    *others, last = product.factors
+    scaled = to_dense(last) * (product.scale / norms).astype(product.dtype)
+    size = frobenius(scaled)
+    return SparseProduct([*others, scaled / scaled.real.dtype.type(size)], size), norms
 
 
 class FastState(FadingMoments):
@@ -94,5 +124,8 @@ class FastState(FadingMoments):
             self.operator = hierarchical(self.operator.toarray(), self._schedule).operator.astype(rows.dtype)
         if self.gram.any():
             moments = Moments(self.cross.T, self.gram, self.energy)
-            self.operator = descended(moments, self._schedule, self.operator).astype(self.operator.dtype)
+            product = descended(moments, self._schedule, self.operator).astype(self.operator.dtype)
+            self.operator, norms = with_unit_atoms(product)
+            # The codes grow as the atoms shrink.
+            self.gram, self.cross = self.gram * np.multiply.outer(norms, norms), self.cross * norms[:, None]
         return found.error

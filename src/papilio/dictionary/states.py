@@ -64,6 +64,14 @@ class Layouts(NamedTuple):
             }
         )
 
+    def refinement(self, n_rounds: int, n_factors: Collection[int]) -> Check:
+        """A state of the refinement, or what it begins with."""
+        dictionary = self.dictionary(n_factors)
+        both = {"dictionary": dictionary, "first": dictionary}
+        return either(
+            self.entered(n_factors), mapping({"round": integer(0, n_rounds), "error": real(0.0), **both})
+        )
+
     def dictionary(self, n_factors: Collection[int]) -> Check:
         """A dictionary by `to_state`, with one of these numbers of factors; 0 stands for a plain array."""
 

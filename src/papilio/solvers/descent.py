@@ -1,5 +1,6 @@
 """PALM's iteration: one projected gradient step per block, then the scale."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -12,12 +13,10 @@ from ..linalg import frobenius, inner, probe
 from ..runtime.threads import blas_threads
 from ..typing import Array
 from .chain import Chain
-from .moments import Moments
 from .products import Matrix, adjoint, compact, dense, spectral_norm_squared, times
 
 _TOLERANCE = 1e-7  # of squared spectral norms
-_SMALL = 1 << 18  # multiplications in a product of blocks up to which the compiled iteration is faster
-_KINDS = {
+KINDS = {
     Fixed: kernel.FIXED,
     Dense: kernel.ENTRIES,
     Sparse: kernel.ENTRIES,
@@ -27,60 +26,77 @@ _KINDS = {
 }
 
 
-def descent_for(
-    moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str, inertia: bool
-) -> "Descent":
-    """The iteration for this problem: compiled for small matrices in sets that the kernel knows."""
-    longest = max(max(constraint.shape) for constraint in sets)
-    small = longest * longest * moments.compressed.target.shape[1] <= _SMALL
-    known = all(type(constraint) in _KINDS for constraint in sets)
-    start = [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)]
-    return (CompiledDescent if small and known else Descent)(Chain(moments, start, order), sets, inertia)
-
-
-class Descent:
-    """PALM's iteration on one problem, with its state: the factors, their last change and singular vectors.
+class Descent(ABC):
+    """PALM's iteration on one problem, with its state: the factors, and their last change.
 
     With ``inertia``, the k-th iteration after a start takes its gradients at S + k/(k + 3)·(S − S_before), ahead
     in the direction of the last change (iPALM), and starts again from k = 0 when the error would rise.
     """
 
-    def __init__(self, chain: Chain, sets: Sequence[Constraint], inertia: bool = False) -> None:
-        self._chain, self._sets = chain, sets
-        middle = max([factor.shape[1] for factor in chain.factors[:-1]], default=1)
-        self.threads = blas_threads(chain.target.size * middle)
-        self._is_member = np.array([isinstance(constraint, Fixed) for constraint in sets])
-        self._singular_vectors: dict[tuple[str, int], Array | None] = {}
+    def __init__(self, factors: Sequence[Array], sets: Sequence[Constraint], inertia: bool = False) -> None:
+        self._sets = sets
         self._is_inertial = inertia
         self._age = 0  # iterations since inertia started anew
         self._inertia = 0.0
-        self._before = self.factors
+        self._before = list(factors)
+        self._rounding = 100 * float(np.finfo(factors[0].dtype).eps)
+        sides = [factors[0].shape[0], *(factor.shape[1] for factor in factors)]
+        self.threads = blas_threads(sides[0] * sides[-1] * max(sides[1:-1], default=1))
+
+    @property
+    @abstractmethod
+    def factors(self) -> list[Array]:
+        """A new list of the factors as they are."""
+
+    @abstractmethod
+    def _return_to(self, factors: list[Array]) -> None:
+        """Take back an iteration that began with these factors."""
+
+    @abstractmethod
+    def error(self, scale: float) -> float:
+        """The relative error of the blocks as they are."""
+
+    @abstractmethod
+    def _iterate(self, scale: float, exact_norms: bool) -> tuple[float, float]:
+        """One step for each factor, and one for the scale; returns the scale and the relative error."""
+
+    def advance(self, scale: float, error: float) -> tuple[float, float]:
+        """Update all blocks, then the scale; returns the scale and the relative error."""
+        start = self.factors
+        limit = error * (1 + self._rounding) + self._rounding
+        self._inertia = self._age / (self._age + 3) if self._is_inertial and np.isfinite(error) else 0.0
+        new_scale, new_error = self._iterate(scale, exact_norms=False)
+        if new_error > limit and self._inertia > 0:
+            self._return_to(start)
+            self._inertia, self._age = 0.0, 0
+            new_scale, new_error = self._iterate(scale, exact_norms=False)
+        if new_error > limit:
+            # Power iteration missed a largest singular value, and a step was too long: take it again.
+            self._return_to(start)
+            new_scale, new_error = self._iterate(scale, exact_norms=True)
+        self._before = start
+        self._age += 1
+        return new_scale, new_error
+
+
+class GeneralDescent(Descent):
+    """The iteration for any sets, on the problem of `Moments.compressed`."""
+
+    def __init__(self, chain: Chain, sets: Sequence[Constraint], inertia: bool = False) -> None:
+        super().__init__(chain.factors, sets, inertia)
+        self._chain = chain
+        self._is_member = np.array([isinstance(constraint, Fixed) for constraint in sets])
+        self._singular_vectors: dict[tuple[str, int], Array | None] = {}
 
     @property
     def factors(self) -> list[Array]:
         return list(self._chain.factors)
 
-    def error(self, scale: float) -> float:
-        """The relative error of the blocks as they are."""
-        return self._chain.error(self._chain.whole(), scale)
+    def _return_to(self, factors: list[Array]) -> None:
+        self._chain.factors = factors
 
-    def advance(self, scale: float, error: float) -> tuple[float, float]:
-        """Update all blocks, then the scale; returns the scale and the relative error."""
-        start = self.factors
-        limit = error * (1 + self._chain.rounding) + self._chain.rounding
-        self._inertia = self._age / (self._age + 3) if self._is_inertial and np.isfinite(error) else 0.0
-        new_scale, new_error = self._iterate(scale, exact_norms=False)
-        if new_error > limit and self._inertia > 0:
-            self._chain.factors = start
-            self._inertia, self._age = 0.0, 0
-            new_scale, new_error = self._iterate(scale, exact_norms=False)
-        if new_error > limit:
-            # Power iteration missed a largest singular value, and a step was too long: take it again.
-            self._chain.factors = start
-            new_scale, new_error = self._iterate(scale, exact_norms=True)
-        self._before = start
-        self._age += 1
-        return new_scale, new_error
+    def error(self, scale: float) -> float:
+        return self._chain.error(self._chain.whole(), scale)
 
     def _iterate(self, scale: float, exact_norms: bool) -> tuple[float, float]:
         chain = self._chain
@@ -124,7 +140,7 @@ class Descent:
         return value
 
 
-class CompiledDescent(Descent):
+class CompiledDescent(GeneralDescent):
     """The same iteration as one call of a kernel, for small problems, where Python's overhead dominates."""
 
     def __init__(self, chain: Chain, sets: Sequence[Constraint], inertia: bool = False) -> None:
@@ -137,17 +153,15 @@ class CompiledDescent(Descent):
         self._places = [(slice(*place), block.shape) for place, block in zip(pairwise(ends), blocks, strict=True)]
         self._views: list[Array] = []  # of the blocks in the state
         longest = max(*target.shape, *(max(block.shape) for block in blocks))
-        limits = [_limit(constraint) for constraint in sets]
+        limits = [limit_of(constraint) for constraint in sets]
         groups = np.zeros((2, len(blocks), longest), dtype=int)
         for j, constraint in enumerate(sets):
-            if isinstance(constraint, SparseBlocks):
-                groups[0, j, : constraint.shape[0]] = constraint.row_groups
-                groups[1, j, : constraint.shape[1]] = constraint.column_groups
+            groups[:, j] = groups_of(constraint, longest)
         self._problem = kernel.Problem(
             target=target,
             sizes=np.array([blocks[0].shape[0], *(block.shape[1] for block in blocks)]),
             begins=ends[:-1],
-            kinds=np.array([_KINDS[type(constraint)] for constraint in sets] + [kernel.FIXED] * len(tail)),
+            kinds=np.array([KINDS[type(constraint)] for constraint in sets] + [kernel.FIXED] * len(tail)),
             counts=np.array(limits + [0] * len(tail)),
             groups=groups,
             rightwards=chain.rightwards,
@@ -192,8 +206,17 @@ class CompiledDescent(Descent):
         return flat
 
 
-def _limit(constraint: Constraint) -> int:
+def limit_of(constraint: Constraint) -> int:
     """How many entries, entries per line or blocks the set allows."""
     if isinstance(constraint, SparseBlocks):
         return constraint.n_blocks
     return int(getattr(constraint, "k", constraint.n_nonzero))
+
+
+def groups_of(constraint: Constraint, longest: int) -> Array:
+    """The groups of rows (0) and of columns (1) that share blocks, filled up with zeros."""
+    groups = np.zeros((2, longest), dtype=int)
+    if isinstance(constraint, SparseBlocks):
+        for side, lines in enumerate((constraint.row_groups, constraint.column_groups)):
+            groups[side, : lines.size] = lines
+    return groups

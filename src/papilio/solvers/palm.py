@@ -13,11 +13,13 @@ from ..results import Callback, Factorization, History, Status
 from ..runtime.session import Session
 from ..typing import Array, MatrixLike
 from ..validation import as_choice, as_flag, as_integer, as_matrix, as_real, is_series
+from .accelerated import AcceleratedDescent
 from .chain import Chain
-from .descent import descent_for
+from .descent import KINDS, CompiledDescent, Descent, GeneralDescent
 from .moments import Moments
 
 ORDERS = ("right_to_left", "left_to_right")
+_SMALL = 1 << 18  # multiplications in a product of blocks up to which the compiled iteration is faster
 
 
 class Limits(NamedTuple):
@@ -208,8 +210,21 @@ def descend(
     return Fit(descent.factors, scale, error, status)
 
 
+def descent_for(
+    moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str, inertia: bool
+) -> Descent:
+    """The iteration for this problem: if kernels know the sets, one for small or one for large matrices."""
+    longest = max(max(constraint.shape) for constraint in sets)
+    known = all(type(constraint) in KINDS for constraint in sets)
+    start = [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)]
+    if known and longest * longest * moments.shape[1] <= _SMALL:
+        return CompiledDescent(Chain(moments, start, order), sets, inertia)
+    if known and inertia and moments.is_moderate:
+        return AcceleratedDescent(moments, sets, start, order == ORDERS[1])
+    return GeneralDescent(Chain(moments, start, order), sets, inertia)
+
+
 def as_factorization(moments: Moments, fit: Fit, history: History) -> Factorization:
     """The result of a solver, with the error computed again from its factors."""
-    chain = Chain(moments, fit.factors, ORDERS[0])
-    error = chain.error(chain.whole(), fit.scale)
-    return Factorization(SparseProduct(fit.factors, fit.scale), error, len(history), fit.status, history)
+    operator = SparseProduct(fit.factors, fit.scale)
+    return Factorization(operator, moments.error(operator.toarray()), len(history), fit.status, history)

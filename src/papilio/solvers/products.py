@@ -14,19 +14,20 @@ from ..typing import Array
 Matrix: TypeAlias = Array | SparseProduct
 
 _SMALL = 128  # up to this side, a sparse product is not worth its overhead
+_LARGE = 1 << 17  # entries
 _SMALL_DENSE = 200  # up to this side, BLAS is not worth its overhead
 
 
 def compact(matrix: Array) -> Matrix:
     """``matrix`` as a SparseProduct if that is cheaper to multiply with, else as it is.
 
-    A SparseProduct has an overhead of some 10 µs, and does a tenth of BLAS's operations per second.
+    A SparseProduct has to be packed first, which is soon worth it for large matrices only.
     """
     if matrix.size < 4096:
         return matrix
     matrix = np.ascontiguousarray(matrix)
     pointers = count_entries(matrix)
-    if pointers[-1] > 0.1 * matrix.size:
+    if pointers[-1] > (0.25 if matrix.size >= _LARGE else 0.1) * matrix.size:
         return matrix
     indices, values = fill_entries(matrix, pointers)
     return SparseProduct._trusted([sp.csr_array((values, indices, pointers), shape=matrix.shape)], 1.0)

@@ -242,7 +242,8 @@ class Schedule:
         if complexity is None:
             budget = max(rows * columns // (2 * p * q), sum(floors))
         else:
-            budget = int(min(as_real("complexity", complexity, 0.0) * rows * columns / (p * q) + 1e-9, sum(caps)))
+            share = as_real("complexity", complexity, 0.0, 1.0)
+            budget = int(min(share * rows * columns / (p * q) + 1e-9, sum(caps)))
         if budget < sum(floors):
             least = sum(floors) * p * q / (rows * columns)
             blocks = "" if block is None else f" in blocks of {p}×{q}"
