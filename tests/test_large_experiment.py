@@ -1,0 +1,116 @@
+"""The experiment on large dictionaries: its table, what is drawn from it and what is said of it."""
+
+import numpy as np
+import pytest
+
+import papilio as pp
+from papilio.experiments.claims import DIFFERS, HOLDS
+from papilio.experiments.large import claims, peers, plot, run
+from papilio.experiments.reproduce import reproduce, settings_of
+from papilio.experiments.tables import read_table, write_table
+
+TINY = settings_of("large", "tiny")
+
+
+def quiet(done, total):
+    """Progress that nobody watches."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A whole run of the tiny preset."""
+    folder = tmp_path_factory.mktemp("large") / "run"
+    reproduce("large", folder, preset="tiny", progress=quiet)
+    return folder
+
+
+def test_there_is_a_row_for_each_dictionary_in_order(folder):
+    rows = read_table(folder / "table.csv")
+    assert tuple(rows[0]) == run.COLUMNS
+    assert [tuple(row[key] for key in run.KEYS) for row in rows] == [
+        tuple(map(str, c)) for c in run.cases_of(TINY)
+    ]
+    for row in rows:
+        assert 0 < float(row["error_held_out"]) < 1
+        assert float(row["coding_seconds"]) > 0
+        assert int(row["bytes"]) > 0
+        if row["complexity"]:
+            assert float(row["relative_complexity"]) <= float(row["complexity"])
+    assert {run.KSVD_, run.ONLINE, run.FAST, run.DCT, peers.SCIKIT_LEARN} <= {row["kind"] for row in rows}
+    assert not list(folder.glob("start_*"))
+
+
+def test_the_error_is_that_of_codes_of_patches_that_nobody_learned_from(folder):
+    (size,) = run.sizes_of(TINY)
+    with run.patches_of(size, TINY["seed"]) as (path, held_out):
+        training = np.load(path)
+    both = pp.datasets.image_patches(500, 4, random_state=TINY["seed"], dtype=np.float32)
+    np.testing.assert_array_equal(np.vstack([training, held_out.T]), both)
+    D = pp.images.redundant_dct(4, 8).toarray()
+    error = np.linalg.norm(held_out - D @ pp.omp(D, held_out, 2).toarray()) / np.linalg.norm(held_out)
+    row = next(row for row in read_table(folder / "table.csv") if row["kind"] == run.DCT)
+    assert float(row["error_held_out"]) == pytest.approx(error, rel=1e-5)
+
+
+def test_a_stopped_run_goes_on_and_learns_nothing_twice(tmp_path, monkeypatch):
+    learned = []
+
+    def interrupted(case, *others):
+        if len(learned) == 3:
+            raise KeyboardInterrupt
+        learned.append(case)
+        return genuine(case, *others)
+
+    genuine = run._learned
+    monkeypatch.setattr(run, "_learned", interrupted)
+    with pytest.raises(run.Stopped, match="3 of "):
+        reproduce("large", tmp_path / "run", preset="tiny", progress=quiet)
+    monkeypatch.setattr(run, "_learned", lambda case, *others: (learned.append(case), genuine(case, *others))[1])
+    reproduce("large", tmp_path / "run", preset="tiny", progress=quiet)
+    assert learned == run.cases_of(TINY)
+
+
+def row(kind, complexity="", **numbers):
+    numbers = {"error_held_out": 0.5, "coding_seconds": 1.0, "coding_seconds_dense": 4.0} | numbers
+    numbers = {"bytes": 1000, "fit_seconds": 10.0, "atoms": 1024, "relative_complexity": 0.2} | numbers
+    values = {"side": 16, "kind": kind, "complexity": complexity, "passes": ""} | numbers
+    return {name: str(value) for name, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({}, set()),
+        ({"error_held_out": 0.54}, {"above", "DCT"}),
+        ({"fit_seconds": 41.0}, {"as long"}),
+    ],
+)
+def test_claims_hold_or_differ_by_the_figures(change, wrong):
+    rows = [row(run.KSVD_), row(run.FAST, "0.25", **({"error_held_out": 0.52} | change)), row(run.DCT)]
+    rows[-1]["error_held_out"] = "0.53"
+    verdicts = {claim.text: claim.verdict for claim in claims.claims_of(rows)}
+    assert len(verdicts) == 3
+    for text, found in verdicts.items():
+        assert found == (DIFFERS if any(word in text for word in wrong) else HOLDS), text
+
+
+def test_claims_on_coding_and_bytes_are_made_for_the_largest_dictionaries():
+    rows = [row(run.KSVD_, atoms=4096), row(run.FAST, "0.1", atoms=4096, bytes=260)]
+    verdicts = [claim.verdict for claim in claims.claims_of(rows)]
+    assert verdicts == [HOLDS, DIFFERS]
+
+
+def test_the_figure_is_drawn_from_the_table_alone(folder, tmp_path):
+    rows = read_table(folder / "table.csv")
+    write_table(tmp_path / "table.csv", run.COLUMNS, rows)
+    (tmp_path / "meta.json").write_text((folder / "meta.json").read_text())
+    plot.write(tmp_path)
+    assert (tmp_path / "figure.png").read_bytes() == (folder / "figure.png").read_bytes()
+
+
+def test_learners_of_others_end_within_their_time():
+    X = pp.datasets.image_patches(3000, 8, random_state=0)
+    atoms, seconds, passes = peers.learn(peers.SCIKIT_LEARN, X, 64, 5, 0.0, 0)
+    assert atoms.shape == (64, 64)
+    assert 0 < passes < 1
+    assert seconds > 0
