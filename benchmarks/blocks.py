@@ -20,6 +20,7 @@ DTYPES = (np.float64, np.float32)
 BLOCK = 4
 SECONDS = 2.0  # of all measurements of one case, where they do not take longer
 BURST = 0.06  # of each contestant in a row
+SPINNING = 0.04  # seconds: after a product with BLAS, its threads keep a core busy for some 30 milliseconds
 DENSE, BOUND = "dense", "bound"
 
 # Orthogonal matching pursuit: shape, signals, atoms per signal.
@@ -128,15 +129,12 @@ def measured(shape: tuple[int, int], dtype: type, vectors: int) -> list[dict[obj
         for name, op in products.items():
             chosen = op.H if adjoint else op
             contestants[name] = lambda op=chosen, X=X: op @ X
-        found.append(best_times(contestants, *repeats(contestants)))
+        found.append(best_times(contestants, *repeats(contestants), pause=SPINNING))
     return found
 
 
 def repeats(contestants: dict[object, Callable[[], object]]) -> tuple[int, int]:
-    """The rounds, and how often each contestant runs in a round, that take about `SECONDS`; at least two of four.
-
-    After a product with BLAS, its threads keep the cores busy for some 30 milliseconds.
-    """
+    """The rounds, and how often each contestant runs in a round, that take about `SECONDS`; at least two of four."""
     for call in contestants.values():
         call()
     begin = perf_counter()

@@ -6,16 +6,19 @@ import resource
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from time import perf_counter
+from time import perf_counter, sleep
 
 OURS = "papilio"
 
 
-def best_times(contestants: dict[str, Callable[[], object]], rounds: int, burst: int = 5) -> dict[str, float]:
+def best_times(
+    contestants: dict[str, Callable[[], object]], rounds: int, burst: int = 5, pause: float = 0.0
+) -> dict[str, float]:
     """The best time of each, in seconds.
 
     Rounds are interleaved, so that a busy moment of the machine hits all of them. In each round a contestant runs
-    several times in a row: the threads of other libraries still spin for a while after their own turn.
+    several times in a row, after a ``pause`` in seconds: the threads of other libraries still spin for a while
+    after their own turn, and take a core from the next one.
     """
     best = {}
     for name, run in contestants.items():
@@ -23,6 +26,7 @@ def best_times(contestants: dict[str, Callable[[], object]], rounds: int, burst:
         best[name] = float("inf")
     for _ in range(rounds):
         for name, run in contestants.items():
+            sleep(pause)
             for _ in range(burst):
                 begin = perf_counter()
                 run()

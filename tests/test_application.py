@@ -159,7 +159,9 @@ def test_the_plan_is_the_cheapest_of_all(units, dtype, block):
             ends = is_dense or i == len(units) - 1 or by_blas[i + 1]
             total += begins * (rate.call + unit.shape[1] * rate.line) + ends * unit.shape[0] * rate.line
             total += unit.shape[0] * unit.shape[1] * rate.blas_entry if is_dense else rate.kernel(unit)
-        return inf if any(d and not unit.has_matrix for unit, d in zip(units, by_blas, strict=True)) else total
+        if any(d and not unit.has_matrix for unit, d in zip(units, by_blas, strict=True)):
+            return inf
+        return total * rate.mixing if len(set(by_blas)) == 2 else total
 
     chained = all(left.shape[0] == right.shape[1] for left, right in pairwise(units))
     if not chained:

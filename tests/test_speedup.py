@@ -183,7 +183,7 @@ def test_the_largest_product_within_the_time_is_found_even_if_the_model_is_wrong
 
 
 def test_rates_are_recovered_from_times_that_follow_the_model(monkeypatch):
-    true = Rates(0.1, 0.06, 0.05, 0.14, 0.09, 0.08, 0.02, 0.03, 5.0, 0.1)
+    true = Rates(0.1, 0.06, 0.05, 0.14, 0.09, 0.08, 0.02, 0.03, 5.0, 0.1, 1.3)
     probes = iter(calibration._probes(np.dtype(float)))
 
     def seconds_of_next(call, budget=0.0):

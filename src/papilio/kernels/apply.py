@@ -5,10 +5,10 @@ begins with the number of steps and `FIELDS` integers for each, in the order of 
 groups follow. The fields of a step are
 
 - the height of its groups, and their number;
-- what applies to it: `ENDS` if it is the last step of its factor; `LAST` if its factor is the last one; `IN_PLACE`
-  if each of its factor's groups reads those rows that it writes, and no others, so that the result may take the
-  place of the source; `DIRECT` if the first factor reads so little that a copy of the tile would cost more; `ADDS`
-  if its sums are added to those of an earlier step with the same groups;
+- what applies to it: `ENDS` if it is the last step of its factor; `LAST` if its factor is the last one, and
+  written into the result at once; `IN_PLACE` if each of its factor's groups reads those rows that it writes, and no
+  others, so that the result may take the place of the source; `DIRECT` if the first factor reads so little that a
+  copy of the tile would cost more; `ADDS` if its sums are added to those of an earlier step with the same groups;
 - where its pointers begin in ``program``;
 - where its rows, and then its columns, begin in ``indices``;
 - where its values begin in ``values``.
@@ -76,6 +76,7 @@ def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int, end: int)
     count = end - begin
     width = -(-count * item // REGISTER) * REGISTER  # what is computed behind the last vector is not kept
     is_whole = by_rows != 0 and width == count * item
+    is_done = False  # whether the last step wrote into the result
     row = -(-per_tile * item // ALIGNMENT) * ALIGNMENT  # the step within tiles
     source, source_step = near, row
     if not by_rows:
@@ -88,7 +89,8 @@ def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int, end: int)
         field = program + 8 * (1 + step * FIELDS)
         height, flags = load((field,)), load((field + 16,))
         result, result_step = far, row
-        if flags & LAST and is_whole:
+        is_done = flags & LAST != 0 and is_whole
+        if is_done:
             result, result_step = y + begin * item, y_step
         elif flags & IN_PLACE or source != near:
             result = near
@@ -106,7 +108,7 @@ def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int, end: int)
             source, source_step = near, row
     if not by_rows:
         transpose_from_tile(kind, (near, row, y + begin * y_step, y_step, n_out, count))
-    elif not is_whole:
+    elif not is_done:
         copy(kind, (near, row, y + begin * item, y_step, n_out, count * item))
 
 

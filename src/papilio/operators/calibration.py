@@ -90,14 +90,19 @@ def vectors_of(length: int, dtype: np.dtype[Any], vectors: int) -> Array:
 
 
 def _probes(dtype: np.dtype[Any]) -> Iterator[tuple[PackedFactor, bool]]:
-    """Factors with random supports of groups of each height, and one for BLAS."""
-    random = np.random.default_rng(0)
+    """Factors with random supports of groups of each height, and then some for BLAS.
+
+    Threads of BLAS look for more work for a while after a product, and would disturb the kernels.
+    """
+    random, dense = np.random.default_rng(0), []
     for m, n in _SHAPES:
         for density in _DENSITIES:
             for height in HEIGHTS:
                 mask = np.repeat(random.random((m // height, n)) < density, height, axis=0)
                 factor = pack_factor(sp.csr_array(mask.astype(dtype)))
                 yield factor, False
+        dense.append(factor)
+    for factor in dense:
         yield factor, True
 
 

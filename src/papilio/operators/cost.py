@@ -25,6 +25,7 @@ _WIDE_REGISTERS = {
     "blas_entry": ((0.05, 0.1, 0.14, 0.24), (0.012, 0.027, 0.046, 0.09)),
     "call": ((1000.0,) * 4, (6.0, 6.0, 8.0, 8.0)),  # of the kernel, for several factors, or of BLAS, for one
     "line": ((0.0,) * 4, (0.08, 0.12, 0.14, 0.3)),  # of what a call reads, and of what it writes
+    "mixing": ((1.0,) * 4, (1.25,) * 4),  # times all that: their threads get in each other's way
 }
 _NARROW_REGISTERS = {
     "four": ((0.33, 0.5, 0.85, 1.4), (0.1, 0.2, 0.45, 0.9)),
@@ -37,6 +38,7 @@ _NARROW_REGISTERS = {
     "blas_entry": ((0.06, 0.115, 0.16, 0.26), (0.021, 0.046, 0.093, 0.178)),
     "call": ((1300.0,) * 4, (6.0, 6.0, 8.0, 8.0)),
     "line": ((0.0,) * 4, (0.15, 0.24, 0.25, 0.4)),
+    "mixing": ((1.0,) * 4, (1.25,) * 4),
 }
 _NEAR = 128  # columns of which a tile fits into the first cache
 _DENSE_ENOUGH = 8 / _NEAR  # strips for each entry of the dense matrix: see `is_near`
@@ -78,6 +80,7 @@ class Rates(NamedTuple):
     blas_entry: float
     call: float
     line: float
+    mixing: float
 
     def kernel(self, unit: Unit) -> float:
         """One factor within a call of the kernel."""
@@ -106,7 +109,7 @@ def cost_of(units: Sequence[Unit], by_blas: Sequence[bool], rate: Rates) -> floa
         ends = is_dense or i == len(units) - 1 or by_blas[i + 1]
         work = unit.shape[0] * unit.shape[1] * rate.blas_entry if is_dense else rate.kernel(unit)
         total += begins * (rate.call + unit.shape[1] * rate.line) + ends * unit.shape[0] * rate.line + work
-    return total
+    return total * (rate.mixing if any(by_blas) and not all(by_blas) else 1.0)
 
 
 class Plan(NamedTuple):
@@ -134,4 +137,6 @@ def plan(units: Sequence[Unit], rate: Rates) -> Plan:
         dense = before.cost + rate.blas(unit.shape) if unit.has_matrix else inf
         in_kernel = min(Plan(alone, (*before.by_blas, False)), Plan(shared, (*in_kernel.by_blas, False)))
         in_blas = Plan(dense, (*before.by_blas, True))
-    return min(in_kernel, in_blas)
+    best = min(in_kernel, in_blas)
+    pure = [(False,) * len(units), *([(True,) * len(units)] if all(unit.has_matrix for unit in units) else [])]
+    return min(Plan(cost_of(units, by_blas, rate), by_blas) for by_blas in (best.by_blas, *pure))

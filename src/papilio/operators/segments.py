@@ -58,7 +58,8 @@ def _program(
     indices: list[Array] = []
     values: list[Array] = []
     for f, (factor, chunk) in enumerate(zip(factors, chunks, strict=True)):
-        own = LAST * (f == len(factors) - 1) | IN_PLACE * factor.is_in_place
+        # Sums in several parts stay in the tile: other threads write into the same lines of the result.
+        own = LAST * (f == len(factors) - 1 and chunk >= factor.shape[1]) | IN_PLACE * factor.is_in_place
         for groups, adds in in_chunks(factor.groups, chunk):
             places = [sum(array.size for array in arrays) for arrays in (pointers, indices, values)]
             steps.append([groups.height, len(groups.rows), own | ADDS * adds, *places])

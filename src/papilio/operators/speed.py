@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from math import isnan, nan
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +14,9 @@ from .cost import BLOCK
 from .product import SparseProduct
 
 BELOW_ONE = "Below 1× the dense matrix is faster. Products gain with size, with blocks and with fewer entries."
+_SPINNING = 0.02  # seconds: after a product, threads of BLAS look for more work, and keep a core busy
 _SHORTEST = 2e-5  # seconds of a measurement: shorter calls are repeated
-_BURST = 5
+_BURST = 0.004  # seconds of measurements in a row
 _FIRST = 0.003  # seconds for the first measurements, which tell how many to take
 
 # When a product counts as slower: so far below 1 that noise does not decide, and so large that the call does not.
@@ -133,21 +134,21 @@ def compare(op: SparseProduct, dense: Array, vectors: int, budget: float = 0.3) 
     repeats = [max(int(_SHORTEST / seconds), 1) for seconds in best]
     end = perf_counter() + budget
     while perf_counter() + sum(best) < end:
-        for i, call in enumerate(calls):
-            # In bursts: after its turn, the threads of the other one still spin for a while.
-            best[i] = _best(call, repeats[i], best[i], end)
+        best[0] = _best(calls[0], repeats[0], best[0], end)
         with one_blas_thread:
             best[0] = _best(calls[0], repeats[0], best[0], end)
+        sleep(_SPINNING)
+        best[1] = _best(calls[1], repeats[1], best[1], end)
     return Speed("operator", vectors, best[0], best[1])
 
 
 def _best(call: Callable[[], Any], repeats: int, best: float, end: float) -> float:
-    """The best of a burst and what was best so far; a burst of long calls is shorter."""
-    for _ in range(_BURST):
+    """The best of a burst, at least one measurement, and what was best so far."""
+    end = min(perf_counter() + _BURST, end)
+    while True:
         best = min(best, _seconds(call, repeats))
         if perf_counter() > end:
-            break
-    return best
+            return best
 
 
 def _first_seconds(call: Callable[[], Any]) -> float:
