@@ -163,7 +163,7 @@ def _is_stale() -> bool:
 
 
 def _folder_to_write() -> Path | None:
-    """The first of the folders that can be written to, as far as is known before; None if nothing is to be kept."""
+    """The first of the folders that can be written to, as far as is known; None if nothing is to be kept."""
     if _is_stale():
         return None
     for folder in folders():

@@ -20,8 +20,8 @@ compiled = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 inlined = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"}, forceinline=True)
 # Functions of named tuples have no cache of their own: numba could not read it once such a class has another name.
 internal = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"})
-# What is called at one place is made a part of its caller: each function by itself is compiled once more with every
-# function around it.
+# What is called at one place is made a part of its caller: a function by itself is compiled again with each of the
+# functions around it.
 once = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"}, inline="always")
 
 

@@ -22,7 +22,7 @@ class Turn:
     def wait_for(self, path: Path, load: Callable[[], Any]) -> Any:
         """What ``load`` finds before it is this process's turn; None if it finds nothing until then.
 
-        Kernels that contain each other are locked from the outside to the inside, so that nobody waits in a circle.
+        Kernels that contain each other are locked from the outer one to the inner one: nobody waits in a circle.
         """
         end = monotonic() + PATIENCE
         compilation.begin()  # it takes as long
