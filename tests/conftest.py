@@ -33,7 +33,13 @@ def default_threads():
 @pytest.fixture
 def large(monkeypatch):
     """Small data pass for large: 120 samples are enough to start from, and a part has 16. Learning is short."""
-    lower(monkeypatch, sample=100, sample_per_atom=10, passes=2, rows_per_part=16, refinement_rounds=10)
+    lower(monkeypatch, sample=100, sample_per_atom=10, passes=2, rows_per_part=16, refinement_rounds=0)
+
+
+@pytest.fixture
+def few_rounds(monkeypatch):
+    """Short annealing, where only the rules of a search count."""
+    lower(monkeypatch, annealing_rounds=4)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ LIMITS = {
     "sample_per_atom": "papilio.dictionary.signals._SAMPLE_PER_ATOM",
     "passes": "papilio.dictionary.signals._PASSES",
     "refinement_rounds": "papilio.dictionary.refinement._ROUNDS",
+    "annealing_rounds": "papilio.search.candidates._ROUNDS",
     "rows_per_part": "papilio.samples.rows._PART_ROWS",
     "seconds_between_looks": "papilio.samples.clusters._SECONDS_BETWEEN_LOOKS",
     "parts": "papilio.samples.rows._MOST_PARTS",

@@ -25,7 +25,9 @@ LONG = (
 )
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_ctrl_c_and_sigterm_keep_the_dictionary_so_far(number, code, tmp_path):
     session = OnTerminal(*LONG, "--json", cwd=tmp_path)
     session.wait_for(r"Learning.*[1-9] %.*0:00:\d\d.*left:.*ksvd \d+: error 0\.\d+")
@@ -42,6 +44,7 @@ def test_ctrl_c_and_sigterm_keep_the_dictionary_so_far(number, code, tmp_path):
     assert facts["error"] == pytest.approx(error)
 
 
+@pytest.mark.slow
 def test_ctrl_c_twice_drops_everything_and_says_so(tmp_path):
     session = OnTerminal(*LONG, cwd=tmp_path)
     session.wait_for(r"ksvd \d+")
@@ -80,10 +83,14 @@ def test_ctrl_c_leaves_nothing_where_there_is_nothing_to_keep(tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_quiet_shows_nothing_and_the_end_leaves_a_clean_screen(tmp_path):
+@pytest.mark.slow
+def test_quiet_shows_nothing(tmp_path):
     session = OnTerminal("factorize", "hadamard:16", "-o", "op.npz", "--quiet", cwd=tmp_path)
     assert session.end() == 0
     assert session.shown == session.output == ""
+
+
+def test_the_end_leaves_a_clean_screen(tmp_path):
     session = OnTerminal("factorize", "hadamard:16", "-o", "op.npz", cwd=tmp_path)
     assert session.end() == 0
     assert "Factorizing" in session.shown

@@ -14,6 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
 
+from .limits import lower
+
 ESTIMATORS = {
     "KSVD": pp.KSVD,
     "SparseKSVD": pp.SparseKSVD,
@@ -23,8 +25,14 @@ ESTIMATORS = {
 X = pp.datasets.fact(120, n_features=16, n_nonzero_coefs=2, random_state=0).signals.T.copy()
 
 
+@pytest.fixture
+def short_refinement(monkeypatch):
+    """Short refinement of fast dictionaries, where it does not count how good they are."""
+    lower(monkeypatch, refinement_rounds=0)
+
+
 @pytest.fixture(params=ESTIMATORS.values(), ids=ESTIMATORS.keys())
-def make(request):
+def make(request, short_refinement):
     """An estimator class, quick to fit."""
     return lambda *sizes, **options: request.param(*sizes, **{"max_iter": 5, "random_state": 0} | options)
 
@@ -35,7 +43,7 @@ def test_every_public_estimator_is_tested_here():
 
 
 @parametrize_with_checks([pp.FastDictionaryLearning(max_iter=5)])  # of all, in the slow tests
-def test_scikit_learns_own_checks_pass(estimator, check):
+def test_scikit_learns_own_checks_pass(estimator, check, short_refinement):
     check(estimator)
 
 
@@ -224,7 +232,7 @@ def test_partial_fit_goes_on_from_a_fit(make):
     assert len(model.history_) == count + 1
 
 
-def test_a_stopped_fast_fit_can_go_on_with_partial_fit():
+def test_a_stopped_fast_fit_can_go_on_with_partial_fit(short_refinement):
     model = pp.FastDictionaryLearning(n_nonzero_coefs=3, random_state=0, callback=lambda step: True)
     model.partial_fit(X).partial_fit(X)
     assert np.isfinite(model.transform(X)).all()
@@ -241,7 +249,7 @@ def test_a_stopped_fast_fit_can_go_on_with_partial_fit():
         ((16, 9), 0.5, 3),
     ],
 )
-def test_complexity_is_never_exceeded_and_is_used(shape, complexity, n_factors):
+def test_complexity_is_never_exceeded_and_is_used(shape, complexity, n_factors, short_refinement):
     model = pp.FastDictionaryLearning(
         shape[1], 3, complexity=complexity, n_factors=n_factors, max_iter=20, random_state=0
     ).fit(X)
@@ -261,7 +269,7 @@ def test_schedules_of_blocks_use_the_complexity(shape, block, n_factors):
     ("shape", "block", "n_factors"),
     [((16, 18), 2, None), ((16, 40), (3, 2), 3), ((16, 12), (2, 4), None), ((16, 18), (2, 4), 3)],
 )
-def test_blocks_stay_within_the_complexity(shape, block, n_factors):
+def test_blocks_stay_within_the_complexity(shape, block, n_factors, short_refinement):
     schedule = pp.Schedule.with_complexity(shape, 0.9, n_factors, block=block)
     model = pp.FastDictionaryLearning(
         shape[1], 3, complexity=0.9, n_factors=n_factors, block=block, max_iter=20, random_state=0
@@ -285,7 +293,7 @@ def test_the_error_falls_as_complexity_grows():
     data = pp.datasets.rand(random_state=0).signals.T
     scores = [
         pp.FastDictionaryLearning(n_nonzero_coefs=5, complexity=c, random_state=0).fit(data).score(data)
-        for c in (0.15, 0.3, 0.5, 0.8)
+        for c in (0.15, 0.3, 0.8)
     ]
     assert scores == sorted(scores)
 
@@ -316,7 +324,7 @@ def test_impossible_wishes_of_fast_dictionaries_are_refused_by_name(options, mes
         pp.FastDictionaryLearning(**options).fit(X)
 
 
-def test_every_start_of_a_fast_dictionary_works():
+def test_every_start_of_a_fast_dictionary_works(short_refinement):
     start = np.random.default_rng(0).standard_normal((16, 16))
     for init in ("ksvd", "online", start, start.tolist()):
         model = pp.FastDictionaryLearning(n_nonzero_coefs=3, init=init, max_iter=20, random_state=0).fit(X)
@@ -357,7 +365,7 @@ def test_an_estimator_as_init_tells_how_long_the_start_may_take():
 
 
 @pytest.mark.parametrize("make", [pp.KSVD, pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
-def test_the_share_of_work_that_is_done_rises_to_one(make):
+def test_the_share_of_work_that_is_done_rises_to_one(make, short_refinement):
     seen = []
     make(20, 3, max_iter=8, random_state=0, callback=lambda step: seen.append(step.done)).fit(X)
     assert (np.diff(seen) >= 0).all()

@@ -12,7 +12,7 @@ from .helpers import gaussian
     ("shape", "complexity"),
     [((16, 16), 0.3), ((16, 16), 0.8), ((24, 24), 0.5), ((40, 10), 0.8), ((10, 40), 0.3)],
 )
-def test_complexity_is_kept_nearly_used_and_the_shape_is_right(shape, complexity):
+def test_complexity_is_kept_nearly_used_and_the_shape_is_right(shape, complexity, few_rounds):
     result = pp.factorize(gaussian(shape), complexity=complexity)
     assert result.operator.shape == shape
     assert 0.8 * complexity < result.operator.relative_complexity <= complexity
@@ -28,7 +28,7 @@ def test_the_error_falls_as_the_complexity_grows():
 @pytest.mark.parametrize(
     ("shape", "n_factors"), [((16, 16), 2), ((16, 16), 5), ((40, 12), 3), ((12, 40), 2), ((12, 40), 5)]
 )
-def test_n_factors_is_the_number_of_factors(shape, n_factors):
+def test_n_factors_is_the_number_of_factors(shape, n_factors, few_rounds):
     result = pp.factorize(gaussian(shape), n_factors=n_factors)
     assert len(result.operator.factors) == n_factors
     assert result.error < 1
@@ -61,7 +61,7 @@ def test_matrices_too_small_to_gain_anything_are_returned_as_they_are():
         assert len(result.operator.factors) == 1
 
 
-def test_the_unit_of_the_data_does_not_matter():
+def test_the_unit_of_the_data_does_not_matter(few_rounds):
     X = gaussian((12, 12))
     expected = pp.factorize(X).error
     for size in (2.0**-300, 0.125, 2.0**300):
@@ -73,7 +73,7 @@ def test_the_zero_matrix_is_its_own_factorization():
         assert pp.factorize(np.zeros((8, 8)), **target).error == 0
 
 
-def test_it_repeats_and_does_not_change_its_input():
+def test_it_repeats_and_does_not_change_its_input(few_rounds):
     X = gaussian((16, 16))
     copy = X.copy()
     assert pp.factorize(X).operator == pp.factorize(X).operator

@@ -59,12 +59,6 @@ def assert_honest(matrix, result):
     assert result.error == pytest.approx(true_error(matrix, result.operator), rel=rounding, abs=rounding)
 
 
-@pytest.fixture
-def few_rounds(monkeypatch):
-    """Short annealing, where only the rules of the search count."""
-    monkeypatch.setattr(candidates, "_ROUNDS", 4)
-
-
 # -- targets -------------------------------------------------------------------------------------------
 
 
@@ -81,7 +75,7 @@ def test_complexity_is_kept_and_the_attempts_say_what_was_found(name, complexity
     assert (result.method, result.operator.nnz) in [(attempt.method, attempt.nnz) for attempt in taken]
 
 
-@pytest.mark.parametrize("limit", [0.3, 0.03])
+@pytest.mark.parametrize("limit", [0.3, pytest.param(0.03, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MATRICES)
 def test_max_error_is_kept_with_the_fewest_entries_of_all_attempts(name, limit, few_rounds):
     M = MATRICES[name]()
@@ -110,6 +104,7 @@ def test_without_a_target_nothing_is_worse_than_the_matrix_itself(name, few_roun
     assert result.error + result.operator.relative_complexity <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("M", [kernel(16, 16), orthogonal(16)], ids=["kernel", "orthogonal"])
 def test_the_knee_is_not_above_other_complexities(M):
     def worth(result):
@@ -171,7 +166,9 @@ def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexi
 # -- attempts ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", [{"complexity": 0.5}, {}], ids=["complexity", "knee"])
+@pytest.mark.parametrize(
+    "target", [{"complexity": 0.5}, pytest.param({}, marks=pytest.mark.slow)], ids=["complexity", "knee"]
+)
 @pytest.mark.parametrize(
     ("make", "method"),
     [

@@ -134,7 +134,8 @@ def test_after_a_stop_factors_are_no_denser_than_the_schedule_says(stop):
     assert np.isfinite(fit.error)
 
 
-def test_a_dictionary_in_blocks_repeats_and_goes_on():
+def test_a_dictionary_in_blocks_repeats_and_goes_on(monkeypatch):
+    lower(monkeypatch, refinement_rounds=0)
     X = SIGNALS
     models = [
         pp.FastDictionaryLearning(24, 3, complexity=0.6, block=(2, 4), random_state=0).fit(X) for _ in range(2)
@@ -157,7 +158,7 @@ def in_blocks(**options):
 
 @pytest.mark.parametrize("phase", ["global 1", "split 2", "global 2", "refine"])
 def test_a_dictionary_in_blocks_resumes_with_the_same_result(phase, tmp_path, monkeypatch):
-    lower(monkeypatch, seconds_between_checkpoints=0.0)
+    lower(monkeypatch, seconds_between_checkpoints=0.0, refinement_rounds=0)
     count = 0
 
     def stop(step):

@@ -12,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from numba.core.errors import TypingError
 
 import papilio
-from papilio.kernels import cache
+from papilio.kernels import cache, turns
+from papilio.runtime.lock import Lock
 
 PACKAGE = Path(papilio.__file__).parent
 TINY = """
@@ -169,6 +171,7 @@ os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
 """
 
 
+@pytest.mark.slow  # as it starts six processes
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the test knows the permissions of Linux")
 def test_an_installation_that_is_not_writable_is_enough(tmp_path):
     package, home, cached = copied(tmp_path), tmp_path / "home", tmp_path / "cached"
@@ -225,6 +228,72 @@ def test_processes_that_compile_at_the_same_time_do_not_disturb_each_other(tmp_p
     assert run(TINY, "2", "2.0", environment=environment) == "True 2 [0]"
 
 
+# -- one process compiles, others wait -------------------------------------------------------------------
+
+
+@pytest.fixture
+def compiled(folder):
+    """The file of a tiny kernel, its content, and the lock of whoever compiles it; the file is not there."""
+    assert not is_loaded()
+    (path,) = folder.iterdir()
+    content = path.read_bytes()
+    path.unlink()
+    return path, content, folder / f"{path.name}.lock"
+
+
+def test_a_kernel_that_another_process_compiles_is_awaited(compiled):
+    path, content, lock = compiled
+    held = Lock(lock, "a kernel")
+    with ThreadPoolExecutor(1) as pool:
+        loaded = pool.submit(is_loaded)
+        with pytest.raises(TimeoutError):
+            loaded.result(0.3)
+        path.write_bytes(content)
+        path.chmod(0o600)
+        assert loaded.result(30)
+    held.release()
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("why", ["its process has failed", "it lasts too long", "its process was killed"])
+def test_a_kernel_that_another_process_does_not_bring_is_compiled(compiled, why, monkeypatch):
+    path, _, lock = compiled
+    if why == "its process was killed":
+        lock.touch()
+        assert not is_loaded()
+        return
+    held = Lock(lock, "a kernel")
+    monkeypatch.setattr(turns, "PATIENCE", 0.2 if why == "it lasts too long" else 60.0)
+    with ThreadPoolExecutor(1) as pool:
+        loaded = pool.submit(is_loaded)
+        with pytest.raises(TimeoutError):
+            loaded.result(0.1)
+        if why == "its process has failed":
+            held.release()
+        assert not loaded.result(30)
+    held.release()
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_error_of_the_compiler_ends_the_turn(folder):
+    @cache.kernel()
+    def wrong(x):
+        return x.nothing
+
+    for _ in range(2):
+        with pytest.raises(TypingError):
+            wrong(2.0)
+    assert list(folder.iterdir()) == []
+
+
+def test_without_locks_kernels_are_kept_all_the_same(folder, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(turns, "Lock", fail)
+    assert [is_loaded(), is_loaded()] == [False, True]
+
+
 # -- stale code ------------------------------------------------------------------------------------------
 
 
@@ -263,7 +332,7 @@ def test_an_edit_of_one_file_changes_the_kernels_of_another(tmp_path):
     code = "import sys; from papilio.kernels.outer import scaled; sys.stdout.write(f'{scaled(1.0)}"
     code += " {len(scaled.stats.cache_hits)}')"
     inner = "from .cache import kernel\n\n@kernel()\ndef factor():\n    return {}\n"
-    for factor, hits in ((2, 0), (2, 1), (3, 0), (3, 1), (2, 1)):
+    for factor, hits in ((2, 0), (3, 0), (2, 1)):
         (package / "kernels" / "inner.py").write_text(inner.format(factor))
         assert run(code, source=tmp_path) == f"{factor}.0 {hits}"
 

@@ -118,6 +118,7 @@ def test_only_kernels_of_this_package_count(monkeypatch):
     assert calls == ["begin", "end"]
 
 
+@pytest.mark.slow  # as it compiles
 def test_a_fresh_process_says_so_and_one_with_compiled_kernels_does_not(tmp_path):
     code = (
         "import papilio.runtime.notice as notice; notice.compilation = notice.CompilationNotice(0.0)\n"

@@ -15,12 +15,12 @@ from .processes import COMMAND, environment, run
 ENVIRONMENT = environment() | {"COLUMNS": "120"}
 
 
-def test_without_a_name_the_experiments_are_listed(tmp_path):
-    done = run("reproduce", cwd=tmp_path)
-    assert done.returncode == 0
+def test_without_a_name_the_experiments_are_listed(papilio, here):
+    code, shown, _ = papilio("reproduce")
+    assert code == 0
     for word in ("hadamard", "dft", "wavelet", "figure3", "seconds", "--preset papilio", "--preset tiny"):
-        assert word in done.stdout
-    assert not list(tmp_path.iterdir())
+        assert word in shown
+    assert not list(here.iterdir())
 
 
 def test_a_tiny_run_shows_its_claims_and_where_everything_is(tmp_path):
@@ -43,11 +43,11 @@ def test_a_tiny_run_shows_its_claims_and_where_everything_is(tmp_path):
         (["dft", "--output", "taken/inside"], "taken"),
     ],
 )
-def test_an_error_is_one_clear_line(arguments, message, tmp_path):
-    (tmp_path / "taken").write_text("a file, no folder")
-    done = run("reproduce", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
+def test_an_error_is_one_clear_line(arguments, message, papilio, here):
+    (here / "taken").write_text("a file, no folder")
+    code, _, errors = papilio("reproduce", *arguments)
+    assert code == 2
+    (line,) = errors.strip().splitlines()
     assert line.startswith("papilio: ")
     assert message in line
 

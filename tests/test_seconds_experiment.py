@@ -53,6 +53,7 @@ def test_errors_are_those_of_codes_on_both_sets_of_patches(folder):
         assert float(row[column]) == pytest.approx(error, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_all_products_of_a_size_start_from_one_dense_dictionary(monkeypatch):
     learned, starts = [], []
 

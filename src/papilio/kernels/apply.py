@@ -112,7 +112,7 @@ def apply_tile(kind: Array, job: Any, near: int, far: int, begin: int, end: int)
         copy(kind, (near, row, y + begin * item, y_step, n_out, count * item))
 
 
-@compiled
+@inlined
 def apply_tiles(kind: Array, job: Any, near: int, far: int, begin: int, length: int) -> None:
     """``length`` vectors from ``begin`` on, as far as there are any, tile by tile."""
     stop, per_tile = job[-2:]

@@ -140,7 +140,8 @@ def descend_atoms(atoms: Array, gram: Array, cross: Array) -> None:
     for j in range(atoms.shape[0]):
         if gram[j, j].real <= 0:
             continue
-        direction[:] = cross[j]
+        for k in range(direction.size):  # numba compiles five times as long where it has to check shapes
+            direction[k] = cross[j, k]
         for i in range(atoms.shape[0]):
             weight = gram[i, j]
             if weight != 0 and i != j:

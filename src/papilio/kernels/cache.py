@@ -32,6 +32,7 @@ from numba.core.serialize import dumps
 
 from .. import __version__
 from ..runtime.forks import hold_over_forks
+from .turns import Turn
 
 _KEPT_FOLDERS = 8  # of other versions, in each place
 _LONGEST_COMPILATION = 30.0  # seconds
@@ -46,6 +47,7 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         # Numba may be told not to compile; and values from around a function are in no source.
         if hasattr(dispatcher, "_cache") and function.__closure__ is None:
             dispatcher._cache = KernelCache(function)
+            dispatcher.compile = dispatcher._cache.in_turn(dispatcher.compile)
         return dispatcher
 
     return decorate
@@ -56,6 +58,19 @@ class KernelCache(NullCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self._turns: dict[Any, Turn] = {}  # of the signatures that are being compiled
+
+    def in_turn(self, compile: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """``compile``, with the end of the turn that `load_overload` may have begun, however it ends."""
+
+        def compile_in_turn(sig: Any) -> Any:
+            try:
+                return compile(sig)
+            finally:
+                if turn := self._turns.pop(sig, None):
+                    turn.end()
+
+        return compile_in_turn
 
     @property
     def cache_path(self) -> str | None:
@@ -64,20 +79,27 @@ class KernelCache(NullCache):
         return None if folder is None else os.fspath(folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled function for a signature, or None."""
+        """The compiled function for a signature, or None if it is this process's turn to compile it."""
         target_context.refresh()  # numba must know all types before it loads a function
         name, key = self._file_of(sig, target_context.codegen())
-        for folder in folders():
-            # Whatever a file leads to that is damaged, gone or not ours.
-            with suppress(Exception):
-                return CompileResult._rebuild(target_context, *pickle.loads(_read(folder, name, key)))
-        return None
+
+        def load() -> Any:
+            for folder in folders():
+                # Whatever a file leads to that is damaged, gone or not ours.
+                with suppress(Exception):
+                    return CompileResult._rebuild(target_context, *pickle.loads(_read(folder, name, key)))
+            return None
+
+        found = load()
+        if found is None and (folder := _folder_to_write()) is not None:
+            self._turns[sig] = turn = Turn()
+            found = turn.wait_for(folder / f"{name}.lock", load)
+        return found
 
     def save_overload(self, sig: Any, cres: Any) -> None:
         """Keep a function that was just compiled, wherever that is possible."""
         with suppress(Exception):
-            # Sources that changed since they were loaded would be taken for those of the compiled code.
-            if cres.library.has_dynamic_globals or _hash_of_sources() != _STAMP:
+            if cres.library.has_dynamic_globals or _is_stale():
                 return
             name, key = self._file_of(sig, cres.codegen)
             content = dumps(cres._reduce())
@@ -133,6 +155,24 @@ def _hash_of_sources() -> str | None:
     except OSError:
         return None
     return found.hexdigest()[:24] if sources else None
+
+
+def _is_stale() -> bool:
+    """Whether the sources changed since they were loaded: those would be taken for the compiled code's."""
+    return _hash_of_sources() != _STAMP
+
+
+def _folder_to_write() -> Path | None:
+    """The first of the folders that can be written to, as far as is known; None if nothing is to be kept."""
+    if _is_stale():
+        return None
+    for folder in folders():
+        with suppress(OSError):
+            _make(folder)
+            _require_ours(os.lstat(folder), folder)
+            if os.access(folder, os.W_OK):
+                return folder
+    return None
 
 
 def _is_ours(status: os.stat_result) -> bool:

@@ -20,6 +20,9 @@ compiled = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 inlined = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"}, forceinline=True)
 # Functions of named tuples have no cache of their own: numba could not read it once such a class has another name.
 internal = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+# What is called at one place is made a part of its caller: a function by itself is compiled again with each of the
+# functions around it.
+once = njit(nogil=True, fastmath={"contract", "nsz", "reassoc"}, inline="always")
 
 
 class Problem(NamedTuple):
@@ -119,21 +122,26 @@ def norm_squared(matrix: Array, probe: Array, push: float, start: Array, tol: fl
     return estimate + min(missing, tol * estimate)
 
 
-@compiled
+@once
 def _in_range(square: float, rounding: float) -> bool:
     """Whether a sum of squares is far from where squares of the blocks' own precision lose digits."""
     least = 1e-200 if rounding < 1e-10 else 1e-25
     return least < square < 1 / least
 
 
-@compiled
+@once
 def select_blocks(
     rows: Array, columns: Array, count: int, slack: float, guess: float, worth: Array, keep: Array
 ) -> float:
     """Which entries `papilio.constraints.SparseBlocks` keeps, for the groups of ``rows`` and ``columns``."""
     height, width = worth.shape
-    by_rows = np.zeros((rows[:height].max() + 1, width), worth.dtype)
-    norms = np.zeros((by_rows.shape[0], columns[:width].max() + 1), worth.dtype)
+    n_rows, n_columns = 0, 0
+    for i in range(height):
+        n_rows = max(n_rows, rows[i] + 1)
+    for j in range(width):
+        n_columns = max(n_columns, columns[j] + 1)
+    by_rows = np.zeros((n_rows, width), worth.dtype)
+    norms = np.zeros((n_rows, n_columns), worth.dtype)
     kept = np.empty(norms.shape, dtype=np.bool_)
     for i in range(height):
         for j in range(width):
@@ -151,7 +159,7 @@ def select_blocks(
     return guess
 
 
-@compiled
+@once
 def select(kind: int, count: int, groups: Array, slack: float, guess: float, worth: Array, keep: Array) -> float:
     """Which entries the projection keeps (`papilio.constraints`); a guess for the next time."""
     if kind == ENTRIES:
@@ -263,7 +271,7 @@ def _extend_suffix(chain: Chain, j: int) -> None:
         multiply(_block(chain, j), _suffix(chain, j + 1), _suffix(chain, j))
 
 
-@internal
+@once
 def _whole(chain: Chain, cut: int, result: Array) -> None:
     """result = S₁…S_M, from the prefix and the suffix that meet at ``cut``."""
     if cut == 0:
@@ -274,7 +282,7 @@ def _whole(chain: Chain, cut: int, result: Array) -> None:
         np.dot(_prefix(chain, cut), _suffix(chain, cut), result)
 
 
-@internal
+@once
 def _whole_with(chain: Chain, j: int, block: Array, result: Array) -> None:
     """result = S₁…S_M with ``block`` in the place of block j."""
     inner = block
@@ -287,12 +295,12 @@ def _whole_with(chain: Chain, j: int, block: Array, result: Array) -> None:
         _assign(result, inner)
 
 
-@internal
+@once
 def _adjoint(matrix: Array) -> Array:
     return np.conj(matrix).T if np.iscomplexobj(matrix) else matrix.T
 
 
-@internal
+@once
 def _modulus(problem: Problem, state: State, chain: Chain, j: int, push: float) -> float:
     """‖L‖₂²‖R‖₂² for the products L left and R right of block j: the Lipschitz modulus of its gradient."""
     modulus = 1.0
@@ -303,7 +311,7 @@ def _modulus(problem: Problem, state: State, chain: Chain, j: int, push: float) 
     return modulus
 
 
-@internal
+@once
 def _gradient(chain: Chain, j: int, residual: Array) -> Array:
     """Lᴴ(residual)Rᴴ."""
     if j > 0:
@@ -319,7 +327,7 @@ def _gradient(chain: Chain, j: int, residual: Array) -> Array:
     return residual
 
 
-@internal
+@once
 def _update(
     problem: Problem, state: State, chain: Chain, j: int, goal: Array, inertia: float, push: float
 ) -> bool:
@@ -353,7 +361,7 @@ def _update(
     return guess >= 0.0
 
 
-@internal
+@once
 def _fit_of(product: Array, goal: Array, fit: Array) -> bool:
     """fit = (Re⟨G, X̂⟩/‖X̂‖², ‖G − fit[0]·X̂‖); False where squares leave the number range."""
     along, size, misfit = 0.0, 0.0, 0.0
@@ -389,7 +397,9 @@ def iterate(problem: Any, state: Any, scale: float, inertia: float, push: float,
     if not _in_range(size, problem.rounding):
         return False
     count = problem.kinds.size
-    longest = problem.sizes.max()
+    longest = 0
+    for j in range(count + 1):
+        longest = max(longest, problem.sizes[j])
     prefixes = np.empty((count + 1, rows * longest), goal.dtype)
     suffixes = np.empty((count + 1, columns * longest), goal.dtype)
     chain = Chain(state.blocks, problem.begins, problem.sizes, prefixes, suffixes)

@@ -1,4 +1,7 @@
-"""Equal groups at least cost: rows that belong together, points that lie together."""
+"""Equal groups at least cost: rows that belong together, points that lie together.
+
+Arrays are copied in loops: an assignment of one to another, whose shapes numba checks, compiles for seconds.
+"""
 
 import numpy as np
 
@@ -117,8 +120,9 @@ def share_out(costs: Array, sweeps: int = 20) -> Array:
 @compiled
 def _mean(points: Array) -> Array:
     total = np.zeros(points.shape[1])
-    for point in points:
-        total += point
+    for i in range(len(points)):
+        for t in range(len(total)):
+            total[t] += points[i, t]
     return total / len(points)
 
 
@@ -139,14 +143,19 @@ def equal_parts(points: Array, r: int, sweeps: int = 20) -> Array:
     centres = np.empty((r, d))
     nearest = _distances(points, _mean(points))  # the first centre is the point farthest from the mean
     for p in range(r):
-        centres[p] = points[np.argmax(nearest)]
+        farthest = np.argmax(nearest)
+        for t in range(d):
+            centres[p, t] = points[farthest, t]
         distances = _distances(points, centres[p])
-        nearest = distances if p == 0 else np.minimum(nearest, distances)
+        for i in range(m):
+            nearest[i] = distances[i] if p == 0 else min(nearest[i], distances[i])
     labels = np.full(m, -1, np.int64)
     for _ in range(10):
         costs = np.empty((m, r))
         for p in range(r):
-            costs[:, p] = _distances(points, centres[p])
+            distances = _distances(points, centres[p])
+            for i in range(m):
+                costs[i, p] = distances[i]
         new = share_out(costs, sweeps)
         same = True
         for i in range(m):
@@ -156,7 +165,8 @@ def equal_parts(points: Array, r: int, sweeps: int = 20) -> Array:
         labels = new
         centres[:] = 0.0
         for i in range(m):
-            centres[labels[i]] += points[i] / (m // r)
+            for t in range(d):
+                centres[labels[i], t] += points[i, t] / (m // r)
     return labels
 
 
@@ -165,5 +175,7 @@ def all_equal_parts(points: Array, r: int) -> Array:
     """`equal_parts` of each (m, d) set of points in (s, m, d), without exchanges, which take m times longer."""
     labels = np.empty(points.shape[:2], np.int64)
     for s in range(len(points)):
-        labels[s] = equal_parts(points[s], r, 0)
+        found = equal_parts(points[s], r, 0)
+        for i in range(len(found)):
+            labels[s, i] = found[i]
     return labels
