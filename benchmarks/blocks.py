@@ -134,7 +134,7 @@ def measured(shape: tuple[int, int], dtype: type, vectors: int) -> list[dict[obj
 
 
 def repeats(contestants: dict[object, Callable[[], object]]) -> tuple[int, int]:
-    """The rounds, and how often each contestant runs in a round, that take about `SECONDS`; at least two of four."""
+    """The rounds, and how often each contestant runs in each, that take about `SECONDS`; at least two of four."""
     for call in contestants.values():
         call()
     begin = perf_counter()

@@ -47,7 +47,7 @@ class Size(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """A dictionary (d, a), the seconds that it took, and how often each patch was seen, if its learner was cut off."""
+    """A dictionary (d, a), the seconds it took, and how often each patch was seen, if its learner was cut off."""
 
     dictionary: Array | SparseProduct
     seconds: float
