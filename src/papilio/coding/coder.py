@@ -1,17 +1,19 @@
 """Dictionaries made ready for orthogonal matching pursuit."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..kernels.nonnegative import pursue_nonnegative
 from ..kernels.pursuit import Pursuit, extend, pack, pursue, search
 from ..linalg import column_norms, wide
 from ..operators import SparseProduct
 from ..runtime.threads import one_blas_thread, scratch, split_work
 from ..typing import Array
-from ..validation import as_integer, as_real
+from ..validation import as_flag, as_integer, as_real
 from .cost import cost_of, prefer_residuals
 from .rows import Rows
 
@@ -20,6 +22,7 @@ _LOCKSTEP = 1 << 22  # correlations at a time where rows are computed between st
 _GRAM_BYTES = 1 << 30  # the largest Gram matrix, or part of one
 _DENSE_BYTES = 1 << 28  # the largest dense form of a SparseProduct that is kept beside it
 _SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth saving
+_STEPS = 10  # per atom of a code, for atoms that leave its support again
 _TOGETHER = 16  # signals that a product should have at a time to be fast
 
 
@@ -60,7 +63,13 @@ class Coder:
             if self._is_unit:
                 dense *= self._scales
 
-    def code(self, signals: Array, n_nonzero_coefs: int | None = None, tol: float | None = None) -> sp.csc_array:
+    def code(
+        self,
+        signals: Array,
+        n_nonzero_coefs: int | None = None,
+        tol: float | None = None,
+        positive: bool = False,
+    ) -> sp.csc_array:
         """What `omp` does, for a matrix of signals that is known to be finite."""
         (n_features, n_atoms), count = self.shape, signals.shape[1]
         if signals.shape[0] != n_features:
@@ -69,14 +78,16 @@ class Coder:
             n_nonzero_coefs = max(n_features // 10, 1) if tol is None else n_features
         limit = min(as_integer("n_nonzero_coefs", n_nonzero_coefs, 1), n_features, n_atoms)
         tol = -np.inf if tol is None else as_real("tol", tol, 0.0)
+        if as_flag("positive", positive) and self._dtype.kind == "c":
+            raise ValueError(f"positive must be False for complex data, got {positive} for {self._dtype}")
         if count == 0:
             return sp.csc_array((n_atoms, 0), dtype=self._dtype)
         pursue_chunk: Callable[[Rows, Pursuit, Array], None]
-        if self._prefers_residuals(count, limit):
+        if not positive and self._prefers_residuals(count, limit):
             rows, pursue_chunk = self._rows_of_atoms(count, limit), self._pursue_residuals
             length = self._residuals_at_a_time(rows, limit)
         else:
-            rows, pursue_chunk = self._gram_for(count * limit, limit), self._pursue
+            rows, pursue_chunk = self._gram_for(count * limit, limit), partial(self._pursue, positive)
             length = self._signals_at_a_time(rows, limit)
         starts = range(0, count, length)
         parts: list[Any] = [None] * len(starts)
@@ -124,7 +135,7 @@ class Coder:
         length = min(max(_CHUNK // (2 * self.shape[1]), 2 * _TOGETHER), _LOCKSTEP // limit**2)
         return max(min(length, len(rows.rows) // limit), 1)
 
-    def _pursue(self, gram: Rows, state: Pursuit, unit: Array) -> None:
+    def _pursue(self, positive: bool, gram: Rows, state: Pursuit, unit: Array) -> None:
         """The pursuit of signals ``unit``, one per row, by Gram rows."""
         eps, (count, limit) = float(np.finfo(self._dtype).eps), state.chosen.shape
         room = None  # a product makes its own
@@ -132,16 +143,20 @@ class Coder:
             (room,) = scratch("correlations", ((count, self.shape[1]), self._dtype))
         correlations = self._correlate(unit, room)
         gram.make_room(count * limit)
-        calls, steps = (1, limit) if gram.is_whole else (limit, 1)  # of the kernel, and the steps in each
+        kernel, most = (pursue_nonnegative, _STEPS * limit) if positive else (pursue, limit)
+        calls, steps = (1, most) if gram.is_whole else (most, 1)  # of the kernel, and the steps in each
 
         def run(start: int, stop: int) -> None:
-            pursue(tuple(state), correlations, gram.rows, gram.where, eps, steps, start, stop)
+            kernel(tuple(state), correlations, gram.rows, gram.where, eps, steps, start, stop)
 
         for call in range(calls):
             split_work(run, count, 16, shares=4)
             if call == calls - 1 or state.done.all():
                 break
-            gram.require(state.chosen[~state.done, state.counts[~state.done] - 1])
+            if positive:  # all that the next step reads: supports, and atoms that just left them
+                gram.require(state.chosen[((state.codes > 0) | (state.changes != 0)) & ~state.done[:, None]])
+            else:
+                gram.require(state.chosen[~state.done, state.counts[~state.done] - 1])
 
     def _pursue_residuals(self, atoms: Rows, state: Pursuit, residuals: Array) -> None:
         """The pursuit of signals, one per row of ``residuals``, by correlations with what is left of them."""

@@ -15,6 +15,7 @@ def omp(
     n_nonzero_coefs: int | None = None,
     *,
     tol: float | None = None,
+    positive: bool = False,
 ) -> sp.csc_array:
     """Sparse codes Γ with X ≈ DΓ, by orthogonal matching pursuit.
 
@@ -60,7 +61,7 @@ def omp(
     X = as_signals(signals)
     D = dictionary if isinstance(dictionary, SparseProduct) else as_matrix("dictionary", dictionary)
     dtype = np.result_type(D.dtype, X.dtype)
-    return Coder(D if D.dtype == dtype else D.astype(dtype)).code(X, n_nonzero_coefs, tol)
+    return Coder(D if D.dtype == dtype else D.astype(dtype)).code(X, n_nonzero_coefs, tol, positive)
 
 
 def as_signals(signals: MatrixLike) -> Array:
