@@ -34,11 +34,11 @@ def omp(
     early when no atom would lower its residual by more than rounding: zero signals have empty codes, and no code
     has more entries than the dictionary has independent atoms.
 
-    With ``positive``, the atom is the one with the largest positive correlation ⟨d_j, r⟩/‖d_j‖, and the coefficients
-    are those of non-negative least squares, min ‖x − D_S γ‖ with γ ≥ 0, where S is the support so far and that atom.
-    Atoms whose coefficients become zero leave the support, and may be chosen again later. A signal is done when its
-    support has ``n_nonzero_coefs`` atoms, or when no correlation is positive by more than rounding: then its code is
-    that of non-negative least squares on all atoms.
+    With ``positive``, the atom is the one with the largest positive correlation ⟨d_j, r⟩/‖d_j‖, and the
+    coefficients are those of non-negative least squares, min ‖x − D_S γ‖ with γ ≥ 0, where S is the support so far
+    and that atom. Atoms whose coefficients become zero leave the support, and may be chosen again later. A signal is
+    done when its support has ``n_nonzero_coefs`` atoms, or when no correlation is positive by more than rounding:
+    then its code is that of non-negative least squares on all atoms.
 
     Parameters
     ----------
@@ -73,10 +73,10 @@ def omp(
     takes 270 and 800 ms. Many signals in a small dictionary are coded by rows of its Gram matrix, whatever its
     form: 10,000 signals with 10 of 256 atoms of length 64 take 50 ms with the product, and 53 ms with the matrix.
 
-    Beside the dictionary, the signals and the codes, it needs up to 1 GiB, for the Gram matrix: that of 16,384 atoms
-    in single precision, or 11,585 in double. With more atoms, correlations are computed from the residuals at each
-    step instead, which needs no such matrix but more time; non-negative codes are then computed from as many rows of
-    it as fit into 1 GiB.
+    Beside the dictionary, a copy of it, the signals and the codes, it needs up to 1 GiB, for the Gram matrix: that
+    of 16,384 atoms in single precision, or 11,585 in double. With more atoms, correlations are computed from the
+    residuals at each step instead, which needs no such matrix but more time; for non-negative codes, as many rows of
+    it are kept as fit into 1 GiB.
 
     Examples
     --------
@@ -107,8 +107,8 @@ def _as_dictionary(dictionary: Any) -> Array | SparseProduct:
     if hasattr(found, "fit"):
         name = type(found).__name__
         raise TypeError(
-            "dictionary must be a matrix, a SparseProduct or a fitted estimator of papilio, whose operator_ is the "
-            f"dictionary; got a {name} without operator_"
+            "dictionary must be a matrix, a SparseProduct or a fitted estimator of papilio, whose operator_ is "
+            f"used, got a {name} without operator_"
         )
     return as_matrix("dictionary", found)
 

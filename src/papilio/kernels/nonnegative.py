@@ -1,9 +1,9 @@
 """Orthogonal matching pursuit with coefficients that are not negative, on correlations and Gram rows.
 
 A step chooses the atom j of largest positive correlation with the residual, and solves the non-negative least
-squares problem min ‖x − D_S γ‖, γ ≥ 0, on S: the support so far, and j. It does so by the active-set method of Lawson
-and Hanson (1974). Only atoms with positive coefficients stay in the support; L is the Cholesky factor of their Gram
-matrix.
+squares problem min ‖x − D_S γ‖, γ ≥ 0, on S: the support so far, and j. It does so by the active-set method of
+Lawson and Hanson (1974). Only atoms with positive coefficients stay in the support; L is the Cholesky factor of
+their Gram matrix.
 """
 
 from typing import Any
