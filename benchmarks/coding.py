@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import common
 import numpy as np
 import scipy.sparse as sp
 from common import OURS, Table, best_times
@@ -135,10 +134,14 @@ def large(count: int = 10_000, few: int = 250, n_nonzero_coefs: int = 32) -> Tab
 
         times["PyTorch, matching pursuit"] = best_times({"": pursuit}, 2, 1)[""] * count / few
         note = f"; PyTorch, whose time is scaled from {few} signals, {sizes['torch']:.3f}"
+    alone = peak(
+        "rng = np.random.default_rng(0); D, X = (rng.standard_normal((768, n), dtype=np.float32) for n in "
+        f"(16384, {count})); pp.omp(D, X, {n_nonzero_coefs})"
+    )
     table.note = (
-        "Matching pursuit as in sparse autoencoders (sae-lens): non-negative and not orthogonal, with one product of "
-        f"all atoms and residuals per step. Relative residuals: papilio {sizes[False]:.3f}, non-negative "
-        f"{sizes[True]:.3f}{note}. Peak memory of papilio's process: {common.peak_memory():.2f} GB."
+        "Matching pursuit as in sparse autoencoders (sae-lens): non-negative and not orthogonal, with one product "
+        f"of all atoms and residuals per step. Relative residuals: papilio {sizes[False]:.3f}, non-negative "
+        f"{sizes[True]:.3f}{note}. Peak memory of papilio in a process of its own: {alone:.2f} GB."
     )
     table.add(case, times, {"PyTorch, matching pursuit": 5})
     return table
@@ -157,12 +160,17 @@ def matching_pursuit(atoms: "torch.Tensor", samples: "torch.Tensor", n_steps: in
 
 def memory(which: str, count: int) -> float:
     """Peak memory in GB of coding with the product (``op``) or with the dense matrix (``D``)."""
-    code = (
-        "import numpy as np, papilio as pp, coding, common; op = coding.chain();"
+    return peak(
+        "import coding; op = coding.chain();"
         + ("D = op.toarray();" if which == "D" else "")
         + f"X = np.asfortranarray(np.random.default_rng(0).standard_normal((1024, {count})));"
-        f"pp.omp({which}, X, 10); print(common.peak_memory())"
+        f"pp.omp({which}, X, 10)"
     )
+
+
+def peak(code: str) -> float:
+    """Peak memory in GB of some code, in a process of its own."""
+    code = f"import numpy as np, papilio as pp, common; {code}; print(common.peak_memory())"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
     )

@@ -1,4 +1,4 @@
-"""Non-negative codes: against a plain loop with SciPy's non-negative least squares, at the edges, and in learning."""
+"""Non-negative codes, against a plain loop with SciPy's least squares and in learning; long codings."""
 
 import io
 import threading
@@ -39,7 +39,7 @@ def eps(dtype):
 
 
 def plain(D, X, n_nonzero_coefs, tol=-1.0):
-    """The definition, a signal and an atom at a time; and for which signals rounding does not decide between atoms."""
+    """The definition, a signal and an atom at a time; and the signals for which rounding decides nothing."""
     precision, D, X = eps(np.result_type(D, X)), D.astype(float), X.astype(float)
     norms = np.linalg.norm(D, axis=0)
     codes, clear = np.zeros((D.shape[1], X.shape[1])), np.ones(X.shape[1], bool)
@@ -49,9 +49,9 @@ def plain(D, X, n_nonzero_coefs, tol=-1.0):
             correlations = D.T @ residual / norms
             best = int(np.argmax(correlations))
             others, size = np.delete(correlations, best), np.linalg.norm(x)
-            clear[i] &= correlations[best] - others.max(initial=0) > 1e3 * precision * size
             if correlations[best] <= 16 * precision * size:
                 break
+            clear[i] &= correlations[best] - others.max(initial=0) > 1e3 * precision * size
             found = nnls(D[:, [*support, best]], x)[0]
             support = [j for j, value in zip([*support, best], found, strict=True) if value > 0]
             values = found[found > 0]
@@ -61,7 +61,7 @@ def plain(D, X, n_nonzero_coefs, tol=-1.0):
 
 
 def case(seed, dtype, n_signals=8):
-    """A dictionary and signals of random sizes, of any sign or positive, where atoms leave the support more often."""
+    """A dictionary and signals of random sizes; where both are positive, atoms leave the support more often."""
     rng = np.random.default_rng(seed)
     n_features, n_atoms = rng.integers(2, 16), rng.integers(1, 49)
     D, X = rng.standard_normal((n_features, n_atoms)), rng.standard_normal((n_features, n_signals))
@@ -282,7 +282,7 @@ def test_lazy_codes_and_passes_over_files_are_non_negative(tmp_path):
 
 
 def test_estimators_that_are_not_fitted_are_refused_with_a_hint():
-    with pytest.raises(TypeError, match="dictionary must be .*operator_.*KSVD"):
+    with pytest.raises(TypeError, match=r"dictionary must be .*operator_.*KSVD"):
         pp.omp(pp.KSVD(), np.eye(3))
 
 

@@ -36,9 +36,9 @@ def omp(
 
     With ``positive``, the atom is the one with the largest positive correlation ⟨d_j, r⟩/‖d_j‖, and the
     coefficients are those of non-negative least squares, min ‖x − D_S γ‖ with γ ≥ 0, where S is the support so far
-    and that atom. Atoms whose coefficients become zero leave the support, and may be chosen again later. A signal is
-    done when its support has ``n_nonzero_coefs`` atoms, or when no correlation is positive by more than rounding:
-    then its code is that of non-negative least squares on all atoms.
+    and that atom. Atoms whose coefficients become zero leave the support, and may be chosen again later. A signal
+    is done when its support has ``n_nonzero_coefs`` atoms, or when no correlation is positive by more than
+    rounding: then its code is that of non-negative least squares on all atoms.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def omp(
 
     Beside the dictionary, a copy of it, the signals and the codes, it needs up to 1 GiB, for the Gram matrix: that
     of 16,384 atoms in single precision, or 11,585 in double. With more atoms, correlations are computed from the
-    residuals at each step instead, which needs no such matrix but more time; for non-negative codes, as many rows of
-    it are kept as fit into 1 GiB.
+    residuals at each step instead, which needs no such matrix but more time; for non-negative codes, as many rows
+    of it are kept as fit into 1 GiB.
 
     Examples
     --------
