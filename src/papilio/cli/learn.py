@@ -57,10 +57,10 @@ def learn(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the dictionary goes (.npz).")],
     n_components: NComponents = None,
     n_nonzero_coefs: NNonzeroCoefs = None,
-    positive: Positive = False,
     method: Annotated[
         Method, typer.Option(help="fast: a product of sparse factors; sparse-ksvd: a sparse factor over the DCT.")
     ] = Method.FAST,
+    positive: Positive = False,
     complexity: Annotated[
         float | None, typer.Option(help="For fast: largest number of entries, relative to a dense dictionary.")
     ] = None,
