@@ -81,7 +81,9 @@ def assert_sound(codes, D, X, n_nonzero_coefs):
     for x, code in zip(X.T, codes.toarray().astype(float).T, strict=True):
         used = code > 0
         least = nnls(D[:, used], x)[1] if used.any() else np.linalg.norm(x)
-        assert np.linalg.norm(x - D @ code) <= least + 1e3 * precision * np.linalg.norm(x)
+        unit = D[:, used] / np.linalg.norm(D[:, used], axis=0)
+        rounding = 1e3 * precision * (np.linalg.cond(unit) if used.any() else 1.0)
+        assert np.linalg.norm(x - D @ code) <= least + rounding * np.linalg.norm(x)
 
 
 def assert_same(codes, expected, clear):
