@@ -106,7 +106,7 @@ def test_an_exchanged_atom_takes_its_best_coefficients_and_the_residuals_follow(
     E = residuals + np.outer(before[j], atoms[j])
     expected = before.copy()
     expected[j] = np.where(before[j] != 0, E @ new.conj(), 0)
-    kernels.exchange_atom(atoms[j], new, residuals, codes.data, entries[own], owners[own])
+    kernels.exchange_atom(atoms[j], new, residuals, codes.data, entries[own], owners[own], False)
     np.testing.assert_array_equal(atoms[j], new)
     assert_near(codes.toarray(), expected)
     np.testing.assert_array_equal(np.delete(codes.toarray(), j, axis=0), np.delete(before, j, axis=0))
@@ -129,7 +129,7 @@ def test_an_update_of_all_atoms_is_their_formula_in_turn_and_the_error_never_ris
     assert np.diff(errors).max() <= 0
 
     residuals, unused = residuals_of(rows, atoms, codes), atoms[UNUSED].copy()
-    kernels.update_atoms(atoms, residuals, codes.data, *grouped(codes))
+    kernels.update_atoms(atoms, residuals, codes.data, *grouped(codes), False)
     assert_near(atoms, D, 500)
     assert_near(codes.toarray(), G, 2000)
     assert_near(residuals, rows - codes.toarray().T @ atoms, 500)

@@ -27,17 +27,23 @@ class Rows:
     def make_room(self, count: int) -> None:
         """Forget all rows if ``count`` more might not fit."""
         if self._used + count > len(self.rows) < len(self.where):
-            self.where[:] = -1
-            self._used = 0
+            self._forget()
 
     def require(self, atoms: Array) -> None:
-        """Compute the rows of ``atoms`` that are missing."""
+        """Compute the rows of ``atoms`` that are missing; all others are forgotten if there is no room."""
         if self._compute is None:
             return
-        missing = np.unique(atoms)
-        missing = missing[self.where[missing] < 0]
+        atoms = np.unique(atoms)
+        missing = atoms[self.where[atoms] < 0]
+        if self._used + missing.size > len(self.rows):
+            self._forget()
+            missing = atoms
         if missing.size:
             places = slice(self._used, self._used + missing.size)
             self.rows[places] = self._compute(missing)
             self.where[missing] = np.arange(places.start, places.stop)
             self._used = places.stop
+
+    def _forget(self) -> None:
+        self.where[:] = -1
+        self._used = 0

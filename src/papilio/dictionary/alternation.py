@@ -61,7 +61,7 @@ def alternation_phase(
             for i in range(int(state.get("iteration", 0)), max_iter + 1):
                 session.offer(now)
                 some = growing_share(rows, len(atoms), n_nonzero_coefs, i, max_iter, session.random)
-                codes = Coder(atoms.T).code(some.T, n_nonzero_coefs)
+                codes = Coder(atoms.T).code(some.T, n_nonzero_coefs, positive=signals.positive)
                 residuals = residuals_of(some, atoms, codes)
                 error = relative(residuals, frobenius(some))
                 session.report(name, error, 1.0, [atoms.T.copy()], (i + 1) / (max_iter + 1))

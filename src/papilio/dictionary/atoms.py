@@ -53,12 +53,15 @@ def growing_share(
     return rows[np.sort(random.permutation(len(rows))[: ceil(share * len(rows))])]
 
 
-def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, energies: Array) -> Array:
+def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, energies: Array, positive: bool = False) -> Array:
     """Replace atoms that are rarely used, or nearly equal to another one, by the signals with the largest errors.
 
-    ``energies`` are the squared errors of ``rows``. Returns the indices of the atoms that were replaced.
+    ``energies`` are the squared errors of ``rows``. Atoms that differ by a factor of modulus 1 are equal, unless
+    codes are ``positive``: then d and −d do not replace each other. Returns the indices of the atoms that were
+    replaced.
     """
-    matches = np.triu(np.abs(atoms.conj() @ atoms.T) > COHERENT, 1)
+    products = atoms.conj() @ atoms.T
+    matches = np.triu((products if positive else np.abs(products)) > COHERENT, 1)
     doubled = np.zeros(len(atoms), dtype=bool)
     for i, j in zip(*np.nonzero(matches), strict=True):
         if not doubled[i] and not doubled[j]:

@@ -36,6 +36,7 @@ def fast_dictionary(
     refine: bool = True,
     max_iter: int = 500,
     tol: float = 1e-6,
+    positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
 ) -> LearnedDictionary:
@@ -66,6 +67,8 @@ def fast_dictionary(
         The largest number of iterations of PALM in each split and each global step.
     tol : float
         End these when the relative error changes by less; 0 never ends them early.
+    positive : bool
+        Whether codes must not be negative, as in `omp`; the factors may have any sign.
     random_state : int, RandomState, Generator or None
         The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
@@ -95,7 +98,7 @@ def fast_dictionary(
             f"schedule must be for {rows.shape[1]} features, as the signals have, got {schedule.shape[0]}"
         )
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, *schedule.shape)
-    options = FastOptions(init, refine, max_iter, tol).checked()
+    options = FastOptions(init, refine, max_iter, tol, positive).checked()
     session = Session(callback, random_state=random_state)
     return learned(session, rows, learn_fast(session, held(rows), schedule, n_nonzero_coefs, options))
 
@@ -107,6 +110,7 @@ class FastOptions(NamedTuple):
     refine: bool = True
     max_iter: int = 500
     tol: float = 1e-6
+    positive: bool = False
 
     def checked(self) -> "FastOptions":
         """The same after checks, with the limits of a learner in place of its name."""
@@ -115,7 +119,7 @@ class FastOptions(NamedTuple):
             starts = {"ksvd": AlternationLimits(), "online": OnlineLimits()}
             init = starts[as_choice("init", init, list(starts))]
         limits = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
-        return FastOptions(init, as_flag("refine", self.refine), *limits)
+        return FastOptions(init, as_flag("refine", self.refine), *limits, as_flag("positive", self.positive))
 
 
 def learn_fast(
@@ -125,7 +129,7 @@ def learn_fast(
     init, n_components = options.init, schedule.shape[1]
     is_learned = isinstance(init, AlternationLimits | OnlineLimits)
     start = None if is_learned else {"dictionary": to_state(as_start(init, schedule.shape, samples.dtype))}
-    signals = open_signals(samples, n_nonzero_coefs, n_components, session)
+    signals = open_signals(samples, n_nonzero_coefs, n_components, session, options.positive)
     phases = []
     if isinstance(init, AlternationLimits):
         phases.append(ksvd_phase(session, signals, n_components, init))

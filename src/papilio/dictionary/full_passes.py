@@ -1,6 +1,7 @@
 """The last phase of learning: a dictionary learned from a sample is improved on all signals."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -112,18 +113,19 @@ def learn_dense(
     n_components: int,
     n_nonzero_coefs: int,
     start: Callable[[Session, Signals, int], Phase],
+    positive: bool = False,
 ) -> Outcome:
     """A dense dictionary, learned by the phase ``start`` from signals in memory and then improved on all."""
-    signals = open_signals(samples, n_nonzero_coefs, n_components, session)
-    layouts = Layouts.of(signals, n_components)
-    end = improve_on_all(session, signals, better_atoms, signals.n_passes, layouts, [0], n_components)
+    signals = open_signals(samples, n_nonzero_coefs, n_components, session, positive)
+    layouts, improve = Layouts.of(signals, n_components), partial(better_atoms, positive=positive)
+    end = improve_on_all(session, signals, improve, signals.n_passes, layouts, [0], n_components)
     return run_phases(session, signals, [start(session, signals, n_components), *end])
 
 
-def better_atoms(dictionary: Array, statistics: Statistics) -> Array:
+def better_atoms(dictionary: Array, statistics: Statistics, positive: bool = False) -> Array:
     """A dense dictionary (d, a) with its bad atoms replaced, after some sweeps over all atoms."""
     atoms = dictionary.T.copy()
-    replaced = replace_bad_atoms(atoms, statistics.uses, statistics.worst, statistics.badness)
+    replaced = replace_bad_atoms(atoms, statistics.uses, statistics.worst, statistics.badness, positive)
     gram, cross = statistics.gram.copy(), statistics.cross.copy()
     gram[replaced], gram[:, replaced], cross[replaced] = 0, 0, 0
     for _ in range(_SWEEPS):

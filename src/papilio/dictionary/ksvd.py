@@ -11,7 +11,7 @@ from ..results import Callback
 from ..runtime.session import Phase, Session
 from ..samples import held
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_integer
+from ..validation import as_flag, as_integer
 from .alternation import AlternationLimits, Model, alternation_phase
 from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import learn_dense, learned
@@ -29,6 +29,7 @@ def ksvd(
     init: ArrayLike | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
+    positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
 ) -> LearnedDictionary:
@@ -38,6 +39,8 @@ def ksvd(
     coefficients g, by one step of alternating least squares on the residuals E of the signals that use it,
 
         d = E gᴴ/‖E gᴴ‖,  g = dᴴE.
+
+    With ``positive``, g = max(dᵀE, 0).
 
     Two things keep it out of poor local minima. Atoms that are rarely used, or nearly equal to another one, are
     replaced by the signals with the largest errors. And early iterations work on a random share of the signals,
@@ -60,6 +63,8 @@ def ksvd(
         The largest number of iterations.
     tol : float
         Stop when the error has not fallen by this share within ten iterations; 0 never stops early.
+    positive : bool
+        Whether codes must not be negative, as in `omp`; the atoms may have any sign.
     random_state : int, RandomState, Generator or None
         The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
@@ -84,7 +89,8 @@ def ksvd(
     limits = AlternationLimits(max_iter, tol).checked()
     session = Session(callback, random_state=random_state)
     start = partial(ksvd_phase, limits=limits, init=init)
-    return learned(session, rows, learn_dense(session, held(rows), n_components, n_nonzero_coefs, start))
+    outcome = learn_dense(session, held(rows), n_components, n_nonzero_coefs, start, as_flag("positive", positive))
+    return learned(session, rows, outcome)
 
 
 def ksvd_phase(
@@ -97,14 +103,22 @@ def ksvd_phase(
         return {"atoms": first_atoms(start.rows, n_components, init, session.random)}
 
     return alternation_phase(
-        session, "ksvd", start, limits, begin, _update, lambda model: model["atoms"].T, layout
+        session,
+        "ksvd",
+        start,
+        limits,
+        begin,
+        partial(_update, start.positive),
+        lambda model: model["atoms"].T,
+        layout,
     )
 
 
-def _update(model: Model, rows: Array, codes: sp.csc_array, residuals: Array) -> None:
+def _update(positive: bool, model: Model, rows: Array, codes: sp.csc_array, residuals: Array) -> None:
     starts, entries, owners = uses_of(codes)
-    update_atoms(model["atoms"], residuals, codes.data, starts, entries, owners)
-    replace_bad_atoms(model["atoms"], np.diff(starts), rows, energies_of(rows, residuals))
+    update_atoms(model["atoms"], residuals, codes.data, starts, entries, owners, positive)
+    uses = np.bincount(codes.indices[codes.data != 0], minlength=len(model["atoms"]))
+    replace_bad_atoms(model["atoms"], uses, rows, energies_of(rows, residuals), positive)
 
 
 def uses_of(codes: sp.csc_array) -> tuple[Array, Array, Array]:

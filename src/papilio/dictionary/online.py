@@ -16,7 +16,7 @@ from ..runtime.session import Phase, Session, State
 from ..runtime.threads import blas_threads
 from ..samples import held
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_integer, as_real
+from ..validation import as_flag, as_integer, as_real
 from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import learn_dense, learned
 from .learner import Best, LearnedDictionary, as_rows, as_sparsity, to_state
@@ -92,11 +92,16 @@ class OnlineState(FadingMoments):
     """
 
     def __init__(
-        self, atoms: Array, n_nonzero_coefs: int, recent: float = RECENT, memory: int | None = None
+        self,
+        atoms: Array,
+        n_nonzero_coefs: int,
+        recent: float = RECENT,
+        memory: int | None = None,
+        positive: bool = False,
     ) -> None:
         super().__init__(len(atoms), recent, memory)
         self.atoms = atoms
-        self.n_nonzero_coefs = n_nonzero_coefs
+        self.n_nonzero_coefs, self.positive = n_nonzero_coefs, positive
 
     def to_state(self) -> State:
         """All that changes from batch to batch, for a checkpoint."""
@@ -111,10 +116,11 @@ class OnlineState(FadingMoments):
         """Learn from a batch, one signal per row; returns its relative error before that."""
         self.follow(batch)
         batch = scaled(batch, self.unit).astype(self.atoms.dtype, copy=False)  # which has room for it in this unit
-        codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero_coefs)
+        codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero_coefs, positive=self.positive)
         residuals = residuals_of(batch, self.atoms, codes)
         self.fade_and_add(*moments_of_rows(batch, codes), np.bincount(codes.indices, minlength=len(self.atoms)))
-        replaced = replace_bad_atoms(self.atoms, self.uses, batch, energies_of(batch, residuals))
+        energies = energies_of(batch, residuals)
+        replaced = replace_bad_atoms(self.atoms, self.uses, batch, energies, self.positive)
         self.gram[replaced], self.gram[:, replaced], self.cross[replaced] = 0, 0, 0
         self.uses[replaced] = self.uses.mean()
         descend_atoms(self.atoms, self.gram, self.cross)
@@ -131,6 +137,7 @@ def online_dictionary(
     memory: int | None = None,
     max_iter: int = 30,
     tol: float = 1e-4,
+    positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
 ) -> LearnedDictionary:
@@ -158,6 +165,8 @@ def online_dictionary(
         The largest number of passes over the data.
     tol : float
         Stop when the mean error of a pass has not fallen by this share within ten passes; 0 never stops early.
+    positive : bool
+        Whether codes must not be negative, as in `omp`; the atoms may have any sign.
     random_state : int, RandomState, Generator or None
         The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
@@ -183,7 +192,8 @@ def online_dictionary(
     limits = OnlineLimits(batch_size, memory, max_iter, tol).checked()
     session = Session(callback, random_state=random_state)
     start = partial(online_phase, limits=limits, init=init)
-    return learned(session, rows, learn_dense(session, held(rows), n_components, n_nonzero_coefs, start))
+    outcome = learn_dense(session, held(rows), n_components, n_nonzero_coefs, start, as_flag("positive", positive))
+    return learned(session, rows, outcome)
 
 
 class OnlineLimits(NamedTuple):
@@ -215,7 +225,7 @@ def online_phase(
     def work(state: State) -> State:
         resumed = "learner" in state
         atoms = state["learner"]["atoms"] if resumed else first_atoms(rows, n_components, init, random)
-        online = OnlineState(atoms, signals.n_nonzero_coefs, recent, limits.memory)
+        online = OnlineState(atoms, signals.n_nonzero_coefs, recent, limits.memory, signals.positive)
         if resumed:
             online.restore(state["learner"])
         best = Best(limits.tol, state.get("best", {}))

@@ -107,17 +107,23 @@ class FastState(FadingMoments):
     """
 
     def __init__(
-        self, operator: SparseProduct, schedule: Schedule, n_nonzero_coefs: int, memory: int | None = None
+        self,
+        operator: SparseProduct,
+        schedule: Schedule,
+        n_nonzero_coefs: int,
+        memory: int | None = None,
+        positive: bool = False,
     ) -> None:
         super().__init__(operator.shape[1], memory=memory)
         self.operator = operator
         self._schedule = schedule
-        self._n_nonzero_coefs = n_nonzero_coefs
+        self._n_nonzero_coefs, self._positive = n_nonzero_coefs, positive
 
     def learn(self, rows: Array) -> float:
         """Learn from a batch, one signal per row; returns its relative error before that."""
         self.follow(rows)
-        found = code_part(iter([(0, rows)]), Coding(self.operator, self._n_nonzero_coefs, 0, self.unit))
+        coding = Coding(self.operator, self._n_nonzero_coefs, 0, self.unit, self._positive)
+        found = code_part(iter([(0, rows)]), coding)
         self.fade_and_add(found.gram, found.cross, found.uses, found.energy)
         # An earlier fit may have stopped before its last split.
         if len(self.operator.factors) <= len(self._schedule.factors):

@@ -39,10 +39,12 @@ class Held:
     n_groups = 0  # whose sums a pass may keep
     pass_share = 0.05  # of the time that a start takes
 
-    def __init__(self, rows: Array, n_nonzero_coefs: int, unit: float | None = None) -> None:
+    def __init__(
+        self, rows: Array, n_nonzero_coefs: int, unit: float | None = None, positive: bool = False
+    ) -> None:
         self.unit = unit_for(largest_part(rows)) if unit is None else unit
         self.rows = scaled(rows, self.unit)
-        self.n_nonzero_coefs = n_nonzero_coefs
+        self.n_nonzero_coefs, self.positive = n_nonzero_coefs, positive
         self.codes: sp.csc_array | None = None  # in the dictionary that `statistics` saw last
 
     @property
@@ -59,21 +61,23 @@ class Held:
     def statistics(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Statistics:
         """Sums over all signals with new codes in a dictionary (d, a)."""
         coder, atoms = coder_and_atoms(dictionary.astype(self.rows.dtype))
-        self.codes = coder.code(self.rows.T, self.n_nonzero_coefs)
+        self.codes = coder.code(self.rows.T, self.n_nonzero_coefs, positive=self.positive)
         return statistics_of(self.rows, atoms, self.codes, n_worst)
 
     def error(self, dictionary: SparseProduct | Array) -> float:
         """The relative error of new codes in a dictionary (d, a)."""
         coder, atoms = coder_and_atoms(dictionary.astype(self.rows.dtype))
-        codes = coder.code(self.rows.T, self.n_nonzero_coefs)
+        codes = coder.code(self.rows.T, self.n_nonzero_coefs, positive=self.positive)
         return relative(residuals_of(self.rows, atoms, codes), frobenius(self.rows))
 
 
 class Streamed:
     """Signals that are read part by part, and a random sample of them in memory."""
 
-    def __init__(self, samples: Samples, n_nonzero_coefs: int, n_components: int, session: Session) -> None:
-        self.n_nonzero_coefs = n_nonzero_coefs
+    def __init__(
+        self, samples: Samples, n_nonzero_coefs: int, n_components: int, session: Session, positive: bool
+    ) -> None:
+        self.n_nonzero_coefs, self.positive = n_nonzero_coefs, positive
         self.n_passes = _PASSES
         self._samples = samples
         self._session = session
@@ -90,7 +94,7 @@ class Streamed:
         scan = passed_over(samples, _scan_part, drawn, _merge_scans, tick=tick)
         self.unit = unit_for(scan.largest)
         self.contents = scan.contents
-        self.start = Held(scan.rows, n_nonzero_coefs, self.unit)
+        self.start = Held(scan.rows, n_nonzero_coefs, self.unit, positive)
 
     def statistics(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Statistics:
         """Sums over all signals with new codes in a dictionary (d, a)."""
@@ -103,23 +107,25 @@ class Streamed:
             self._session.extend(lambda: {"groups": {str(i): each._asdict() for i, each in groups.items()}})
             return self._session.tick(phase, done, total)
 
-        coding = Coding(dictionary, self.n_nonzero_coefs, n_worst, self.unit)
+        coding = Coding(dictionary, self.n_nonzero_coefs, n_worst, self.unit, self.positive)
         return passed_over(self._samples, code_part, coding, merge_statistics, tick=tick, kept=groups)
 
 
 Signals = Held | Streamed
 
 
-def open_signals(samples: Samples, n_nonzero_coefs: int, n_components: int, session: Session) -> Signals:
+def open_signals(
+    samples: Samples, n_nonzero_coefs: int, n_components: int, session: Session, positive: bool = False
+) -> Signals:
     """The signals of a run: held in memory if they are no more than a sample to start from."""
     require_fits("n_components", n_components * samples.shape[1] * samples.dtype.itemsize)
     signals: Signals
     if len(samples) <= enough(n_components):
-        signals = Held(samples.load(), n_nonzero_coefs)
+        signals = Held(samples.load(), n_nonzero_coefs, positive=positive)
         start, contents = "all samples", crc32(signals.rows.data) if session.keeps_checkpoints else 0
     else:
         with session.part(0.0):
-            signals = Streamed(samples, n_nonzero_coefs, n_components, session)
+            signals = Streamed(samples, n_nonzero_coefs, n_components, session, positive)
         start, contents = "some samples", signals.contents
     session.require(samples=samples.shape, dtype=samples.dtype, start=start, contents=f"{contents:08x}")
     return signals
@@ -129,7 +135,9 @@ def codes_of(signals: Signals, rows: Array, dictionary: SparseProduct | Array) -
     """The codes of all signals, ``rows``, in the units in which they were given."""
     if isinstance(signals, Held) and signals.codes is not None:
         return in_unit(signals.codes, signals.unit)
-    return in_unit(Coder(dictionary).code(scaled(rows, signals.unit).T, signals.n_nonzero_coefs), signals.unit)
+    rows = scaled(rows, signals.unit)
+    codes = Coder(dictionary).code(rows.T, signals.n_nonzero_coefs, positive=signals.positive)
+    return in_unit(codes, signals.unit)
 
 
 def _drawn(count: int, wanted: int, seed: int) -> Array:

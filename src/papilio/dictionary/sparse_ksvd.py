@@ -15,7 +15,7 @@ from ..runtime.layout import array
 from ..runtime.session import Session
 from ..samples import Samples, held
 from ..typing import Array, ArrayLike, MatrixLike, RandomState
-from ..validation import as_integer, as_matrix
+from ..validation import as_flag, as_integer, as_matrix
 from .alternation import AlternationLimits, Model, alternation_phase
 from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import Outcome, improve_on_all, learned, run_phases
@@ -35,6 +35,7 @@ def sparse_ksvd(
     k: int | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
+    positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
 ) -> LearnedDictionary:
@@ -61,6 +62,8 @@ def sparse_ksvd(
         The largest number of iterations.
     tol : float
         Stop when the error has not fallen by this share within ten iterations; 0 never stops early.
+    positive : bool
+        Whether codes must not be negative, as in `omp`; the entries of S may have any sign.
     random_state : int, RandomState, Generator or None
         The source of the random numbers; None is NumPy's global state.
     callback : callable, optional
@@ -85,7 +88,7 @@ def sparse_ksvd(
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     limits = AlternationLimits(max_iter, tol).checked()
     session = Session(callback, random_state=random_state)
-    outcome = learn_sparse_ksvd(session, held(rows), n_components, n_nonzero_coefs, in_base, limits)
+    outcome = learn_sparse_ksvd(session, held(rows), n_components, n_nonzero_coefs, in_base, limits, positive)
     return learned(session, rows.astype(outcome.dictionary.dtype, copy=False), outcome)
 
 
@@ -96,9 +99,10 @@ def learn_sparse_ksvd(
     n_nonzero_coefs: int,
     in_base: "Base",
     limits: AlternationLimits,
+    positive: bool = False,
 ) -> Outcome:
     """`sparse_ksvd` from samples of any size."""
-    signals = open_signals(samples, n_nonzero_coefs, n_components, session)
+    signals = open_signals(samples, n_nonzero_coefs, n_components, session, as_flag("positive", positive))
     start = signals.start
     dtype = np.result_type(start.rows.dtype, in_base.dtype)
     in_base, start.rows = in_base.astype(dtype), start.rows.astype(dtype, copy=False)
@@ -109,7 +113,7 @@ def learn_sparse_ksvd(
         start,
         limits,
         lambda: in_base.start(start.rows, n_components, session.random),
-        partial(_update, in_base),
+        partial(_update, in_base, start.positive),
         lambda model: in_base.product(model["sparse"]),
         {"atoms": layouts.atoms, "sparse": array((n_components, in_base.n_atoms), [dtype])},
     )
@@ -117,7 +121,9 @@ def learn_sparse_ksvd(
     return run_phases(session, signals, [learning, *end])
 
 
-def _update(in_base: "Base", model: Model, rows: Array, codes: sp.csc_array, residuals: Array) -> None:
+def _update(
+    in_base: "Base", positive: bool, model: Model, rows: Array, codes: sp.csc_array, residuals: Array
+) -> None:
     """Update one atom after the other together with its coefficients, as in `ksvd`, but sparse in the base."""
     atoms, sparse = model["atoms"], model["sparse"]
     direction = np.empty(atoms.shape[1], atoms.dtype)
@@ -128,9 +134,10 @@ def _update(in_base: "Base", model: Model, rows: Array, codes: sp.csc_array, res
         if direction_of(atoms[j], *where, direction) > 0:
             new, column = in_base.nearest(direction[None])
             if column.any():
-                exchange_atom(atoms[j], new[0], *where)
+                exchange_atom(atoms[j], new[0], *where, positive)
                 sparse[j] = column[0]
-    replaced = replace_bad_atoms(atoms, np.diff(starts), rows, energies_of(rows, residuals))
+    uses = np.bincount(codes.indices[codes.data != 0], minlength=len(atoms))
+    replaced = replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals), positive)
     if replaced.size:
         atoms[replaced], sparse[replaced] = in_base.nearest(atoms[replaced])
 

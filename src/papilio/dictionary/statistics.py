@@ -72,6 +72,7 @@ class Coding(NamedTuple):
     n_nonzero_coefs: int
     n_worst: int = 0
     unit: float = 1.0
+    positive: bool = False
 
 
 def code_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Statistics:
@@ -82,7 +83,8 @@ def code_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Statistics
         rows = scaled(rows, coding.unit)
         if coder is None:
             coder, atoms = coder_and_atoms(coding.dictionary.astype(rows.dtype))
-        found.append(statistics_of(rows, atoms, coder.code(rows.T, coding.n_nonzero_coefs), coding.n_worst))
+        codes = coder.code(rows.T, coding.n_nonzero_coefs, positive=coding.positive)
+        found.append(statistics_of(rows, atoms, codes, coding.n_worst))
     return merge_statistics(found) if found else _of_nothing(coding.dictionary)
 
 
@@ -108,7 +110,7 @@ def loss_of_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Loss:
             coder, atoms = coder_and_atoms(coding.dictionary)
         unit = unit_for(largest_part(rows))
         rows = scaled(rows, unit).astype(atoms.dtype, copy=False)
-        codes = coder.code(rows.T, coding.n_nonzero_coefs)
+        codes = coder.code(rows.T, coding.n_nonzero_coefs, positive=coding.positive)
         energies, errors = energies_of_codes(rows, atoms, codes)
         found.append(Loss(float(energies.sum()), float(errors.sum()), int(np.frexp(unit)[1]) - 1))
     return merge_losses(found)

@@ -38,6 +38,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     _: KW_ONLY
     max_iter: int = 100
     tol: float = 1e-4
+    positive: bool = False
     transform_sparse: bool = False
     random_state: RandomState = None
     callback: Callback | None = None
@@ -99,7 +100,9 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         samples = self._samples(X, reset=False)
         coding = self._coding(samples)
         coder = Coder(coding.dictionary)
-        parts = [coder.code(rows.T, coding.n_nonzero_coefs) for _, rows in samples.blocks()]
+        parts = [
+            coder.code(rows.T, coding.n_nonzero_coefs, positive=coding.positive) for _, rows in samples.blocks()
+        ]
         codes = (parts[0] if len(parts) == 1 else sp.hstack(parts, format="csc")).T
         return sp.csr_array(codes) if is_sparse else codes.toarray()
 
@@ -178,10 +181,11 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return samples
 
     def _coding(self, X: Any) -> Coding:
-        """How to code X: in which dictionary and dtype, and with how many atoms per sample."""
+        """How to code X: in which dictionary and dtype, with how many atoms per sample, and with which signs."""
         operator = self.operator_.astype(np.result_type(working_dtype("X", X.dtype), self.operator_.dtype))
         dictionary = operator.toarray() if len(operator.factors) == 1 else operator
-        return Coding(dictionary, self._sizes(self.operator_.shape[0])[1])
+        n_nonzero_coefs = self._sizes(self.operator_.shape[0])[1]
+        return Coding(dictionary, n_nonzero_coefs, positive=as_flag("positive", self.positive))
 
     def _session(self, **facts: Any) -> Session:
         """A session for a run of this estimator, identified by its parameters and ``facts``."""

@@ -61,6 +61,8 @@ class FastDictionaryLearning(StreamEstimator):
     memory : int, optional
         The largest number of mini-batches that count in `partial_fit` and `fit_stream`, for data that drift; no
         limit by default.
+    positive : bool
+        Whether codes must not be negative, in learning and in `transform`; the atoms may have any sign.
     transform_sparse : bool
         Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
@@ -110,12 +112,12 @@ class FastDictionaryLearning(StreamEstimator):
 
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
         schedule = self._schedule_for((samples.shape[1], n_components), samples.dtype)
-        options = FastOptions(self._start(), self.refine, self.max_iter, self.tol).checked()
+        options = FastOptions(self._start(), self.refine, self.max_iter, self.tol, self.positive).checked()
         memory = None if self.memory is None else as_integer("memory", self.memory, 1)
         # Its size was measured if a speed-up is the target: a run that resumes need not measure the same.
         with self._session(**({"schedule": schedule} if self.speedup is None else {})) as session:
             outcome = self._store(session, learn_fast(session, samples, schedule, n_nonzero_coefs, options))
-        self._state = FastState(self.operator_, schedule, n_nonzero_coefs, memory)
+        self._state = FastState(self.operator_, schedule, n_nonzero_coefs, memory, options.positive)
         self._state.remember(outcome.statistics, outcome.signals.unit)
         return outcome
 

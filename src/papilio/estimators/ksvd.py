@@ -15,7 +15,7 @@ from ..operators import SparseProduct
 from ..samples import Samples
 from ..transforms import dct
 from ..typing import MatrixLike
-from ..validation import as_integer
+from ..validation import as_flag, as_integer
 from .base import DictionaryEstimator
 
 
@@ -32,6 +32,8 @@ class KSVD(DictionaryEstimator):
         The largest number of iterations.
     tol : float
         Stop when the error of all samples has not fallen by this share within ten iterations; 0 never stops early.
+    positive : bool
+        Whether codes must not be negative, in learning and in `transform`; the atoms may have any sign.
     transform_sparse : bool
         Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
@@ -73,9 +75,10 @@ class KSVD(DictionaryEstimator):
         return AlternationLimits(self.max_iter, self.tol).checked()
 
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
-        start = partial(ksvd_phase, limits=self._limits())
+        start, sizes = partial(ksvd_phase, limits=self._limits()), (n_components, n_nonzero_coefs)
+        positive = as_flag("positive", self.positive)
         with self._session() as session:
-            return self._store(session, learn_dense(session, samples, n_components, n_nonzero_coefs, start))
+            return self._store(session, learn_dense(session, samples, *sizes, start, positive))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -100,6 +103,8 @@ class SparseKSVD(DictionaryEstimator):
         The largest number of iterations.
     tol : float
         Stop when the error of all samples has not fallen by this share within ten iterations; 0 never stops early.
+    positive : bool
+        Whether codes must not be negative, in learning and in `transform`; the atoms may have any sign.
     transform_sparse : bool
         Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
@@ -144,7 +149,9 @@ class SparseKSVD(DictionaryEstimator):
         n_features = samples.shape[1]
         base = Base.over(self._base(n_features, samples.dtype), n_features, self.k)
         with self._session() as session:
-            outcome = learn_sparse_ksvd(session, samples, n_components, n_nonzero_coefs, base, limits)
+            outcome = learn_sparse_ksvd(
+                session, samples, n_components, n_nonzero_coefs, base, limits, self.positive
+            )
             return self._store(session, outcome)
 
     def _base(self, n_features: int, dtype: Any) -> Any:

@@ -18,7 +18,8 @@ def lazily_coded(X: Any, coding: Coding, as_sparse: bool) -> Any:
     """The codes of a Dask array as a Dask array, with one block per chunk along samples."""
     dtype, n_components = coding.dictionary.dtype, coding.dictionary.shape[1]
     meta = sp.csr_array((0, n_components), dtype=dtype) if as_sparse else np.empty((0, n_components), dtype)
-    return _by_blocks(with_checked_chunks(X), _coded, coding.dictionary, meta, coding.n_nonzero_coefs, as_sparse)
+    options = coding.n_nonzero_coefs, coding.positive, as_sparse
+    return _by_blocks(with_checked_chunks(X), _coded, coding.dictionary, meta, *options)
 
 
 def lazily_decoded(codes: Any, operator: SparseProduct) -> Any:
@@ -39,11 +40,13 @@ def _by_blocks(X: Any, function: Any, shared: Any, meta: Any, *options: Any) -> 
     return X.map_blocks(function, shared, *options, dtype=meta.dtype, chunks=chunks, meta=meta)
 
 
-def _coded(rows: Any, dictionary: Any, n_nonzero_coefs: int, as_sparse: bool, block_id: Any = None) -> Any:
+def _coded(
+    rows: Any, dictionary: Any, n_nonzero_coefs: int, positive: bool, as_sparse: bool, block_id: Any = None
+) -> Any:
     rows = np.asarray(rows, dtype=working_dtype("X", rows.dtype))
     require_finite(f"X, chunk {block_id[0] if block_id else 0},", rows)
     with one_thread():
-        codes = Coder(dictionary).code(rows.T, n_nonzero_coefs).T
+        codes = Coder(dictionary).code(rows.T, n_nonzero_coefs, positive=positive).T
     return sp.csr_array(codes) if as_sparse else codes.toarray()
 
 

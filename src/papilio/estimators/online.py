@@ -8,7 +8,7 @@ from ..dictionary.full_passes import Outcome, learn_dense
 from ..dictionary.online import OnlineLimits, OnlineState, online_phase
 from ..samples import Samples
 from ..typing import Array
-from ..validation import as_random
+from ..validation import as_flag, as_random
 from .streams import StreamEstimator
 
 
@@ -31,6 +31,8 @@ class OnlineDictionaryLearning(StreamEstimator):
         The largest number of passes over the data.
     tol : float
         Stop when the mean error of a pass has not fallen by this share within ten passes; 0 never stops early.
+    positive : bool
+        Whether codes must not be negative, in learning and in `transform`; the atoms may have any sign.
     transform_sparse : bool
         Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
@@ -75,9 +77,10 @@ class OnlineDictionaryLearning(StreamEstimator):
         return OnlineLimits(self.batch_size, self.memory, self.max_iter, self.tol).checked()
 
     def _learn(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Outcome:
-        start = partial(online_phase, limits=self._limits())
+        start, sizes = partial(online_phase, limits=self._limits()), (n_components, n_nonzero_coefs)
+        positive = as_flag("positive", self.positive)
         with self._session() as session:
-            outcome = self._store(session, learn_dense(session, samples, n_components, n_nonzero_coefs, start))
+            outcome = self._store(session, learn_dense(session, samples, *sizes, start, positive))
         self._state = self._state_from(outcome.dictionary.T.copy())
         self._state.remember(outcome.statistics, outcome.signals.unit)
         return outcome
@@ -92,4 +95,5 @@ class OnlineDictionaryLearning(StreamEstimator):
         self._store_batch(self._state.atoms.T.copy(), error)
 
     def _state_from(self, atoms: Array) -> OnlineState:
-        return OnlineState(atoms, self._sizes(atoms.shape[1])[1], memory=self._limits().memory)
+        n_nonzero_coefs, positive = self._sizes(atoms.shape[1])[1], as_flag("positive", self.positive)
+        return OnlineState(atoms, n_nonzero_coefs, memory=self._limits().memory, positive=positive)

@@ -94,8 +94,13 @@ def direction_of(
 
 
 @compiled
-def exchange_atom(atom: Array, new: Array, residuals: Array, values: Array, entries: Array, owners: Array) -> None:
-    """Put ``new``, of unit norm, in the place of ``atom``: g = newᴴE, and the residuals follow."""
+def exchange_atom(
+    atom: Array, new: Array, residuals: Array, values: Array, entries: Array, owners: Array, positive: bool
+) -> None:
+    """Put ``new``, of unit norm, in the place of ``atom``: g = newᴴE, and the residuals follow.
+
+    With ``positive``, for real data, g = max(newᵀE, 0).
+    """
     along = np.conj(new[0]) * 0
     for k in range(new.size):
         along += np.conj(new[k]) * atom[k]
@@ -104,6 +109,8 @@ def exchange_atom(atom: Array, new: Array, residuals: Array, values: Array, entr
         value = along * old_value
         for k in range(row.size):
             value += np.conj(new[k]) * row[k]
+        if positive and value.real < 0:
+            value *= 0
         for k in range(row.size):
             row[k] += old_value * atom[k] - value * new[k]
         values[entries[i]] = value
@@ -113,9 +120,12 @@ def exchange_atom(atom: Array, new: Array, residuals: Array, values: Array, entr
 
 @compiled
 def update_atoms(
-    atoms: Array, residuals: Array, values: Array, starts: Array, entries: Array, owners: Array
+    atoms: Array, residuals: Array, values: Array, starts: Array, entries: Array, owners: Array, positive: bool
 ) -> None:
-    """Approximate K-SVD's update of all atoms in turn: d = E gᴴ/‖E gᴴ‖, g = dᴴE (Rubinstein 2008)."""
+    """Approximate K-SVD's update of all atoms in turn: d = E gᴴ/‖E gᴴ‖, g = dᴴE (Rubinstein 2008).
+
+    With ``positive``, for real data, g = max(dᵀE, 0).
+    """
     direction = np.empty(atoms.shape[1], atoms.dtype)
     for j in range(atoms.shape[0]):
         own_entries, own_owners = entries[starts[j] : starts[j + 1]], owners[starts[j] : starts[j + 1]]
@@ -127,7 +137,7 @@ def update_atoms(
             shrink = 1 / np.sqrt(square)
             for k in range(direction.size):
                 direction[k] *= shrink
-            exchange_atom(atoms[j], direction, residuals, values, own_entries, own_owners)
+            exchange_atom(atoms[j], direction, residuals, values, own_entries, own_owners, positive)
 
 
 @compiled

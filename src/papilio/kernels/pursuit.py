@@ -253,10 +253,23 @@ def _choose(correlation: complex, gram: Array, L: Array, change: Array, code: Ar
     This gives a new row of L, with 1/ℓ on its diagonal, and δ. Returned is by how much the squared residual falls:
     0 if the atom changes nothing, up to rounding, or depends on the others.
     """
-    floor, dependent = (16 * eps) ** 2, 64 * eps  # of squared correlations; of squared distances from the span
     m = gram.size
-    if _square(correlation) <= floor:
+    if _square(correlation) <= (16 * eps) ** 2:
         return 0.0
+    square = _add_row(gram, L, eps)
+    if square == 0:
+        return 0.0
+    change[m] = correlation / square
+    _substitute(L, change[: m + 1])
+    for i in range(m + 1):
+        code[i] += change[i]
+    return _square(correlation) * L[m, m].real * L[m, m].real
+
+
+@compiled
+def _add_row(gram: Array, L: Array, eps: float) -> float:
+    """Add an atom's row to L, given its Gram entries d_jᴴd_i with the others: ℓ², or 0 if it depends on them."""
+    m = gram.size
     square = 1.0
     for i in range(m):
         value = L[0, 0] * 0 + gram[i]
@@ -265,19 +278,20 @@ def _choose(correlation: complex, gram: Array, L: Array, change: Array, code: Ar
         value = value * L[i, i].real
         L[m, i] = value
         square -= _square(value)
-    if square <= dependent:
+    if square <= 64 * eps:  # the squared distance from the span of the others
         return 0.0
-    inverse = 1 / np.sqrt(square)
-    L[m, m] = inverse
-    change[m] = correlation / square
-    for i in range(m - 1, -1, -1):
+    L[m, m] = 1 / np.sqrt(square)
+    return square
+
+
+@compiled
+def _substitute(L: Array, change: Array) -> None:
+    """δ with Lᴴδ = ζ·e_last for some ζ, from its last entry."""
+    for i in range(change.size - 2, -1, -1):
         value = L[0, 0] * 0
-        for t in range(i + 1, m + 1):
+        for t in range(i + 1, change.size):
             value -= np.conj(L[t, i]) * change[t]
         change[i] = value * L[i, i].real
-    for i in range(m + 1):
-        code[i] += change[i]
-    return _square(correlation) * inverse * inverse
 
 
 @compiled
