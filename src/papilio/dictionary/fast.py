@@ -5,6 +5,8 @@ from functools import partial
 from math import nan
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..operators import SparseProduct
 from ..operators.csr import to_dense
 from ..results import Callback, Status
@@ -22,9 +24,14 @@ from .ksvd import ksvd_phase
 from .learner import LearnedDictionary, as_rows, as_sparsity, as_start, from_state, to_state
 from .online import OnlineLimits, online_phase
 from .refinement import descended, refine_phase, with_unit_atoms
-from .signals import Signals, open_signals
+from .signals import Signals, enough, open_signals
 from .states import Layouts
 from .statistics import Statistics
+
+_KSVD = "ksvd"
+_ITERATIONS = 40  # of K-SVD, for 10,000 signals and 256 atoms
+_FEWEST, _MOST = 20, 100
+_ROUGH, _FINE = 1e-4, 1e-6  # of PALM's relative error, where refinement follows, and where it does not
 
 
 def fast_dictionary(
@@ -35,7 +42,7 @@ def fast_dictionary(
     init: str | ArrayLike = "ksvd",
     refine: bool = True,
     max_iter: int = 500,
-    tol: float = 1e-6,
+    tol: float | None = None,
     positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
@@ -60,13 +67,14 @@ def fast_dictionary(
     n_nonzero_coefs : int, optional
         Atoms per signal; a tenth of d by default, at least one.
     init : {"ksvd", "online"} or (d, a) array
-        D₀, or the learner of it: `ksvd` or `online_dictionary`.
+        D₀, or the learner of it: `ksvd`, with 20 to 100 iterations, fewer for more data, or `online_dictionary`.
     refine : bool
         Improve all factors and codes together at the end; False is the paper to the letter.
     max_iter : int
         The largest number of iterations of PALM in each split and each global step.
-    tol : float
-        End these when the relative error changes by less; 0 never ends them early.
+    tol : float, optional
+        End these when the relative error changes by less; 0 never ends them early. By default 1e-4 with
+        ``refine``, which goes on from there, and else 1e-6.
     positive : bool
         Whether codes must not be negative, as in `omp`; the factors may have any sign.
     random_state : int, RandomState, Generator or None
@@ -109,17 +117,25 @@ class FastOptions(NamedTuple):
     init: Any = "ksvd"
     refine: bool = True
     max_iter: int = 500
-    tol: float = 1e-6
+    tol: float | None = None
     positive: bool = False
 
     def checked(self) -> "FastOptions":
-        """The same after checks, with the limits of a learner in place of its name."""
+        """The same after checks, with the limits of a learner in place of its name, if the data do not decide."""
         init = self.init
-        if isinstance(init, str):
-            starts = {"ksvd": AlternationLimits(), "online": OnlineLimits()}
-            init = starts[as_choice("init", init, list(starts))]
-        limits = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
-        return FastOptions(init, as_flag("refine", self.refine), *limits, as_flag("positive", self.positive))
+        if isinstance(init, str) and as_choice("init", init, [_KSVD, "online"]) != _KSVD:
+            init = OnlineLimits()
+        refine = as_flag("refine", self.refine)
+        tol = (_ROUGH if refine else _FINE) if self.tol is None else as_real("tol", self.tol, 0.0)
+        return FastOptions(
+            init, refine, as_integer("max_iter", self.max_iter, 1), tol, as_flag("positive", self.positive)
+        )
+
+
+def ksvd_limits_for(n_signals: int, n_components: int) -> AlternationLimits:
+    """Those of the learner of D₀: the time of an iteration grows with signals and atoms."""
+    size = n_signals * n_components / (10_000 * 256)
+    return AlternationLimits(int(np.clip(round(_ITERATIONS / size**0.22), _FEWEST, _MOST)))
 
 
 def learn_fast(
@@ -127,6 +143,8 @@ def learn_fast(
 ) -> Outcome:
     """`fast_dictionary` from samples of any size."""
     init, n_components = options.init, schedule.shape[1]
+    if isinstance(init, str):
+        init = ksvd_limits_for(min(len(samples), enough(n_components)), n_components)
     is_learned = isinstance(init, AlternationLimits | OnlineLimits)
     start = None if is_learned else {"dictionary": to_state(as_start(init, schedule.shape, samples.dtype))}
     signals = open_signals(samples, n_nonzero_coefs, n_components, session, options.positive)
@@ -135,6 +153,7 @@ def learn_fast(
         phases.append(ksvd_phase(session, signals, n_components, init))
     elif isinstance(init, OnlineLimits):
         phases.append(online_phase(session, signals, n_components, init))
+    assert options.tol is not None
     limits = Limits(schedule.order, options.max_iter, options.tol, inertia=options.refine)
     phases.append(_hierarchy_phase(session, signals, schedule, limits))
     if options.refine:

@@ -20,7 +20,7 @@ from .states import Layouts
 from .statistics import Coding, code_part
 
 PHASE = "refine"
-_ROUNDS = 40  # for 10,000 signals and 256 atoms
+_ROUNDS = 25  # for 10,000 signals and 256 atoms
 _FEWEST, _MOST = 10, 100  # rounds
 _STEPS = 30  # of PALM in each round
 _LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signals worth its time

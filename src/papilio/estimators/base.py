@@ -71,7 +71,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         samples = self._samples(X, reset=True)
         outcome = self._learn(samples, *self._sizes(samples.shape[1]))
         # Refinement has its own limit, which max_iter does not raise.
-        if outcome.status is Status.MAX_ITER and self.tol > 0 and not getattr(self, "refine", False):
+        if outcome.status is Status.MAX_ITER and self.tol != 0 and not getattr(self, "refine", False):
             warnings.warn(
                 "the limit on the number of iterations was reached before the error settled: "
                 "increase max_iter or tol",

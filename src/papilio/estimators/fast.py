@@ -50,14 +50,16 @@ class FastDictionaryLearning(StreamEstimator):
     schedule : Schedule, optional
         The constraint sets of the factors, instead of ``n_factors``, ``complexity``, ``speedup`` and ``block``.
     init : {"ksvd", "online"}, KSVD, OnlineDictionaryLearning or (n_components, n_features) array
-        The dense dictionary to factorize, or the learner of it. An estimator such as ``KSVD(max_iter=20)`` is not
+        The dense dictionary to factorize, or the learner of it: "ksvd" has 20 to 100 iterations, fewer for more
+        data. An estimator such as ``KSVD(max_iter=20)`` is not
         fitted itself: only its limits are used.
     refine : bool
         Improve all factors and codes together at the end; False is the paper to the letter.
     max_iter : int
         The largest number of iterations of PALM in each split and each global step.
-    tol : float
-        End these when the relative error changes by less; 0 never ends them early.
+    tol : float, optional
+        End these when the relative error changes by less; 0 never ends them early. By default 1e-4 with
+        ``refine``, which goes on from there, and else 1e-6.
     memory : int, optional
         The largest number of mini-batches that count in `partial_fit` and `fit_stream`, for data that drift; no
         limit by default.
@@ -99,7 +101,7 @@ class FastDictionaryLearning(StreamEstimator):
     """
 
     max_iter: int = 500
-    tol: float = 1e-6
+    tol: float | None = None  # type: ignore[assignment]
     n_factors: int | None = None
     complexity: float | None = None
     speedup: float | None = None

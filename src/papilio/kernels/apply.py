@@ -5,10 +5,11 @@ begins with the number of steps and `FIELDS` integers for each, in the order of 
 groups follow. The fields of a step are
 
 - the height of its groups, and their number;
-- what applies to it: `ENDS` if it is the last step of its factor; `LAST` if its factor is the last one, and
+- what applies to it: `ENDS` if it is the last step of its factor; `LAST` if its factor is the last one, and is
   written into the result at once; `IN_PLACE` if each of its factor's groups reads those rows that it writes, and
   no others, so that the result may take the place of the source; `DIRECT` if the first factor reads so little that
-  a copy of the tile would cost more; `ADDS` if its sums are added to those of an earlier step with the same groups;
+  a copy of the tile would cost more; `ADDS` if its sums are added to those of an earlier step with the same
+  groups;
 - where its pointers begin in ``program``;
 - where its rows, and then its columns, begin in ``indices``;
 - where its values begin in ``values``.

@@ -61,18 +61,12 @@ def sizes_of(settings: dict[str, Any]) -> list[Size]:
 
 def cases_of(settings: dict[str, Any]) -> list[Case]:
     """All dictionaries, in the order of the table; those of packages that are not installed are left out."""
-    return [
-        Case(size.side, kind, complexity)
-        for size in sizes_of(settings)
-        for kind, limits in (
-            (KSVD_, [""]),
-            (ONLINE, [""]),
-            *((name, [""]) for name in peers.available()),
-            (FAST, size.complexities),
-            (DCT, [""]),
-        )
-        for complexity in limits
-    ]
+    cases = []
+    for size in sizes_of(settings):
+        cases += [Case(size.side, kind, "") for kind in (KSVD_, ONLINE, *peers.available())]
+        cases += [Case(size.side, FAST, complexity) for complexity in size.complexities]
+        cases.append(Case(size.side, DCT, ""))
+    return cases
 
 
 def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress) -> None:
@@ -149,8 +143,9 @@ def _timed(learn: Callable[[], Array | SparseProduct]) -> Learned:
 def _row(case: Case, learned: Learned, held_out: Array, size: Size, settings: dict[str, Any]) -> dict[str, Any]:
     """What the judge measures, the same for all: OMP with the same number of atoms per patch."""
     dictionary, k = learned.dictionary, size.n_nonzero_coefs
-    is_product = isinstance(dictionary, SparseProduct)
-    dense = dictionary.toarray() if is_product else dictionary
+    dense, complexity = dictionary, 1.0
+    if isinstance(dictionary, SparseProduct):
+        dense, complexity = dictionary.toarray(), dictionary.relative_complexity
     seconds = [np.inf, np.inf]
     for _ in range(settings["coding_rounds"]):
         for i, form in enumerate((dictionary, dense)):
@@ -159,11 +154,10 @@ def _row(case: Case, learned: Learned, held_out: Array, size: Size, settings: di
             seconds[i] = min(seconds[i], perf_counter() - begin)
     error = np.linalg.norm(held_out - dense @ codes) / np.linalg.norm(held_out)
     values = (
-        dictionary.relative_complexity if is_product else 1.0,
+        rounded(complexity, 6),
         _bytes(dictionary),
         rounded(float(error), 6),
-        rounded(seconds[0] if is_product else min(seconds), 4),
-        rounded(seconds[1] if is_product else min(seconds), 4),
+        *(rounded(min(seconds) if dense is dictionary else each, 4) for each in seconds),
     )
     return {
         **dict(zip(KEYS, case, strict=True)),
