@@ -161,6 +161,7 @@ def test_what_cannot_be_is_refused_in_one_line_before_any_work(tmp_path, monkeyp
         ("learn", "i.png", "-o", "d.npz"): "--patches SIZE",
         ("learn", "M.npy", "-o", "d.npz", "--method", "ksvd", "--n-factors", "3"): "are for --method fast",
         ("learn", "M.npy", "-o", "d.npz", "--method", "ksvd", "--block", "4"): "are for --method fast",
+        ("learn", "M.npy", "-o", "d.npz", "--complexity", "30"): "complexity must be a real number from 0 to 1",
         ("learn", "M.npy", "-o", "d.npz", "--block", "4x"): "--block must be one or two positive integers",
         ("learn", "M.npy", "-o", "d.npz", "--block", "4x4x4"): "--block must be one or two positive integers",
         ("learn", "M.npy", "-o", "d.npz", "--block", "0"): "--block must be one or two positive integers",

@@ -19,7 +19,7 @@ from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_integer, as_real
 from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import learn_dense, learned
-from .learner import Best, LearnedDictionary, as_rows, as_sparsity, to_state
+from .learner import Best, LearnedDictionary, as_rows, as_sparsity, to_state, warn_if_few
 from .signals import Signals
 from .states import Layouts, loop
 from .statistics import Statistics
@@ -181,6 +181,7 @@ def online_dictionary(
     n_components = as_integer("n_components", n_components, 1)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     limits = OnlineLimits(batch_size, memory, max_iter, tol).checked()
+    warn_if_few(len(rows), n_components)
     session = Session(callback, random_state=random_state)
     start = partial(online_phase, limits=limits, init=init)
     return learned(session, rows, learn_dense(session, held(rows), n_components, n_nonzero_coefs, start))

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import typing as types
 from ..coding import Coder
 from ..dictionary.full_passes import Outcome
-from ..dictionary.learner import as_sparsity
+from ..dictionary.learner import as_sparsity, warn_if_few
 from ..dictionary.statistics import Coding, loss_of_part, merge_losses
 from ..operators import SparseProduct
 from ..results import Callback, History, Status, Step
@@ -68,7 +68,9 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self
         """
         samples = self._samples(X, reset=True)
-        outcome = self._learn(samples, *self._sizes(samples.shape[1]))
+        n_components, n_nonzero_coefs = self._sizes(samples.shape[1])
+        warn_if_few(len(samples), n_components)
+        outcome = self._learn(samples, n_components, n_nonzero_coefs)
         # Refinement has its own limit, which max_iter does not raise.
         if outcome.status is Status.MAX_ITER and self.tol > 0 and not getattr(self, "refine", False):
             warnings.warn(
