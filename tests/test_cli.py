@@ -168,7 +168,9 @@ def test_what_cannot_be_is_refused_in_one_line_before_any_work(tmp_path, monkeyp
         ("encode", "M.npy", "hadamard:4", "-o", "c.npz"): "rows must have 4 features",
         ("apply", "M.npy", "hadamard:4", "-o", "y.npy"): "vectors must have 8 entries, got 4",
         ("plot", "M.npy", "-o", "f.doc"): "must end in .png or .pdf or .svg",
-        ("plot", "M.npy", "-o", "f.png", "--kind", "atoms"): "shape must hold 8 pixels",
+        ("plot", "M.npy", "-o", "f.png", "--kind", "atoms", "--atom-shape", "4x4"): "atom_shape must hold 8 entries",
+        ("plot", "M.npy", "-o", "f.png", "--kind", "atoms", "--atom-shape", "4x"): "--atom-shape must be like 8x8",
+        ("report", "M.npy", "-o", "r.html", "--atom-shape", "3x3"): "atom_shape must hold 8 entries",
         ("nonsense",): "nonsense",
     }
     for arguments, message in cases.items():

@@ -229,7 +229,8 @@ def online_phase(
                 session.offer(now)
                 error = float(np.mean([online.learn(batch) for batch in shuffled(rows, batch_size, random)]))
                 best.record(error, None)
-                session.report("online", error, 1.0, [atoms.T.copy()], (i + 1) / limits.max_iter)
+                done = (i + 1) / limits.max_iter
+                session.report("online", error, 1.0, [atoms.T.copy()], done, signals.start.share)
                 if session.stopped or best.has_settled:
                     break
         return {"dictionary": to_state(atoms.T), "status": str(best.status(session.stopped))}

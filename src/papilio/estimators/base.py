@@ -227,8 +227,9 @@ def _checked_dask(X: Any, n_columns: int) -> Any:
 def _write_line(last: list[str], verbose: int, callback: Callback | None, step: Step) -> Any:
     """Write a line to the standard error for each phase, or with ``verbose`` above 1 for each iteration."""
     if step.phase != last[0] or verbose > 1:
+        of = f" of {step.share:.2g} of the samples" if step.share < 1 else ""
         sys.stderr.write(
-            f"{step.seconds:8.2f} s  {step.phase} {step.iteration}: relative error {step.error:.6g}\n"
+            f"{step.seconds:8.2f} s  {step.phase} {step.iteration}: relative error {step.error:.6g}{of}\n"
         )
         last[0] = step.phase
     return callback(step) if callback is not None else None
