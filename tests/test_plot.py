@@ -271,7 +271,7 @@ def test_atoms_of_models_are_drawn_and_those_of_transposed_ones_refused():
     np.testing.assert_array_equal(shown[0], shown[2])
     with pytest.raises(ValueError, match="rows of unit norm: give its transpose"):
         pp.plot.atoms(model.components_)
-    with pytest.raises(ValueError, match="atom_shape must hold 12 entries.*32: is the dictionary transposed"):
+    with pytest.raises(ValueError, match=r"atom_shape must hold 12 entries.*32: is the dictionary transposed"):
         pp.plot.atoms(model.components_, 32)
     with pytest.raises(TypeError, match="dictionary must be a fitted estimator, got KSVD before fit"):
         pp.plot.atoms(pp.KSVD())

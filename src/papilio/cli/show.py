@@ -63,7 +63,7 @@ def info(
 def plot(
     operator: Annotated[str, typer.Argument(help="Operator.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the figure goes (.png, .pdf or .svg).")],
-    kind: Annotated[Kind, typer.Option(help="The product and its factors, or its columns, as pictures or curves.")] = (
+    kind: Annotated[Kind, typer.Option(help="The product and its factors, or its columns, the atoms.")] = (
         Kind.FACTORS
     ),
     target: Annotated[str | None, typer.Option(help="Show it beside this matrix, with their difference.")] = None,

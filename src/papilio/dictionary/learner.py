@@ -77,14 +77,14 @@ def as_sparsity(n_nonzero_coefs: int | None, n_features: int, n_components: int)
 def warn_if_few(n_samples: int, n_components: int) -> None:
     """Warn the caller's caller if there are fewer than two samples per atom.
 
-    Up to four, K-SVD with 64 or 128 atoms learned image patches by heart, and coded new patches no better than with
-    one per atom. Few samples are usual in small tests: the limit is where the error of learning says nothing at all.
+    With up to four, K-SVD with 64 or 128 atoms learned image patches by heart, and coded new patches no better
+    than with one per atom. Small data are usual in tests: the limit is where the error of learning says nothing.
     """
     if n_samples < _FEW * n_components:
         warnings.warn(
-            f"{n_components:,} atoms are too many for {n_samples:,} samples: with fewer than {_FEW} samples per atom, "
-            "the dictionary learns them by heart, and new ones are coded poorly. Give a smaller n_components, or "
-            "more samples",
+            f"{n_components:,} atoms are too many for {n_samples:,} samples: with fewer than {_FEW} samples per "
+            "atom, the dictionary learns them by heart, and new ones are coded poorly. Give a smaller "
+            "n_components, or more samples",
             UserWarning,
             stacklevel=3,
         )

@@ -19,7 +19,7 @@ def reseeded(product: SparseProduct, signals: Held, uses: Array) -> SparseProduc
     ``signals`` have codes in a dictionary near the product. An atom is L s, with L all factors but the last and s
     its column there. It becomes the direction, among those that the support of s allows, in which the residuals of
     the signals have most energy. With few entries per column, such spans are small, and PALM alone makes some of
-    their atoms equal: these never differ again.
+    their atoms equal: these never differ again. An atom that is zero gets one entry.
     """
     atoms = product.toarray()
     bad = _bad_atoms(atoms, uses)
@@ -33,6 +33,8 @@ def reseeded(product: SparseProduct, signals: Held, uses: Array) -> SparseProduc
     last = to_dense(product.factors[-1]).copy()
     for j in bad:
         support = np.flatnonzero(last[:, j])
+        if not atoms[:, j].any():  # a support that gives nothing: one entry in its place, for which there is room
+            support, last[:, j] = _best_entry(left, energy), 0
         best = _strongest(left[:, support], energy)
         if best is None:
             continue
@@ -52,7 +54,14 @@ def _bad_atoms(atoms: Array, uses: Array) -> Array:
     likeness = np.triu(np.abs(unit[:, order].conj().T @ unit[:, order]), 1)
     is_doubled = np.zeros(uses.size, dtype=bool)
     is_doubled[order] = (likeness > _EQUAL).any(axis=0)
-    return np.flatnonzero((norms > 0) & (is_doubled | (uses < _RARE * uses.mean())))
+    return np.flatnonzero(is_doubled | (uses < _RARE * uses.mean()))
+
+
+def _best_entry(left: Array, energy: Array) -> Array:
+    """The column of L in whose direction there is most energy."""
+    norms = column_norms(left)
+    along = np.einsum("ij,ij->j", left.conj(), energy @ left).real
+    return np.array([np.argmax(along / np.where(norms > 0, norms, np.inf) ** 2)])
 
 
 def _strongest(base: Array, energy: Array) -> tuple[Array, Array] | None:

@@ -39,9 +39,7 @@ class Held:
     n_groups = 0  # whose sums a pass may keep
     pass_share = 0.05  # of the time that a start takes
 
-    def __init__(
-        self, rows: Array, n_nonzero_coefs: int, unit: float | None = None, share: float = 1.0
-    ) -> None:
+    def __init__(self, rows: Array, n_nonzero_coefs: int, unit: float | None = None, share: float = 1.0) -> None:
         self.unit = unit_for(largest_part(rows)) if unit is None else unit
         self.rows = scaled(rows, self.unit)
         self.n_nonzero_coefs = n_nonzero_coefs

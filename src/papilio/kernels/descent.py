@@ -162,7 +162,7 @@ def select(kind: int, count: int, groups: Array, slack: float, guess: float, wor
         return keep_largest(worth.ravel(), count, slack, guess, keep.ravel())
     if kind == ENTRIES_IN_COLUMNS:
         return keep_largest_with_columns(worth, count, slack, guess, keep)
-    if kind == BLOCKS or kind == BLOCKS_IN_COLUMNS:
+    if kind in (BLOCKS, BLOCKS_IN_COLUMNS):
         return select_blocks(kind, groups, count, slack, guess, worth, keep)
     if kind == ROWS:
         keep_largest_of_lines(worth, count, slack, keep)

@@ -28,9 +28,9 @@ _MOST_RANGE = 1000  # with more ticks than the powers of ten
 def convergence(result: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw the relative error of each iteration on a logarithmic axis, phase by phase.
 
-    Global steps are shaded. Pale lines are errors of a share of the signals, as learners report them until the last
-    iterations of a phase: they cannot be compared with those of all signals, or with each other, to the last digit.
-    A final point marks the error of the result.
+    Global steps are shaded. Pale lines are errors of a share of the signals (`Step.share`), as learners report
+    them until the last iterations of a phase: they differ by chance, and may be lower than that of all signals. A final
+    point marks the error of the result.
 
     Parameters
     ----------
@@ -86,7 +86,9 @@ def draw_convergence(history: History, error: float | None, ax: "Axes") -> "Axes
         if kind == "global":
             ax.axvspan(begin + 0.5, end + 0.5, color="0.88", zorder=0)
     if is_part.any():
-        handles.append(Line2D([], [], color="0.35", alpha=_PALE, marker=".", label="pale: of a share of the signals"))
+        handles.append(
+            Line2D([], [], color="0.35", alpha=_PALE, marker=".", label="pale: of a share of the signals")
+        )
     if error is not None:
         handles += ax.semilogy(len(history) + 1, max(error, _FLOOR), "D", color=HIGHLIGHT, label="result")
     ax.set_xlabel("iteration (shaded: global steps)" if "global" in colours else "iteration")

@@ -26,11 +26,11 @@ _GAP = 0.12  # between two curves, relative to their length
 def atoms(dictionary: Any, atom_shape: int | tuple[int, ...] | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the atoms of a dictionary, each on its own scale: pictures as a mosaic, other signals as curves.
 
-    A dictionary does not say what its atoms are. Without ``atom_shape``, they are taken for square pictures of w × w
-    pixels if the number of features is a square, pixels below each other are alike (entries w apart have a
-    correlation of 0.3 or more, as a root mean square over the atoms), and rows do not go on in the next row (the
-    correlation of the end of a row with the next entry is less than half of that within rows). Otherwise they are
-    drawn as curves. All this is measured with the median of each atom taken off.
+    A dictionary does not say what its atoms are. Without ``atom_shape``, they are taken for pictures of w × w pixels
+    if the number of features is a square, pixels below each other are alike (entries w apart have a correlation of
+    0.3 or more, as a root mean square over the atoms), and rows do not go on in the next row (the correlation of
+    the end of a row with the next entry is less than half of that within rows). Otherwise they are drawn as
+    curves. All this is measured with the median of each atom taken off.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def atoms(dictionary: Any, atom_shape: int | tuple[int, ...] | None = None, ax: 
     columns = matrix.toarray() if isinstance(matrix, SparseProduct) else as_matrix("dictionary", matrix)
     if atom_shape is None and _is_transposed(columns):
         raise ValueError(
-            "dictionary must have one atom per column, got rows of unit norm: give its transpose (components_ of an "
-            "estimator has atoms as rows), or atom_shape"
+            "dictionary must have one atom per column, got rows of unit norm: give its transpose (components_ of "
+            "an estimator has atoms as rows), or atom_shape"
         )
     shape = as_atom_shape(columns, atom_shape)
     ax = as_axes(ax)
@@ -114,12 +114,14 @@ def _as_dictionary(value: Any) -> Any:
 
 
 def _as_given(given: Any, n_features: int, n_atoms: int) -> tuple[int, ...]:
-    if isinstance(given, tuple) and len(given) == 1:
-        given = given[0]
-    shape = as_shape("atom_shape", given) if isinstance(given, tuple | list) else (as_integer("atom_shape", given, 1),)
+    if isinstance(given, tuple | list) and len(given) == 2:
+        shape: tuple[int, ...] = as_shape("atom_shape", tuple(given))
+    else:
+        is_single = isinstance(given, tuple | list) and len(given) == 1
+        shape = (as_integer("atom_shape", given[0] if is_single else given, 1),)
     size = int(np.prod(shape))
     if size == n_features:
-        return tuple(shape)
+        return shape
     named = "×".join(map(str, shape))
     hint = ": is the dictionary transposed? It has one atom per column" if size == n_atoms else ""
     raise ValueError(f"atom_shape must hold {n_features} entries, as the atoms do, got {named}{hint}")

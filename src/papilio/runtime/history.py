@@ -61,8 +61,7 @@ class Step(NamedTuple):
         The estimated share of the work done, from 0 to 1; it never falls.
     share : float
         The share of all signals that ``error`` is measured on, above 0. Learners begin with random shares, which
-        grow to 1: until then, errors differ by chance, and as the dictionary has been fitted to some of the signals
-        only, the error of all of them may be larger.
+        grow to 1. Until then, errors differ by chance, and that of all signals may be larger.
 
     Examples
     --------

@@ -200,8 +200,8 @@ class Schedule:
         """Sets for learning a dictionary with at most ``complexity`` times the entries of the dense matrix.
 
         A wide or square matrix is peeled from the right: one factor of its shape, and square ones of its short
-        side to the left of it. A tall matrix is the mirror image. Each column of the last factor keeps an entry, so
-        that no atom is zero. With ρ the long side over the short one, the
+        side to the left of it. A tall matrix is the mirror image. Each column of the last factor keeps an entry,
+        so that no atom is lost. With ρ the long side over the short one, the
         entries are shared out by weight: 5 for the innermost factor (the last residual), 4/(M − 1) for each
         other square one, and 4√ρ/(M − 1) for the outer one, of M factors in all.
 
