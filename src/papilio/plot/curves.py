@@ -29,8 +29,8 @@ def convergence(result: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw the relative error of each iteration on a logarithmic axis, phase by phase.
 
     Global steps are shaded. Pale lines are errors of a share of the signals (`Step.share`), as learners report
-    them until the last iterations of a phase: they differ by chance, and may be lower than that of all signals. A final
-    point marks the error of the result.
+    them until the last iterations of a phase: they differ by chance, and may be lower than that of all signals.
+    A final point marks the error of the result.
 
     Parameters
     ----------
