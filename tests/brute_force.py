@@ -32,6 +32,7 @@ class UnitNorm:
     per_column: int = UNLIMITED
     blocks: int = UNLIMITED
     grid: Array | None = None  # the number of each place's block, from 0
+    spared: int = 0  # columns that count as one entry (block) if they are zero, in groups of this size
 
     @cached_property
     def labels(self) -> Array:
@@ -54,12 +55,18 @@ class UnitNorm:
     def admits(self, places: Array, values: Array) -> Array:
         """Which supports of a stack do not have too many non-zeros."""
         return (
-            (places.sum(axis=(1, 2)) <= self.entries)
+            (places.sum(axis=(1, 2)) + self.n_empty(places) <= self.entries)
             & (places.sum(axis=2).max(axis=1) <= self.per_row)
             & (places.sum(axis=1).max(axis=1) <= self.per_column)
             & (values <= self.values)
-            & (self.n_blocks(places) <= self.blocks)
+            & (self.n_blocks(places) + self.n_empty(places) <= self.blocks)
         )
+
+    def n_empty(self, places: Array) -> Array:
+        """The number of groups of columns of each support of a stack that are zero, if these are spared."""
+        used = places.any(axis=1)
+        groups = [~used[:, j : j + self.spared].any(axis=1) for j in range(0, self.shape[1], self.spared or 99)]
+        return np.sum(groups, axis=0) * (self.spared > 0)
 
     def n_blocks(self, places: Array) -> Array:
         """The number of non-zero blocks of each support of a stack."""
@@ -164,6 +171,8 @@ DEFINITIONS: dict[str, Definition] = {
     "Sparse-1": UnitNorm(WIDE, entries=1),
     "Sparse-5": UnitNorm(WIDE, entries=5),
     "Sparse-full": UnitNorm(WIDE, entries=12),
+    "Sparse-columns-4": UnitNorm(WIDE, entries=4, spared=1),
+    "Sparse-columns-6": UnitNorm(WIDE, entries=6, spared=1),
     "SparseRows-1": UnitNorm(WIDE, per_row=1),
     "SparseRows-2": UnitNorm(WIDE, per_row=2),
     "SparseRows-full": UnitNorm(WIDE, per_row=4),
@@ -176,6 +185,9 @@ DEFINITIONS: dict[str, Definition] = {
     "SparseBlocks-2x1": UnitNorm(TALL, blocks=3, grid=np.array([[0, 1, 2], [0, 1, 2], [3, 4, 5], [3, 4, 5]])),
     "SparseBlocks-1x2": UnitNorm(WIDE, blocks=1, grid=np.array([[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]])),
     "SparseBlocks-2x3": UnitNorm(WIDE, blocks=3, grid=np.array([[0, 0, 0, 1], [0, 0, 0, 1], [2, 2, 2, 3]])),
+    "SparseBlocks-columns": UnitNorm(
+        TALL, blocks=3, grid=np.array([[0, 0, 1], [0, 0, 1], [2, 2, 3], [2, 2, 3]]), spared=2
+    ),
     "SparseBlocks-full": UnitNorm(TALL, blocks=4, grid=np.array([[0, 0, 1], [0, 0, 1], [2, 2, 3], [2, 2, 3]])),
     "SparseBlocks-orders": UnitNorm(WIDE, blocks=2, grid=np.array([[0, 1, 0, 1], [2, 3, 2, 3], [0, 1, 0, 1]])),
     "Support": UnitNorm(WIDE, lambda matrix: np.where(MASK, matrix, 0)),

@@ -18,6 +18,8 @@ SMALL: dict[str, Callable[[], c.Constraint]] = {
     "Sparse-1": lambda: c.Sparse((3, 4), 1),
     "Sparse-5": lambda: c.Sparse((3, 4), 5),
     "Sparse-full": lambda: c.Sparse((3, 4), 12),
+    "Sparse-columns-4": lambda: c.Sparse((3, 4), 4, every_column=True),
+    "Sparse-columns-6": lambda: c.Sparse((3, 4), 6, every_column=True),
     "SparseRows-1": lambda: c.SparseRows((3, 4), 1),
     "SparseRows-2": lambda: c.SparseRows((3, 4), 2),
     "SparseRows-full": lambda: c.SparseRows((3, 4), 4),
@@ -30,6 +32,7 @@ SMALL: dict[str, Callable[[], c.Constraint]] = {
     "SparseBlocks-2x1": lambda: c.SparseBlocks((4, 3), 3, block=(2, 1)),
     "SparseBlocks-1x2": lambda: c.SparseBlocks((3, 4), 1, block=(1, 2)),
     "SparseBlocks-2x3": lambda: c.SparseBlocks((3, 4), 3, block=(2, 3)),
+    "SparseBlocks-columns": lambda: c.SparseBlocks((4, 3), 3, block=2, every_column=True),
     "SparseBlocks-full": lambda: c.SparseBlocks((4, 3), 4, block=2),
     "SparseBlocks-orders": lambda: c.SparseBlocks(
         (3, 4), 2, block=(2, 2), row_order=[2, 0, 1], column_order=[1, 3, 2, 0]

@@ -1,6 +1,7 @@
 """Learned dictionaries: what holds for every learner, then K-SVD and Sparse K-SVD."""
 
 import inspect
+import warnings
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ import papilio as pp
 from papilio.datasets import random_dictionary, synthetic_signals
 from papilio.metrics import recovery_rate
 
+from . import learners
 from .helpers import gaussian
 from .learners import (
     LEARNERS,
@@ -50,6 +52,17 @@ def test_the_codes_are_those_of_omp_and_the_history_holds_the_error(learn):
     honest = relative_error(X, learned)
     assert np.isclose(learned.history.error, honest, rtol=1e-10, atol=0).any()
     assert honest <= learned.history.error[-1] * (1 + 1e-10)
+
+
+def test_fewer_than_two_samples_per_atom_are_warned_of_before_work_begins(learn):
+    steps = []
+    with pytest.warns(UserWarning, match=r"12 atoms are too many for 23 samples") as caught:
+        learn(signals(n_signals=23), callback=lambda step: steps.append(len(caught)) or True)
+    assert steps == [1] * len(steps)
+    assert caught[0].filename == learners.__file__  # the caller's line
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learn(signals(n_signals=24))
 
 
 @pytest.mark.parametrize("name", ["ksvd", "sparse_ksvd", "online_dictionary"])

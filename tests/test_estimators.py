@@ -298,11 +298,18 @@ def test_the_error_falls_as_complexity_grows():
     assert scores == sorted(scores)
 
 
+def test_more_atoms_than_samples_are_warned_of_at_the_callers_line(make):
+    with pytest.warns(UserWarning, match=r"20 atoms are too many for 10 samples") as caught:
+        make(20, 2).fit(X[:10])
+    assert [each.filename for each in caught if "atoms" in str(each.message)] == [__file__]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"complexity": 0.05}, "complexity must be at least 0.125 for 2 factors"),
         ({"complexity": -1.0}, "complexity"),
+        ({"complexity": 30}, "complexity must be a real number from 0 to 1, got 30"),
         ({"complexity": np.nan}, "complexity"),
         ({"n_factors": 1}, "n_factors must be an integer of at least 2"),
         ({"schedule": pp.Schedule.paper(8, 3, 2, 32)}, "schedule must be for"),

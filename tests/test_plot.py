@@ -116,6 +116,21 @@ def test_convergence_shows_every_iteration_the_phases_and_the_result():
         assert ax.get_yscale() == "log"
 
 
+def test_errors_of_a_share_of_the_signals_are_pale_and_apart():
+    steps = [
+        pp.results.Step("ksvd", i + 1, error, 1.0, 0.1, share=share)
+        for i, (error, share) in enumerate([(0.3, 0.1), (0.2, 0.5), (0.4, 1.0), (0.3, 1.0)])
+    ]
+    history = pp.History([*steps, pp.results.Step("final", 1, 0.3, 1.0, 0.2)])
+    ax = pp.plot.convergence(history)
+    pale, full, final = ax.lines
+    assert (pale.get_ydata().tolist(), full.get_ydata().tolist()) == ([0.3, 0.2], [0.4, 0.3])
+    assert pale.get_alpha() < 0.5 < full.get_alpha()
+    assert final.get_xdata() == [5]
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["ksvd", "pale: of a share of the signals", "result"]
+
+
 def attempt(method, nnz, error):
     return pp.results.Attempt(method, "", error, nnz, 1.0)
 
@@ -209,8 +224,57 @@ def test_atoms_are_a_mosaic_each_on_its_own_scale():
     assert mosaic.shape == (2 * 3 - 1, 3 * 4 - 1)
     first = dictionary[:, 3].reshape(2, 3)
     np.testing.assert_allclose(mosaic[3:5, 0:3], first / np.abs(first).max())
-    with pytest.raises(ValueError, match="6 pixels"):
-        pp.plot.atoms(dictionary)
+
+
+def curves(rng, length, count):
+    """Smooth oscillations, one per column."""
+    t = np.linspace(0, 1, length)[:, None]
+    return np.sin(2 * np.pi * rng.uniform(1, 15, count) * t + rng.uniform(0, 6, count))
+
+
+def test_atoms_are_drawn_as_pictures_or_curves_by_what_they_look_like():
+    rng = np.random.default_rng(0)
+    patches = pp.datasets.image_patches(100, 8, random_state=0).T
+    for pictures in (pp.images.redundant_dct(8, 11), patches, patches + 0.5, pp.SparseProduct([patches])):
+        assert len(pp.plot.atoms(pictures).images) == 1
+    for signals in (curves(rng, 100, 60), curves(rng, 64, 60), rng.standard_normal((100, 60)), np.eye(16)):
+        assert len(pp.plot.atoms(signals).images) == 0
+
+
+def test_the_shape_of_atoms_overrules_what_they_look_like():
+    columns = curves(np.random.default_rng(0), 100, 7)
+    assert pp.plot.atoms(columns, (10, 10)).images[0].get_array().shape == (32, 32)
+    for shape in (64, (64,)):
+        assert not pp.plot.atoms(pp.images.redundant_dct(8, 9), shape).images
+
+
+def test_curves_hold_the_values_of_each_atom_over_its_largest():
+    columns = np.array([[0.0, 1.0, 4.0, -2.0, 3.0], [0.0, 2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 4.0, 3.0]])
+    ax = pp.plot.atoms(columns, 3)
+    drawn = [line.get_segments() for line in ax.collections][1]
+    assert len(drawn) == 5
+    heights = np.array([curve[:, 1] for curve in drawn])
+    zeros = np.round(heights[:, :1] - 0.5 * np.array([[0], [0.5], [1], [-0.5], [1]]), 12)
+    expected = 0.5 * np.array([[0, 0, 0], [0.5, 1, 0], [1, 0, 0], [-0.5, 0, 1], [1, 0, 1]])
+    np.testing.assert_allclose(heights - zeros, expected)
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    every = np.concatenate(drawn)
+    assert ((every > [left, bottom]) & (every < [right, top])).all()
+
+
+def test_atoms_of_models_are_drawn_and_those_of_transposed_ones_refused():
+    X = pp.datasets.rand(random_state=0).signals
+    model = pp.KSVD(12, 3, max_iter=1, random_state=0).fit(X.T)
+    learned = pp.ksvd(X, 12, 3, max_iter=1, random_state=0)
+    shown = [pp.plot.atoms(each).collections[1].get_segments() for each in (model, learned, model.operator_)]
+    np.testing.assert_array_equal(shown[0], shown[1])
+    np.testing.assert_array_equal(shown[0], shown[2])
+    with pytest.raises(ValueError, match="rows of unit norm: give its transpose"):
+        pp.plot.atoms(model.components_)
+    with pytest.raises(ValueError, match=r"atom_shape must hold 12 entries.*32: is the dictionary transposed"):
+        pp.plot.atoms(model.components_, 32)
+    with pytest.raises(TypeError, match="dictionary must be a fitted estimator, got KSVD before fit"):
+        pp.plot.atoms(pp.KSVD())
 
 
 def test_operators_draw_themselves():
@@ -281,6 +345,7 @@ BAD_ARGUMENTS = {
     "axes": lambda: pp.plot.factors(pp.transforms.hadamard(4), 5),
     "axes[0]": lambda: pp.plot.comparison(np.eye(2), np.eye(2), [1, 2, 3]),
     "result": lambda: pp.plot.convergence(5),
+    "atom_shape": lambda: pp.plot.atoms(np.eye(4), "2x2"),
     "fit": lambda: pp.plot.factorization(5),
     "series": lambda: pp.plot.tradeoff(5),
 }

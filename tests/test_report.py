@@ -117,7 +117,7 @@ def test_a_page_with_everything_is_sound_and_says_it_all(sweep):
             pp.results.Attempt("low_rank", "rank 2", 0.5, 64, 1),
         ],
         tradeoff=sweep,
-        patches=(4, 4),
+        atom_shape=(4, 4),
         facts={"Time": "1.5 s"},
     )
     text = page("haar.npz", [subject], "1.2.3")
@@ -171,7 +171,7 @@ def test_what_is_not_finite_is_left_out_of_diagrams(sweep):
 
 
 def test_of_complex_operators_real_parts_are_shown_and_the_page_says_so():
-    subject = Subject("op", pp.SparseProduct([1j * np.ones((4, 4)), np.eye(4)]), patches=(2, 2))
+    subject = Subject("op", pp.SparseProduct([1j * np.ones((4, 4)), np.eye(4)]), atom_shape=(2, 2))
     words = " ".join(check(page("op", [subject], "1")).text)
     assert "Real parts are shown" in words
     assert "The real parts of the columns" in words
@@ -179,7 +179,7 @@ def test_of_complex_operators_real_parts_are_shown_and_the_page_says_so():
 
 def test_atoms_that_are_too_large_are_not_drawn():
     tall = scipy.sparse.csr_array(([1.0], ([0], [0])), shape=(700**2, 1))
-    text = page("op", [Subject("op", pp.SparseProduct([tall]), patches=(700, 700))], "1")
+    text = page("op", [Subject("op", pp.SparseProduct([tall]), atom_shape=(700, 700))], "1")
     assert "Atoms" not in " ".join(check(text).text)
     assert len(text) < 200_000
 
@@ -208,7 +208,7 @@ def test_large_results_stay_below_two_megabytes():
     steps = history(*((f"loosen {i}", 400) for i in range(100)))
     text = page(
         "large",
-        [Subject("many", many, history=steps), Subject("wide", wide, patches=(32, 32), history=steps)],
+        [Subject("many", many, history=steps), Subject("wide", wide, atom_shape=(32, 32), history=steps)],
         "1",
     )
     words = " ".join(check(text).text)
@@ -231,7 +231,7 @@ def test_pictures_show_signs_and_atoms():
     assert shown[1, 0, 0] < shown[1, 0, 2]  # blue
 
     atoms = np.array([[1.0, -1.0], [0.0, 1.0], [-1.0, 0.0], [0.5, 0.5]])
-    read = check(page("op", [Subject("op", pp.SparseProduct([atoms]), patches=(2, 2))], "1"))
+    read = check(page("op", [Subject("op", pp.SparseProduct([atoms]), atom_shape=(2, 2))], "1"))
     shown = pixels(read.all("img")[-1]["src"])
     assert shown.shape[:2] == (2, 5)
     np.testing.assert_array_equal(shown[:, :2, 0], [[255, 128], [0, 191]])
@@ -433,7 +433,7 @@ def test_a_browser_shows_it_light_dark_and_on_paper_without_complaint(tmp_path, 
         speeds=[measure.Speed("product", 1, 2e-6, 1e-6)],
         history=history(("palm", 20)),
         tradeoff=sweep,
-        patches=(4, 4),
+        atom_shape=(4, 4),
     )
     (tmp_path / "page.html").write_text(page("op", [subject], "1"), encoding="utf-8")
     address = (tmp_path / "page.html").as_uri()

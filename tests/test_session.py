@@ -111,8 +111,14 @@ def test_the_clock_is_stopped_while_a_callback_runs(monkeypatch):
 def test_histories_survive_a_file():
     session = Session()
     session.report("a", 0.5, 2.0, fraction=0.25)
-    session.report("b", 0.25, fraction=0.5)
-    assert history_from_arrays(history_to_arrays(session.history)) == session.history
+    session.report("b", 0.25, fraction=0.5, share=0.1)
+    assert session.history.share.tolist() == [1.0, 0.1]
+    arrays = history_to_arrays(session.history)
+    assert history_from_arrays(arrays) == session.history
+    for share in (0.0, 1.5):
+        arrays["numbers"][1, -1] = share
+        with pytest.raises(ValueError, match="shares above 0 and at most 1"):
+            history_from_arrays(arrays)
     assert history_from_arrays(history_to_arrays(History())) == []
 
 

@@ -127,7 +127,7 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str | None, dict[str, tuple[str
         {
             "--kind": ("factors", "atoms"),
             "--target": ("hadamard:8",),
-            "--patch-shape": ("2x4",),
+            "--atom-shape": ("2x4",),
             "--json": (),
             "--quiet": (),
         },

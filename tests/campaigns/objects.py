@@ -240,7 +240,9 @@ OBJECTS: dict[str, Call] = {
     "plot.matrix": Call(
         lambda rng: {"values": gaussian(rng, 6, 5), "title": "A", "limit": 2.0}, partial(_draw, "matrix")
     ),
-    "plot.atoms": Call(lambda rng: {"dictionary": real(rng, 16, 5), "shape": (4, 4)}, partial(_draw, "atoms")),
+    "plot.atoms": Call(
+        lambda rng: {"dictionary": real(rng, 16, 5), "atom_shape": (4, 4)}, partial(_draw, "atoms")
+    ),
     "plot.factors": Call(lambda rng: {"op": product(rng)}, partial(_draw, "factors")),
     "plot.comparison": Call(
         lambda rng: {"target": gaussian(rng, 6, 5), "approximation": product(rng)}, partial(_draw, "comparison")

@@ -127,7 +127,7 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
         name,
         history=products[0].history_,
         series=entries,
-        patches=(8, 8),
+        atom_shape=(8, 8),
     )
     return figures, subject
 

@@ -119,7 +119,7 @@ def learn(
         else:
             with saving(output):
                 op.save(output)
-        write_report(terminal, report, [learned(learner, samples, len(X), error, seconds)])
+        write_report(terminal, report, [learned(learner, samples, len(X), error, seconds, patch_size)])
     if checkpoint is not None and learner.status_ is not pp.Status.STOPPED:
         remove_checkpoint(checkpoint)
     terminal.result(

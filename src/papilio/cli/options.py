@@ -38,14 +38,33 @@ Wanted = Annotated[
 Vectors = Annotated[
     int, typer.Option("--vectors", min=1, help="For --speedup: how many vectors are applied at a time.")
 ]
+AtomShape = Annotated[
+    str | None,
+    typer.Option(
+        "--atom-shape",
+        "--patch-shape",
+        metavar="SHAPE",
+        help="What the atoms are: 8x8 for pictures, 100 for curves; by default what they look like.",
+    ),
+]
 NPatches = Annotated[int, typer.Option(min=1, help="How many patches to draw at random.")]
 
 
 def as_block(text: str | None) -> tuple[int, int] | None:
     """Rows and columns of a block from 4x4 or 4; None if not given."""
+    sides = _sides("--block must be one or two positive integers, as 4x4 or 4", text)
+    return None if sides is None else (sides[0], sides[-1])
+
+
+def as_shape_option(text: str | None) -> tuple[int, ...] | None:
+    """The shape of pictures from 8x8, or of curves from 100; None if not given."""
+    return _sides("--atom-shape must be like 8x8 for pictures, or like 100 for curves", text)
+
+
+def _sides(rule: str, text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     sides = text.lower().replace("×", "x").split("x")
     if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
-        raise BadInput(f"--block must be one or two positive integers, as 4x4 or 4, got {text}")
-    return int(sides[0]), int(sides[-1])
+        raise BadInput(f"{rule}, got {text}")
+    return tuple(map(int, sides))

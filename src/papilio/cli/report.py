@@ -13,12 +13,13 @@ import papilio as pp
 from ..dictionary.learner import as_sparsity
 from ..linalg import frobenius
 from ..operators.speed import Speed, both_ways
+from ..plot.mosaics import as_atom_shape
 from ..report import Subject, page
 from ..runtime.files import replacing
 from ..runtime.memory import memory
 from .errors import BadInput
 from .inputs import read_matrix, read_operator
-from .options import Json, NNonzeroCoefs, Quiet
+from .options import AtomShape, Json, NNonzeroCoefs, Quiet, as_shape_option
 from .outputs import check_output, saving
 from .progress import ProgressBar
 from .terminal import Terminal
@@ -34,6 +35,7 @@ def report(
         str | None, typer.Option(help="For a dictionary: samples, one per row, for the error of their codes.")
     ] = None,
     n_nonzero_coefs: NNonzeroCoefs = None,
+    atom_shape: AtomShape = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -55,7 +57,7 @@ def report(
         op,
         error=error,
         error_name=name,
-        patches=square_patches(op),
+        atom_shape=as_atom_shape(op, as_shape_option(atom_shape)),
         facts={"Target": target} if target else {"Samples": samples} if samples else {},
     )
     write_report(terminal, output, [subject])
@@ -85,8 +87,10 @@ def write_report(terminal: Terminal, path: Path | None, subjects: Sequence[Subje
         partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # names of files may hold any bytes
 
 
-def learned(learner: Any, source: str, n_samples: int, error: float, seconds: float) -> Subject:
-    """A fitted estimator as the subject of a page."""
+def learned(
+    learner: Any, source: str, n_samples: int, error: float, seconds: float, patch_size: int | None = None
+) -> Subject:
+    """A fitted estimator as the subject of a page; ``patch_size`` is that of the patches of an image."""
     op = learner.operator_
     count = as_sparsity(learner.n_nonzero_coefs, *op.shape)
     return Subject(
@@ -96,7 +100,7 @@ def learned(learner: Any, source: str, n_samples: int, error: float, seconds: fl
         error,
         f"relative error, {count} atom{'s' * (count > 1)} per sample",
         history=learner.history_,
-        patches=square_patches(op),
+        atom_shape=atom_shape_of(op, source, patch_size),
         facts={
             "Learner": type(learner).__name__,
             "Samples": f"{n_samples:,}",
@@ -107,10 +111,11 @@ def learned(learner: Any, source: str, n_samples: int, error: float, seconds: fl
     )
 
 
-def square_patches(op: pp.SparseProduct) -> tuple[int, int] | None:
-    """The sides of square patches, if the number of features is a square."""
-    side = isqrt(op.shape[0])
-    return (side, side) if side > 1 and side * side == op.shape[0] else None
+def atom_shape_of(op: pp.SparseProduct, source: str = "", patch_size: int | None = None) -> tuple[int, ...]:
+    """What the atoms are: patches of an image, if that is where they were learned, else what they look like."""
+    if patch_size is None and source.startswith("patches:"):
+        patch_size = isqrt(op.shape[0])
+    return as_atom_shape(op, None if patch_size is None else (patch_size, patch_size))
 
 
 def _speeds(op: pp.SparseProduct) -> list[Speed]:

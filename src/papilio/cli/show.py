@@ -10,9 +10,9 @@ import typer
 import papilio as pp
 
 from ..runtime.files import replacing
-from .errors import BadInput, Failed
+from .errors import Failed
 from .inputs import as_dense, read, read_matrix, read_operator
-from .options import Json, Quiet
+from .options import AtomShape, Json, Quiet, as_shape_option
 from .outputs import FIGURES, check_output, saving
 from .terminal import Terminal, facts, sentence, table
 
@@ -63,13 +63,11 @@ def info(
 def plot(
     operator: Annotated[str, typer.Argument(help="Operator.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the figure goes (.png, .pdf or .svg).")],
-    kind: Annotated[Kind, typer.Option(help="The product and its factors, or its columns as patches.")] = (
+    kind: Annotated[Kind, typer.Option(help="The product and its factors, or its columns, the atoms.")] = (
         Kind.FACTORS
     ),
     target: Annotated[str | None, typer.Option(help="Show it beside this matrix, with their difference.")] = None,
-    patch_shape: Annotated[
-        str | None, typer.Option(metavar="ROWSxCOLUMNS", help="Shape of the atoms; square by default.")
-    ] = None,
+    atom_shape: AtomShape = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -86,17 +84,10 @@ def plot(
     if target is not None:
         figure = pp.plot.comparison(read_matrix(target), op)[0].figure
     elif kind is Kind.ATOMS:
-        figure = pp.plot.atoms(op, None if patch_shape is None else _shape(patch_shape)).figure
+        figure = pp.plot.atoms(op, as_shape_option(atom_shape)).figure
     else:
         figure = pp.plot.factors(op)[0].figure
     with saving(output), replacing(output) as partial:
         figure.savefig(partial, dpi=150)
     terminal.result({"output": str(output)} | facts(op))
     terminal.say(f"Figure: {output}")
-
-
-def _shape(text: str) -> tuple[int, int]:
-    rows, _, columns = text.lower().partition("x")
-    if not (rows.isdigit() and columns.isdigit()):
-        raise BadInput(f"--patch-shape must be like 8x8, got {text!r}")
-    return int(rows), int(columns)

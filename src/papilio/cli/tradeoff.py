@@ -20,7 +20,7 @@ from .inputs import draw_patches, is_image, read_matrix
 from .options import Json, NComponents, NNonzeroCoefs, NPatches, PatchSize, Quiet, Report, Seed
 from .outputs import check_folder, saving
 from .progress import ProgressBar
-from .report import check_report, square_patches, write_report
+from .report import atom_shape_of, check_report, write_report
 from .terminal import Terminal, facts, sentence, speed_facts, table
 
 
@@ -74,7 +74,7 @@ def tradeoff(
     is_stopped = found.status is pp.Status.STOPPED
     speedups = None if is_stopped else _measured(terminal, found)
     _draw(found, output, speedups)
-    write_report(terminal, report, [_subject(found, source, is_learned)])
+    write_report(terminal, report, [_subject(found, source, is_learned, patch_size)])
     terminal.result(_as_facts(found, output, speedups))
     if is_stopped:
         raise Stopped(f"stopped; the {len(found.points)} of {points} points so far are in {output}")
@@ -103,7 +103,7 @@ def _draw(found: pp.Tradeoff, output: Path, speedups: Sequence[Speedup] | None) 
         figure.savefig(partial, dpi=150)
 
 
-def _subject(found: pp.Tradeoff, source: str, is_learned: bool) -> Subject:
+def _subject(found: pp.Tradeoff, source: str, is_learned: bool, patch_size: int | None) -> Subject:
     knee = found.knee
     return Subject(
         f"The trade-off of {source}",
@@ -112,7 +112,7 @@ def _subject(found: pp.Tradeoff, source: str, is_learned: bool) -> Subject:
         knee.error,
         found.error_name,
         tradeoff=found,
-        patches=square_patches(knee.operator) if is_learned else None,
+        atom_shape=atom_shape_of(knee.operator, source, patch_size) if is_learned else None,
         facts={
             "Points": f"{len(found.points)} in {found.seconds:.1f} s; the knee is shown above",
             "Status": str(found.status),

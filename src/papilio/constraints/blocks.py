@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..typing import Array, ArrayLike
-from ..validation import as_array, as_integer, as_shape
+from ..validation import as_array, as_flag, as_integer, as_shape
 from .base import UnitNorm
-from .selection import largest
+from .selection import largest, largest_with_columns
 from .sparsity import between
 
 
@@ -32,6 +32,9 @@ class SparseBlocks(UnitNorm):
     row_order, column_order : sequence of int, optional
         The numbers of all rows (columns), group by group: the first p rows share their blocks, then the next p. By
         default the natural order.
+    every_column : bool
+        Whether a block of each group of columns is spared, so that there are at most ``n_blocks`` blocks less the
+        groups of columns of zeros. The projection keeps the largest block of each group first.
 
     Examples
     --------
@@ -52,10 +55,13 @@ class SparseBlocks(UnitNorm):
         *,
         row_order: ArrayLike | None = None,
         column_order: ArrayLike | None = None,
+        every_column: bool = False,
     ) -> None:
         self.shape = as_shape("shape", shape)
         self.block = as_block(block, self.shape)
-        self.n_blocks = as_integer("n_blocks", n_blocks, 1, n_blocks_of(self.shape, self.block))
+        self.every_column = as_flag("every_column", every_column)
+        least = ceil(self.shape[1] / self.block[1]) if self.every_column else 1
+        self.n_blocks = as_integer("n_blocks", n_blocks, least, n_blocks_of(self.shape, self.block))
         self.row_order = _as_order("row_order", row_order, self.shape[0])
         self.column_order = _as_order("column_order", column_order, self.shape[1])
         self.row_groups = _groups(self.row_order, self.block[0])
@@ -71,7 +77,10 @@ class SparseBlocks(UnitNorm):
 
     def _select(self, worth: Array) -> Array:
         norms = np.sqrt(self._energies(worth)).astype(worth.dtype)
-        kept = largest(norms.ravel(), self.n_blocks).reshape(norms.shape)
+        if self.every_column:
+            kept = largest_with_columns(norms, self.n_blocks)
+        else:
+            kept = largest(norms.ravel(), self.n_blocks).reshape(norms.shape)
         return kept[self.row_groups[:, None], self.column_groups]
 
     def relaxed(self, share: float) -> "SparseBlocks":
@@ -90,11 +99,13 @@ class SparseBlocks(UnitNorm):
         return self._like(self.n_blocks, row_order, column_order)
 
     def _like(self, n_blocks: int, row_order: Any, column_order: Any) -> "SparseBlocks":
-        return SparseBlocks(self.shape, n_blocks, self.block, row_order=row_order, column_order=column_order)
+        orders = {"row_order": row_order, "column_order": column_order}
+        return SparseBlocks(self.shape, n_blocks, self.block, **orders, every_column=self.every_column)
 
     def _describe(self) -> str:
         natural = all((np.diff(groups) >= 0).all() for groups in (self.row_groups, self.column_groups))
-        return f"{self.shape}, {self.n_blocks}, block={self.block}{'' if natural else ', regrouped'}"
+        options = f"{', every_column=True' * self.every_column}{'' if natural else ', regrouped'}"
+        return f"{self.shape}, {self.n_blocks}, block={self.block}{options}"
 
 
 def as_block(value: Any, shape: tuple[int, int]) -> tuple[int, int]:

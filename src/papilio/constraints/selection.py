@@ -8,7 +8,7 @@ than `slack_of` times the largest are ties.
 import numpy as np
 
 from ..kernels.matching import exchange, fill
-from ..kernels.select import keep_largest_of_lines, nth_largest
+from ..kernels.select import keep_largest_of_lines, keep_largest_with_columns, nth_largest
 from ..typing import Array
 
 
@@ -25,6 +25,13 @@ def largest(worth: Array, count: int) -> Array:
     if count > 0:
         lines = np.ascontiguousarray(worth).reshape(-1, worth.shape[-1])
         keep_largest_of_lines(lines, count, slack_of(worth), keep.reshape(lines.shape))
+    return keep
+
+
+def largest_with_columns(worth: Array, count: int) -> Array:
+    """A mask of the ``count`` largest positive entries of a matrix, the largest of each column first."""
+    keep = np.zeros(worth.shape, dtype=bool)
+    keep_largest_with_columns(np.ascontiguousarray(worth), count, slack_of(worth), 0.0, keep)
     return keep
 
 

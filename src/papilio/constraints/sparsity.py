@@ -3,9 +3,9 @@
 import numpy as np
 
 from ..typing import Array, MatrixLike
-from ..validation import as_array, as_integer, as_real, as_shape, require_finite
+from ..validation import as_array, as_flag, as_integer, as_real, as_shape, require_finite
 from .base import UnitNorm
-from .selection import largest, largest_per_row_and_column
+from .selection import largest, largest_per_row_and_column, largest_with_columns
 
 
 class Dense(UnitNorm):
@@ -42,6 +42,10 @@ class Sparse(UnitNorm):
         Rows and columns; one integer n stands for (n, n).
     n_nonzero : int
         The largest number of non-zero entries.
+    every_column : bool
+        Whether an entry of each column is spared: ‖A‖₀ is then at most ``n_nonzero`` less the number of columns of
+        zeros. The projection keeps the largest entry of each column first, so that no column is lost to others,
+        and with it an atom of a dictionary.
 
     Examples
     --------
@@ -49,20 +53,28 @@ class Sparse(UnitNorm):
     >>> Sparse((2, 3), 2).project([[3, 1, 0], [2, 0, -4]])
     array([[ 0.6,  0. ,  0. ],
            [ 0. ,  0. , -0.8]])
+    >>> (Sparse((2, 3), 3, every_column=True).project([[3, 1, 0], [2, 0, -4]]) != 0).astype(int)
+    array([[1, 1, 0],
+           [0, 0, 1]])
     """
 
-    def __init__(self, shape: int | tuple[int, int], n_nonzero: int) -> None:
+    def __init__(self, shape: int | tuple[int, int], n_nonzero: int, *, every_column: bool = False) -> None:
         self.shape = as_shape("shape", shape)
-        self.n_nonzero = as_integer("n_nonzero", n_nonzero, 1, self.shape[0] * self.shape[1])
+        self.every_column = as_flag("every_column", every_column)
+        least = self.shape[1] if self.every_column else 1
+        self.n_nonzero = as_integer("n_nonzero", n_nonzero, least, self.shape[0] * self.shape[1])
 
     def _select(self, worth: Array) -> Array:
+        if self.every_column:
+            return largest_with_columns(worth, self.n_nonzero)
         return largest(worth.ravel(), self.n_nonzero).reshape(self.shape)
 
     def relaxed(self, share: float) -> "Sparse":
-        return Sparse(self.shape, between(self.n_nonzero, self.shape[0] * self.shape[1], share))
+        entries = between(self.n_nonzero, self.shape[0] * self.shape[1], share)
+        return Sparse(self.shape, entries, every_column=self.every_column)
 
     def _describe(self) -> str:
-        return f"{self.shape}, {self.n_nonzero}"
+        return f"{self.shape}, {self.n_nonzero}{', every_column=True' * self.every_column}"
 
 
 class _SparseLines(UnitNorm):

@@ -64,7 +64,8 @@ def alternation_phase(
                 codes = Coder(atoms.T).code(some.T, n_nonzero_coefs, positive=signals.positive)
                 residuals = residuals_of(some, atoms, codes)
                 error = relative(residuals, frobenius(some))
-                session.report(name, error, 1.0, [atoms.T.copy()], (i + 1) / (max_iter + 1))
+                share = signals.part(some).share
+                session.report(name, error, 1.0, [atoms.T.copy()], (i + 1) / (max_iter + 1), share)
                 if some is rows:
                     best.record(error, {key: array.copy() for key, array in model.items()})
                 if session.stopped or best.has_settled or i == max_iter:

@@ -21,7 +21,7 @@ from ..validation import as_choice, as_flag, as_integer, as_real
 from .alternation import AlternationLimits
 from .full_passes import Outcome, improve_on_all, learned, run_phases
 from .ksvd import ksvd_phase
-from .learner import LearnedDictionary, as_rows, as_sparsity, as_start, from_state, to_state
+from .learner import LearnedDictionary, as_rows, as_sparsity, as_start, from_state, to_state, warn_if_few
 from .online import OnlineLimits, online_phase
 from .refinement import descended, refine_phase, with_unit_atoms
 from .signals import Signals, enough, open_signals
@@ -107,6 +107,7 @@ def fast_dictionary(
         )
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, *schedule.shape)
     options = FastOptions(init, refine, max_iter, tol, positive).checked()
+    warn_if_few(len(rows), schedule.shape[1])
     session = Session(callback, random_state=random_state)
     return learned(session, rows, learn_fast(session, held(rows), schedule, n_nonzero_coefs, options))
 

@@ -42,7 +42,8 @@ def run_phases(session: Session, signals: Signals, phases: list[Phase], state: S
     dictionary, statistics = from_state(end["dictionary"]), Statistics.from_state(end["statistics"])
     is_product = isinstance(dictionary, SparseProduct)
     factors = [to_dense(factor) for factor in dictionary.factors] if is_product else [dictionary]
-    session.report("final", statistics.error, dictionary.scale if is_product else 1.0, factors, 1.0)
+    scale, share = dictionary.scale if is_product else 1.0, signals.start.share if session.stopped else 1.0
+    session.report("final", statistics.error, scale, factors, 1.0, share)
     status = Status.STOPPED if session.stopped else Status(str(end.get("status", Status.CONVERGED)))
     return Outcome(dictionary, statistics, signals, status)
 
@@ -85,9 +86,10 @@ def improve_on_all(
                     both = {"dictionary": to_state(dictionary), "best": to_state(best)}
                     session.keep({"pass": i, "status": str(status), **both, **known})
                 with session.part(1 / (n_passes + 1)):
-                    statistics = (signals.start if session.stopped else signals).statistics(dictionary, n_worst)
+                    some = signals.start if session.stopped else signals
+                    statistics = some.statistics(dictionary, n_worst)
                 if n_passes:
-                    session.report(PHASE, statistics.error)
+                    session.report(PHASE, statistics.error, share=1.0 if some is signals else signals.start.share)
                 pays = found is None or statistics.error < found.error * (1 - _LEAST_GAIN)
                 if found is None or statistics.error < found.error:
                     found, best = statistics, dictionary

@@ -15,7 +15,7 @@ from ..validation import as_flag, as_integer
 from .alternation import AlternationLimits, Model, alternation_phase
 from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import learn_dense, learned
-from .learner import LearnedDictionary, as_rows, as_sparsity
+from .learner import LearnedDictionary, as_rows, as_sparsity, warn_if_few
 from .signals import Signals
 from .states import Layouts
 from .sums import energies_of
@@ -87,6 +87,7 @@ def ksvd(
     n_components = as_integer("n_components", n_components, 1)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     limits = AlternationLimits(max_iter, tol).checked()
+    warn_if_few(len(rows), n_components)
     session = Session(callback, random_state=random_state)
     start = partial(ksvd_phase, limits=limits, init=init)
     outcome = learn_dense(session, held(rows), n_components, n_nonzero_coefs, start, as_flag("positive", positive))

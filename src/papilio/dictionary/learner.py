@@ -1,5 +1,6 @@
 """What all learners share: their arguments and result, the best dictionary so far, states for checkpoints."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from ..runtime.session import State
 from ..typing import Array, ArrayLike
 from ..validation import as_integer, as_matrix
 
+_FEW = 2  # samples per atom: with fewer, new samples gain nothing (see `warn_if_few`)
 _PATIENCE = 10  # iterations without progress after which a learner ends
 
 
@@ -70,6 +72,22 @@ def as_sparsity(n_nonzero_coefs: int | None, n_features: int, n_components: int)
     if n_nonzero_coefs is None:
         return min(max(n_features // 10, 1), n_components)
     return as_integer("n_nonzero_coefs", n_nonzero_coefs, 1, min(n_features, n_components))
+
+
+def warn_if_few(n_samples: int, n_components: int) -> None:
+    """Warn the caller's caller if there are fewer than two samples per atom.
+
+    With up to four, K-SVD with 64 or 128 atoms learned image patches by heart, and coded new patches no better
+    than with one per atom. Small data are usual in tests: the limit is where the error of learning says nothing.
+    """
+    if n_samples < _FEW * n_components:
+        warnings.warn(
+            f"{n_components:,} atoms are too many for {n_samples:,} samples: with fewer than {_FEW} samples per "
+            "atom, the dictionary learns them by heart, and new ones are coded poorly. Give a smaller "
+            "n_components, or more samples",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 class Best:

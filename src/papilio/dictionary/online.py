@@ -19,7 +19,7 @@ from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_flag, as_integer, as_real
 from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import learn_dense, learned
-from .learner import Best, LearnedDictionary, as_rows, as_sparsity, to_state
+from .learner import Best, LearnedDictionary, as_rows, as_sparsity, to_state, warn_if_few
 from .signals import Signals
 from .states import Layouts, loop
 from .statistics import Statistics
@@ -190,6 +190,7 @@ def online_dictionary(
     n_components = as_integer("n_components", n_components, 1)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     limits = OnlineLimits(batch_size, memory, max_iter, tol).checked()
+    warn_if_few(len(rows), n_components)
     session = Session(callback, random_state=random_state)
     start = partial(online_phase, limits=limits, init=init)
     outcome = learn_dense(session, held(rows), n_components, n_nonzero_coefs, start, as_flag("positive", positive))
@@ -238,7 +239,8 @@ def online_phase(
                 session.offer(now)
                 error = float(np.mean([online.learn(batch) for batch in shuffled(rows, batch_size, random)]))
                 best.record(error, None)
-                session.report("online", error, 1.0, [atoms.T.copy()], (i + 1) / limits.max_iter)
+                done = (i + 1) / limits.max_iter
+                session.report("online", error, 1.0, [atoms.T.copy()], done, signals.start.share)
                 if session.stopped or best.has_settled:
                     break
         return {"dictionary": to_state(atoms.T), "status": str(best.status(session.stopped))}

@@ -15,6 +15,7 @@ from ..typing import Array
 from .atoms import growing_share
 from .learner import from_state, to_state
 from .online import FadingMoments
+from .reseeding import reseeded
 from .signals import Held
 from .states import Layouts
 from .statistics import Coding, code_part
@@ -53,16 +54,19 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
             some = growing_share(
                 signals.rows, schedule.shape[1], signals.n_nonzero_coefs, i, count - 1, session.random
             )
-            found = signals.part(some).statistics(product)
+            part = signals.part(some)
+            found = part.statistics(product)
             if some is signals.rows:
                 if found.error > (1 - _LEAST_GAIN) * error or found.error == 0.0:
                     status = Status.CONVERGED
                     break
                 error = found.error
             descent = descended(found.moments(product), schedule, product).astype(product.dtype)
+            if some is not signals.rows:  # the last rounds only improve what there is
+                descent = reseeded(descent, part, found.uses)
             product, _ = with_unit_atoms(descent)
             factors = [to_dense(factor) for factor in product.factors]
-            session.report(PHASE, found.error, product.scale, factors, (i + 1) / count)
+            session.report(PHASE, found.error, product.scale, factors, (i + 1) / count, part.share)
             if session.stopped:
                 status = Status.STOPPED
                 break

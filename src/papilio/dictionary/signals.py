@@ -40,11 +40,17 @@ class Held:
     pass_share = 0.05  # of the time that a start takes
 
     def __init__(
-        self, rows: Array, n_nonzero_coefs: int, unit: float | None = None, positive: bool = False
+        self,
+        rows: Array,
+        n_nonzero_coefs: int,
+        unit: float | None = None,
+        positive: bool = False,
+        share: float = 1.0,
     ) -> None:
         self.unit = unit_for(largest_part(rows)) if unit is None else unit
         self.rows = scaled(rows, self.unit)
         self.n_nonzero_coefs, self.positive = n_nonzero_coefs, positive
+        self.share = share  # of all signals
         self.codes: sp.csc_array | None = None  # in the dictionary that `statistics` saw last
 
     @property
@@ -55,7 +61,7 @@ class Held:
     def part(self, rows: Array) -> "Held":
         """The same with some of the rows only."""
         part = copy(self)
-        part.rows = rows
+        part.rows, part.share = rows, self.share * len(rows) / len(self.rows)
         return part
 
     def statistics(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Statistics:
@@ -94,7 +100,7 @@ class Streamed:
         scan = passed_over(samples, _scan_part, drawn, _merge_scans, tick=tick)
         self.unit = unit_for(scan.largest)
         self.contents = scan.contents
-        self.start = Held(scan.rows, n_nonzero_coefs, self.unit, positive)
+        self.start = Held(scan.rows, n_nonzero_coefs, self.unit, positive, len(drawn) / len(samples))
 
     def statistics(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Statistics:
         """Sums over all signals with new codes in a dictionary (d, a)."""

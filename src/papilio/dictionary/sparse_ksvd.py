@@ -20,7 +20,7 @@ from .alternation import AlternationLimits, Model, alternation_phase
 from .atoms import first_atoms, replace_bad_atoms
 from .full_passes import Outcome, improve_on_all, learned, run_phases
 from .ksvd import uses_of
-from .learner import LearnedDictionary, as_rows, as_sparsity
+from .learner import LearnedDictionary, as_rows, as_sparsity, warn_if_few
 from .signals import open_signals
 from .states import Layouts
 from .sums import energies_of
@@ -87,6 +87,7 @@ def sparse_ksvd(
     n_components = as_integer("n_components", n_components, 1)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     limits = AlternationLimits(max_iter, tol).checked()
+    warn_if_few(len(rows), n_components)
     session = Session(callback, random_state=random_state)
     outcome = learn_sparse_ksvd(session, held(rows), n_components, n_nonzero_coefs, in_base, limits, positive)
     return learned(session, rows.astype(outcome.dictionary.dtype, copy=False), outcome)

@@ -18,7 +18,7 @@ from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_factor_count, as_integer
 from .alternation import AlternationLimits
 from .ksvd import ksvd_phase
-from .learner import as_rows, as_sparsity, from_state, to_state
+from .learner import as_rows, as_sparsity, from_state, to_state, warn_if_few
 from .refinement import descended, refine_phase
 from .signals import Held, enough
 
@@ -82,6 +82,7 @@ def dictionary_tradeoff(
     shape = n_features, n_components
     limits = as_complexities(complexities, shape, n_factors, "signals")
     schedules = [Schedule.with_complexity(shape, limit, n_factors) for limit in limits]
+    warn_if_few(len(rows), n_components)
     session = Session(callback, random_state=random_state)
     neighbours = _Neighbours(session, Held(rows, n_nonzero_coefs), n_components)
     # From the loosest to the tightest: a projection onto tighter sets is a better start than the reverse.

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import typing as types
 from ..coding import Coder
 from ..dictionary.full_passes import Outcome
-from ..dictionary.learner import as_sparsity
+from ..dictionary.learner import as_sparsity, warn_if_few
 from ..dictionary.statistics import Coding, loss_of_part, merge_losses
 from ..operators import SparseProduct
 from ..results import Callback, History, Status, Step
@@ -69,7 +69,9 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self
         """
         samples = self._samples(X, reset=True)
-        outcome = self._learn(samples, *self._sizes(samples.shape[1]))
+        n_components, n_nonzero_coefs = self._sizes(samples.shape[1])
+        warn_if_few(len(samples), n_components)
+        outcome = self._learn(samples, n_components, n_nonzero_coefs)
         # Refinement has its own limit, which max_iter does not raise.
         if outcome.status is Status.MAX_ITER and self.tol != 0 and not getattr(self, "refine", False):
             warnings.warn(
@@ -229,8 +231,9 @@ def _checked_dask(X: Any, n_columns: int) -> Any:
 def _write_line(last: list[str], verbose: int, callback: Callback | None, step: Step) -> Any:
     """Write a line to the standard error for each phase, or with ``verbose`` above 1 for each iteration."""
     if step.phase != last[0] or verbose > 1:
+        of = f" of {step.share:.2g} of the samples" if step.share < 1 else ""
         sys.stderr.write(
-            f"{step.seconds:8.2f} s  {step.phase} {step.iteration}: relative error {step.error:.6g}\n"
+            f"{step.seconds:8.2f} s  {step.phase} {step.iteration}: relative error {step.error:.6g}{of}\n"
         )
         last[0] = step.phase
     return callback(step) if callback is not None else None

@@ -7,9 +7,9 @@ from numba import njit
 
 from ..typing import Array
 from .cache import kernel
-from .select import keep_largest, keep_largest_of_lines
+from .select import keep_largest, keep_largest_of_lines, keep_largest_with_columns
 
-FIXED, ENTRIES, ROWS, COLUMNS, BLOCKS = range(5)
+FIXED, ENTRIES, ROWS, COLUMNS, BLOCKS, ENTRIES_IN_COLUMNS, BLOCKS_IN_COLUMNS = range(7)
 MARGIN = 1.001  # the step is 1/c with c > the Lipschitz modulus, by this factor
 
 # Sums may be reordered here, so that they run on vector units: the general code does not reproduce an iteration to
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
     target: Array  # X
     sizes: Array  # d₀, …, d_M: block S_j, counted from 0, is d_j × d_{j+1}
     begins: Array  # where each block begins in a flat array of all blocks, row by row
-    kinds: Array  # of the set of each block: FIXED, ENTRIES, ROWS, COLUMNS or BLOCKS
+    kinds: Array  # of the set of each block: FIXED, ENTRIES, ROWS, COLUMNS, BLOCKS, …
     counts: Array  # of entries that each set allows, in all or per line; of blocks of its grid for BLOCKS
     groups: Array  # of the rows (0) and columns (1) of each block, for BLOCKS: side × block × line
     rightwards: bool  # whether the first block is updated first
@@ -131,9 +131,10 @@ def _in_range(square: float, rounding: float) -> bool:
 
 @once
 def select_blocks(
-    rows: Array, columns: Array, count: int, slack: float, guess: float, worth: Array, keep: Array
+    kind: int, groups: Array, count: int, slack: float, guess: float, worth: Array, keep: Array
 ) -> float:
-    """Which entries `papilio.constraints.SparseBlocks` keeps, for the groups of ``rows`` and ``columns``."""
+    """Which entries `papilio.constraints.SparseBlocks` keeps, for the ``groups`` of rows and of columns."""
+    rows, columns = groups[0], groups[1]
     height, width = worth.shape
     n_rows, n_columns = 0, 0
     for i in range(height):
@@ -152,7 +153,10 @@ def select_blocks(
     for i in range(norms.shape[0]):
         for j in range(norms.shape[1]):
             norms[i, j] = np.sqrt(norms[i, j])
-    guess = keep_largest(norms.ravel(), count, slack, guess, kept.ravel())
+    if kind == BLOCKS:
+        guess = keep_largest(norms.ravel(), count, slack, guess, kept.ravel())
+    else:
+        guess = keep_largest_with_columns(norms, count, slack, guess, kept)
     for i in range(height):
         for j in range(width):
             keep[i, j] = kept[rows[i], columns[j]]
@@ -164,8 +168,10 @@ def select(kind: int, count: int, groups: Array, slack: float, guess: float, wor
     """Which entries the projection keeps (`papilio.constraints`); a guess for the next time."""
     if kind == ENTRIES:
         return keep_largest(worth.ravel(), count, slack, guess, keep.ravel())
-    if kind == BLOCKS:
-        return select_blocks(groups[0], groups[1], count, slack, guess, worth, keep)
+    if kind == ENTRIES_IN_COLUMNS:
+        return keep_largest_with_columns(worth, count, slack, guess, keep)
+    if kind in (BLOCKS, BLOCKS_IN_COLUMNS):
+        return select_blocks(kind, groups, count, slack, guess, worth, keep)
     if kind == ROWS:
         keep_largest_of_lines(worth, count, slack, keep)
     else:

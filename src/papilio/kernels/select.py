@@ -74,3 +74,23 @@ def keep_largest_of_lines(worth: Array, count: int, slack: float, keep: Array) -
             keep_largest(worth[i], count, slack, 0.0, keep[i])
         else:
             keep[i] = False
+
+
+@compiled
+def keep_largest_with_columns(worth: Array, count: int, slack: float, guess: float, keep: Array) -> float:
+    """`keep_largest` of a matrix, with the largest of each column first; ``count`` ≥ the number of columns."""
+    rest = worth.copy()
+    for j in range(worth.shape[1]):
+        least = (1 - slack) * worth[:, j].max()  # of the ties for the largest
+        for i in range(worth.shape[0]):
+            if worth[i, j] >= least:
+                rest[i, j] = 0
+                break
+    keep[:] = False
+    count -= worth.shape[1]
+    if count > 0 and rest.max() > 0:
+        guess = keep_largest(rest.ravel(), count, slack, guess, keep.ravel())
+    for i in range(worth.shape[0]):
+        for j in range(worth.shape[1]):
+            keep[i, j] |= worth[i, j] > rest[i, j]
+    return guess

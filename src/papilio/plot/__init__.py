@@ -2,6 +2,7 @@
 
 from .curves import convergence, tradeoff
 from .fits import factorization
-from .matrices import atoms, comparison, factors, matrix
+from .matrices import comparison, factors, matrix
+from .mosaics import atoms
 
 __all__ = ["atoms", "comparison", "convergence", "factorization", "factors", "matrix", "tradeoff"]

@@ -19,20 +19,23 @@ if TYPE_CHECKING:
 
 _FLOOR = 1e-17  # errors of exactly zero are drawn here
 _MOST_POINTS, _MOST_MARKERS = 1500, 200  # of a long history
+_PALE = 0.35  # the opacity of errors of a share of the signals
 _TIMES = 0.5, 2.0  # relative times that the axis always shows
 _MARGIN = 1.25  # between the points and its ends
 _MOST_RANGE = 1000  # with more ticks than the powers of ten
 
 
-def convergence(result: Factorization | History, ax: "Axes | None" = None) -> "Axes":
+def convergence(result: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw the relative error of each iteration on a logarithmic axis, phase by phase.
 
-    Global steps are shaded. A final point marks the error of the result.
+    Global steps are shaded. Pale lines are errors of a share of the signals (`Step.share`), as learners report
+    them until the last iterations of a phase: they differ by chance, and may be lower than that of all signals.
+    A final point marks the error of the result.
 
     Parameters
     ----------
-    result : Factorization or History
-        What a solver returned, or the ``history_`` of an estimator.
+    result : Factorization, History or fitted estimator
+        What a solver returned, a history, or an estimator with a ``history_``.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -46,35 +49,51 @@ def convergence(result: Factorization | History, ax: "Axes | None" = None) -> "A
     >>> H = pp.transforms.hadamard(16).toarray()
     >>> ax = pp.plot.convergence(pp.hierarchical(H, pp.Schedule.hadamard(16)))
     """
-    if not isinstance(result, Factorization | History):
-        raise TypeError(f"result must be a Factorization or a History, got {type(result).__name__}")
+    history = getattr(result, "history_", result)
+    if not isinstance(history, Factorization | History):
+        raise TypeError(
+            f"result must be a Factorization, a History or a fitted estimator, got {type(result).__name__}"
+        )
     ax = as_axes(ax, (7, 3.2))
-    if isinstance(result, History):
-        return draw_convergence(result, None, ax)
-    return draw_convergence(result.history, result.error, ax)
+    if isinstance(history, History):
+        return draw_convergence(history, None, ax)
+    return draw_convergence(history.history, history.error, ax)
 
 
 def draw_convergence(history: History, error: float | None, ax: "Axes") -> "Axes":
-    """Draw what `convergence` describes, with the error of the result if there is one."""
+    """Draw what `convergence` describes; the error of the result is ``error``, or that of the phase "final"."""
+    if history and history[-1].phase == "final":
+        history, error = History(history[:-1]), history[-1].error if error is None else error
+    from matplotlib.lines import Line2D
+
     colours: dict[str, str] = {}
-    errors = np.maximum(history.error, _FLOOR)
-    starts = [i for i in range(len(history)) if i == 0 or history[i].phase != history[i - 1].phase]
+    handles: list[Any] = []  # of the legend
+    errors, is_part = np.maximum(history.error, _FLOOR), history.share < 1
+    # Splits and global steps measure against different matrices, and shares of signals differ: no line joins them.
+    kinds = list(zip(history.phase, is_part.tolist(), strict=True))
+    starts = [i for i in range(len(history)) if i == 0 or kinds[i] != kinds[i - 1]]
     share = min(_MOST_POINTS / max(len(history), 1), 1.0)
     for begin, end in pairwise([*starts, len(history)]):
         kind = history[begin].phase.partition(" ")[0]
-        label = kind if kind not in colours else None
-        colour = colours.setdefault(kind, SERIES[len(colours) % len(SERIES)][0])
+        if kind not in colours:
+            colours[kind] = SERIES[len(colours) % len(SERIES)][0]
+            handles.append(Line2D([], [], color=colours[kind], marker=".", label=kind))
         shown = np.unique(np.linspace(begin, end - 1, max(int(share * (end - begin)), 2)).astype(int))
-        # Splits and global steps measure against different matrices: no line joins them.
         marker = "." if len(history) <= _MOST_MARKERS or end - begin == 1 else ""
-        ax.semilogy(shown + 1, errors[shown], color=colour, marker=marker, label=label)
+        ax.semilogy(
+            shown + 1, errors[shown], color=colours[kind], marker=marker, alpha=_PALE if is_part[begin] else 1
+        )
         if kind == "global":
             ax.axvspan(begin + 0.5, end + 0.5, color="0.88", zorder=0)
+    if is_part.any():
+        handles.append(
+            Line2D([], [], color="0.35", alpha=_PALE, marker=".", label="pale: of a share of the signals")
+        )
     if error is not None:
-        ax.semilogy(len(history) + 1, max(error, _FLOOR), "D", color=HIGHLIGHT, label="result")
+        handles += ax.semilogy(len(history) + 1, max(error, _FLOOR), "D", color=HIGHLIGHT, label="result")
     ax.set_xlabel("iteration (shaded: global steps)" if "global" in colours else "iteration")
     ax.set_ylabel("relative error")
-    _add_legend(ax)
+    ax.legend(handles=handles, frameon=False, fontsize="small")
     return ax
 
 

@@ -1,7 +1,6 @@
-"""Matrices, factors, atoms, and a product beside its target, as images."""
+"""Matrices, factors, and a product beside its target, as images."""
 
 from collections.abc import Sequence
-from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +10,9 @@ from ..linalg import frobenius, largest_part, wide
 from ..operators import SparseProduct
 from ..operators.csr import as_csr
 from ..typing import Array, MatrixLike
-from ..validation import as_matrix, as_real, as_shape, require_finite
+from ..validation import as_matrix, as_real, require_finite
 from .common import as_axes, as_panels, pyplot, signed_colours, without_ticks
-from .thumbnails import mosaic, thumbnail
+from .thumbnails import thumbnail
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,37 +73,6 @@ def matrix(
         aspect=columns / rows / _ratio((rows, columns), _LONGEST),
     )
     return without_ticks(ax, title)
-
-
-def atoms(dictionary: MatrixLike, shape: tuple[int, int] | None = None, ax: "Axes | None" = None) -> "Axes":
-    """Draw the atoms of a dictionary of image patches as a mosaic, each on its own scale.
-
-    Parameters
-    ----------
-    dictionary : (d, a) matrix or SparseProduct
-        One atom per column.
-    shape : (int, int), optional
-        Rows and columns of a patch; square by default.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import papilio as pp
-    >>> ax = pp.plot.atoms(pp.images.redundant_dct(8, 11))
-    """
-    columns = as_matrix("dictionary", dictionary).real
-    features = len(columns)
-    height, width = (isqrt(features), isqrt(features)) if shape is None else as_shape("shape", shape)
-    if height * width != features:
-        raise ValueError(f"shape must hold {features} pixels, as the atoms do, got {height}×{width}")
-    ax = as_axes(ax)
-    ax.imshow(mosaic(columns, height, width), cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
-    return without_ticks(ax)
 
 
 def factors(op: SparseProduct, axes: "Sequence[Axes] | None" = None) -> "Sequence[Axes]":

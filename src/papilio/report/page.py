@@ -28,7 +28,8 @@ class Subject:
     tradeoff: Tradeoff | None = None  # of which the operator is a point
     # Points (relative complexity, error) by name, to compare with if there is no trade-off.
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    patches: tuple[int, int] | None = None  # rows and columns of the image patches in the operator's columns
+    # What the operator's columns are: (rows, columns) of pictures, (d,) of curves, or nothing to look at.
+    atom_shape: tuple[int, ...] | None = None
     facts: Mapping[str, str] = field(default_factory=dict)  # anything else worth a line
 
 
@@ -63,7 +64,7 @@ def _article(subject: Subject, alone: bool) -> str:
     against = "Error against complexity" + " and time" * is_measured
     parts = {
         "The product and its factors": sections.factors(op),
-        "Atoms": sections.atoms(op, subject.patches),
+        "Atoms": sections.atoms(op, subject.atom_shape),
         "Speed on this machine": sections.speed(subject.speeds),
         against: sections.tradeoff(subject.error_name, subject.tradeoff, subject.series),
         "How the error fell": sections.convergence(subject.history, subject.error),

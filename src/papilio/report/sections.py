@@ -13,6 +13,7 @@ from ..operators.cost import BLOCK
 from ..operators.speed import BELOW_ONE, Speed, in_times
 from ..plot.curves import draw_complexities, draw_convergence, draw_times, relative_times
 from ..plot.curves import tradeoff as draw_tradeoff
+from ..plot.mosaics import draw_curves
 from ..plot.png import grey_png, signed_png
 from ..plot.thumbnails import mosaic
 from ..results import Attempt, History, Tradeoff
@@ -24,6 +25,7 @@ _SIDE = 256  # pixels along each of them, at most
 _LINE_PIXELS = 830  # on the screen, for a line of images
 _LEAST_PIXELS, _MOST_PIXELS = 150, 300  # of the longest side
 _ATOM_CELLS = 400_000  # pixels of the mosaic of atoms
+_CURVES, _CURVE_POINTS = 64, 20_000  # of atoms that are curves, and points of these
 
 
 def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Sequence[Speed]) -> str:
@@ -80,24 +82,31 @@ def factors(op: SparseProduct) -> str:
     return f'{drawn}<p class="note">{note}</p>'
 
 
-def atoms(op: SparseProduct, patches: tuple[int, int] | None) -> str:
-    """The columns as a mosaic of patches; empty if a single patch is too large."""
-    if patches is None:
+def atoms(op: SparseProduct, shape: tuple[int, ...] | None) -> str:
+    """The columns as pictures or curves; empty if a single one is too large."""
+    if shape is None:
         return ""
-    height, width = patches
-    shown = min(op.shape[1], _ATOM_CELLS // ((height + 1) * (width + 1)))
+    is_picture = len(shape) == 2
+    size = (shape[0] + 1) * (shape[1] + 1) if is_picture else shape[0]
+    shown = min(op.shape[1], _ATOM_CELLS // size if is_picture else min(_CURVES, _CURVE_POINTS // size))
     if not shown:
         return ""
-    tiles = mosaic(np.asarray(op[:, :shown].toarray()).real, height, width)
+    columns = np.asarray(op[:, :shown].toarray()).real
+    which = f"all {shown:,}" if shown == op.shape[1] else f"the first {shown:,} of {op.shape[1]:,}"
+    what = "real parts of the columns" if op.dtype.kind == "c" else "columns"
+    if not is_picture:
+        drawn = inline_svg(lambda ax: draw_curves(columns, ax), f"Diagram: {shown} atoms as curves")
+        caption = f"The {what} as curves of {size:,} values, {which}, each on its own scale."
+        return f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
+    height, width = shape
+    tiles = mosaic(columns, height, width)
     scale = max(min(4, 960 // tiles.shape[1]), 1)
     tall, wide = scale * tiles.shape[0], scale * tiles.shape[1]
-    which = f"all {shown:,}" if shown == op.shape[1] else f"the first {shown:,} of {op.shape[1]:,}"
-    columns = "real parts of the columns" if op.dtype.kind == "c" else "columns"
     return (
         '<figure class="atoms">'
         f'<img src="{grey_png(tiles)}" width="{wide}" height="{tall}" '
         f'alt="{shown} atoms as grey patches of {height} by {width} pixels">'
-        f"<figcaption>The {columns} as patches of {height} × {width}, {which}, each on its own scale.</figcaption>"
+        f"<figcaption>The {what} as patches of {height} × {width}, {which}, each on its own scale.</figcaption>"
         "</figure>"
     )
 
@@ -196,11 +205,15 @@ def convergence(history: History | None, error: float | None) -> str:
     steps = [step for step in history or () if step.phase != "final"]  # that is the error of the result
     if not np.isfinite([step.error for step in steps]).any():
         return ""
+    notes = []
+    if any(step.phase.startswith("split") for step in steps):
+        notes.append("Errors of splits are relative to the residual that is split, all others to the whole.")
+    if any(step.share < 1 for step in steps):
+        notes.append("Pale lines are errors of a random share of the samples, which differ by chance.")
     title = f"Diagram: relative error over {len(steps)} iterations, on a logarithmic axis"
     result = error if error is not None and isfinite(error) else None
     drawn = inline_svg(lambda ax: draw_convergence(History(steps), result, ax), title)
-    note = "Errors of splits are relative to the residual that is split, all others to the whole."
-    caption = f"<figcaption>{note}</figcaption>" if any(step.phase.startswith("split") for step in steps) else ""
+    caption = f"<figcaption>{' '.join(notes)}</figcaption>" if notes else ""
     return f"<figure>{drawn}{caption}</figure>"
 
 

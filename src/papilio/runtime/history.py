@@ -59,6 +59,9 @@ class Step(NamedTuple):
         The current factors, read-only.
     done : float
         The estimated share of the work done, from 0 to 1; it never falls.
+    share : float
+        The share of all signals that ``error`` is measured on, above 0. Learners begin with random shares, which
+        grow to 1. Until then, errors differ by chance, and that of all signals may be larger.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class Step(NamedTuple):
     seconds: float
     factors: tuple[Array, ...] = ()
     done: float = 0.0
+    share: float = 1.0
 
 
 Callback: TypeAlias = Callable[[Step], Any]
@@ -112,6 +116,11 @@ class History(list[Step]):
         return np.array([step.seconds for step in self])
 
     @property
+    def share(self) -> Array:
+        """The shares of all signals that the errors are measured on."""
+        return np.array([step.share for step in self])
+
+    @property
     def phase(self) -> list[str]:
         """The names of the phases."""
         return [step.phase for step in self]
@@ -119,16 +128,18 @@ class History(list[Step]):
 
 def history_to_arrays(history: History) -> dict[str, Array]:
     """The history as arrays, for a file: ``phase``, and ``numbers`` with one row per iteration."""
-    numbers = [(step.iteration, step.error, step.scale, step.seconds, step.done) for step in history]
-    return {"phase": np.array(history.phase, dtype=np.str_), "numbers": np.array(numbers).reshape(-1, 5)}
+    numbers = [(step.iteration, step.error, step.scale, step.seconds, step.done, step.share) for step in history]
+    return {"phase": np.array(history.phase, dtype=np.str_), "numbers": np.array(numbers).reshape(-1, 6)}
 
 
 def history_from_arrays(arrays: Mapping[str, Array]) -> History:
     """The inverse of `history_to_arrays`; ``ValueError`` if the arrays are not those of a history."""
     phase, numbers = arrays["phase"], arrays["numbers"]
-    if phase.ndim != 1 or phase.dtype.kind != "U" or numbers.shape != (len(phase), 5):
-        raise ValueError(f"history must have five numbers per phase, got {numbers.shape} for {phase.shape}")
+    if phase.ndim != 1 or phase.dtype.kind != "U" or numbers.shape != (len(phase), 6):
+        raise ValueError(f"history must have six numbers per phase, got {numbers.shape} for {phase.shape}")
     if numbers.dtype != np.float64 or not np.isfinite(np.delete(numbers, 1, axis=1)).all():  # errors may be NaN
         raise ValueError(f"history must hold finite float64 numbers, got {numbers.dtype}, NaN or infinity")
+    if not ((numbers[:, 5] > 0) & (numbers[:, 5] <= 1)).all():
+        raise ValueError("history must hold shares above 0 and at most 1")
     rows = zip(phase.tolist(), numbers.tolist(), strict=True)
-    return History(Step(phase, int(i), error, scale, s, (), done) for phase, (i, error, scale, s, done) in rows)
+    return History(Step(name, int(i), error, scale, s, (), *rest) for name, (i, error, scale, s, *rest) in rows)

@@ -168,13 +168,22 @@ class Session:
         return running.result()
 
     def report(
-        self, phase: str, error: float, scale: float = 1.0, factors: Sequence[Array] = (), fraction: float = 0.0
+        self,
+        phase: str,
+        error: float,
+        scale: float = 1.0,
+        factors: Sequence[Array] = (),
+        fraction: float = 0.0,
+        share: float = 1.0,
     ) -> None:
-        """Add an iteration to the history and call the callback; ``fraction`` of the current `part` is done."""
+        """Add an iteration to the history and call the callback; ``fraction`` of the current `part` is done.
+
+        The error is that of a ``share`` of all signals.
+        """
         last = self.history[-1] if self.history and not self._is_new_part else None
         self._is_new_part = False
         iteration = last.iteration + 1 if last and last.phase == phase else 1
-        step = self._step(phase, iteration, fraction)._replace(error=error, scale=scale)
+        step = self._step(phase, iteration, fraction)._replace(error=error, scale=scale, share=share)
         self.history.append(step)
         if self._callback is not None:  # the factors as views that are read-only
             step = step._replace(factors=tuple(np.broadcast_to(f, f.shape) for f in factors))
@@ -205,8 +214,9 @@ class Session:
 
     def _step(self, phase: str, iteration: int, fraction: float) -> Step:
         """With the last error that is known."""
-        error = self.history[-1].error if self.history else np.nan
-        return Step(phase, iteration, error, 1.0, perf_counter() - self._clock, (), self._progress(fraction))
+        error, share = (self.history[-1].error, self.history[-1].share) if self.history else (np.nan, 1.0)
+        seconds = perf_counter() - self._clock
+        return Step(phase, iteration, error, 1.0, seconds, (), self._progress(fraction), share)
 
     def _tell(self, step: Step, phase: str, number: str) -> None:
         self._last, self._told_at = (phase, step.iteration, number), perf_counter()

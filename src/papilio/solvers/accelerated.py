@@ -10,7 +10,7 @@ from ..constraints.selection import slack_of
 from ..kernels import descent as kernel
 from ..linalg import column_norms, frobenius, inner, largest_eigenvalue
 from ..typing import Array
-from .descent import KINDS, Descent, groups_of, limit_of
+from .descent import Descent, groups_of, kind_of, limit_of
 from .moments import CANCELLING, Moments
 from .products import Matrix, adjoint, compact, dense, times
 
@@ -190,7 +190,7 @@ class AcceleratedDescent(Descent):
         if not worth.any():
             return constraint._project(point, nonnegative=False)
         keep = np.empty(point.shape, dtype=bool)
-        limits = KINDS[type(constraint)], limit_of(constraint), self._groups[j], slack_of(worth)
+        limits = kind_of(constraint), limit_of(constraint), self._groups[j], slack_of(worth)
         self._guesses[j] = kernel.select(*limits, self._guesses[j], worth, keep)
         kept = np.where(keep, point, 0)
         return kept / kind.type(frobenius(kept))

@@ -161,7 +161,7 @@ class CompiledDescent(GeneralDescent):
             target=target,
             sizes=np.array([blocks[0].shape[0], *(block.shape[1] for block in blocks)]),
             begins=ends[:-1],
-            kinds=np.array([KINDS[type(constraint)] for constraint in sets] + [kernel.FIXED] * len(tail)),
+            kinds=np.array([kind_of(constraint) for constraint in sets] + [kernel.FIXED] * len(tail)),
             counts=np.array(limits + [0] * len(tail)),
             groups=groups,
             rightwards=chain.rightwards,
@@ -204,6 +204,13 @@ class CompiledDescent(GeneralDescent):
         for (place, _), factor in zip(self._places, factors, strict=False):
             flat[place] = factor.ravel()
         return flat
+
+
+def kind_of(constraint: Constraint) -> int:
+    """The kernels' name of a set that they know."""
+    if getattr(constraint, "every_column", False):
+        return kernel.BLOCKS_IN_COLUMNS if isinstance(constraint, SparseBlocks) else kernel.ENTRIES_IN_COLUMNS
+    return KINDS[type(constraint)]
 
 
 def limit_of(constraint: Constraint) -> int:

@@ -182,8 +182,9 @@ def _global_step(
 
 def _entries(constraint: Constraint) -> Constraint:
     """A set with as many entries, wherever they are."""
-    is_blocks = isinstance(constraint, SparseBlocks)
-    return Sparse(constraint.shape, constraint.n_nonzero) if is_blocks else constraint
+    if not isinstance(constraint, SparseBlocks):
+        return constraint
+    return Sparse(constraint.shape, constraint.n_nonzero, every_column=constraint.every_column)
 
 
 def _in_groups(schedule: Schedule, fit: Fit) -> Fit:

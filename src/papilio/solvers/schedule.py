@@ -200,7 +200,8 @@ class Schedule:
         """Sets for learning a dictionary with at most ``complexity`` times the entries of the dense matrix.
 
         A wide or square matrix is peeled from the right: one factor of its shape, and square ones of its short
-        side to the left of it. A tall matrix is the mirror image. With ρ the long side over the short one, the
+        side to the left of it. A tall matrix is the mirror image. Each column of the last factor keeps an entry,
+        so that no atom is lost. With ρ the long side over the short one, the
         entries are shared out by weight: 5 for the innermost factor (the last residual), 4/(M − 1) for each
         other square one, and 4√ρ/(M − 1) for the outer one, of M factors in all.
 
@@ -226,9 +227,9 @@ class Schedule:
         --------
         >>> import papilio as pp
         >>> pp.Schedule.with_complexity((8, 32), complexity=0.5).constraints
-        [Sparse((8, 8), 49), Sparse((8, 32), 79)]
+        [Sparse((8, 8), 49), Sparse((8, 32), 79, every_column=True)]
         >>> pp.Schedule.with_complexity((8, 32), complexity=0.5, block=2).constraints
-        [SparseBlocks((8, 8), 16, block=(2, 2)), SparseBlocks((8, 32), 16, block=(2, 2))]
+        [SparseBlocks((8, 8), 16, block=(2, 2)), SparseBlocks((8, 32), 16, block=(2, 2), every_column=True)]
         """
         rows, columns = as_shape("shape", shape)
         short, long = sorted((rows, columns))
@@ -252,17 +253,20 @@ class Schedule:
                 f"{blocks}, got {complexity}"
             )
 
-        def few(shape: tuple[int, int], n_blocks: int) -> Constraint:
-            return Sparse(shape, n_blocks) if block is None else SparseBlocks(shape, n_blocks, (p, q))
+        def few(shape: tuple[int, int], n_blocks: int, last: bool) -> Constraint:
+            if block is None:
+                return Sparse(shape, n_blocks, every_column=last)
+            return SparseBlocks(shape, n_blocks, (p, q), every_column=last)
 
         redundancy = long / short if block is None else 1
         weights = [4 * sqrt(redundancy) / (count - 1), *[4 / (count - 1)] * (count - 2), 5]
         outer, *middle, inner = _deal(budget, weights, floors, caps)
+        wide = rows <= columns
         thinning = [(inner / caps[-1]) ** (k / (count - 1)) for k in range(1, count)]
         return cls(
-            [few((rows, columns), outer), *(few(square, n_blocks) for n_blocks in middle)],
-            [few(square, max(int(share * caps[-1] + 1e-9), inner)) for share in thinning],
-            side="right" if rows <= columns else "left",
+            [few((rows, columns), outer, wide), *(few(square, n_blocks, False) for n_blocks in middle)],
+            [few(square, max(int(share * caps[-1] + 1e-9), inner), not wide) for share in thinning],
+            side="right" if wide else "left",
             regroup=block is not None,
         )
 
