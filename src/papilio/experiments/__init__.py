@@ -13,4 +13,5 @@ PAGES = {
     "figure3": ("plot", "claims"),
     "denoising": ("plot", "claims"),
     "seconds": ("plot", "claims"),
+    "recovery": ("plot", "claims"),
 }
