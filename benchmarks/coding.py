@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from common import OURS, Table, best_times
-from peers import spams
+from peers import spams, torch
 from sklearn.linear_model import orthogonal_mp_gram
 
 import papilio as pp
@@ -16,7 +16,7 @@ FEW = 1000  # signals for scikit-learn, which would take half a minute for all
 
 
 def run(folder: Path) -> list[Table]:
-    return [dense(), products()]
+    return [dense(), products(), large()]
 
 
 def dense() -> Table:
@@ -108,14 +108,69 @@ def products() -> Table:
     return table
 
 
+def large(count: int = 10_000, few: int = 250, n_nonzero_coefs: int = 32) -> Table:
+    """A dictionary as large as those of sparse autoencoders, beside the matching pursuit that is used there."""
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((768, 16384), dtype=np.float32)
+    D /= np.linalg.norm(D, axis=0)
+    X = rng.standard_normal((768, count), dtype=np.float32)
+    table = Table("Pursuit in a large dense dictionary", "")
+    sizes = {}
+
+    def ours(positive: bool) -> None:
+        left = X[:, :few] - D @ pp.omp(D, X, n_nonzero_coefs, positive=positive)[:, :few].toarray()
+        sizes[positive] = np.linalg.norm(left) / np.linalg.norm(X[:, :few])
+
+    contestants = {OURS: lambda: ours(False), "papilio, non-negative": lambda: ours(True)}
+    pp.omp(D[:, :600], X[:, :50], 2)
+    pp.omp(D[:, :600], X[:, :50], 2, positive=True)
+    times = best_times(contestants, 1, 1)
+    case, note = f"{count:,} signals, 768×16384, {n_nonzero_coefs} atoms, float32", ""
+    if torch is not None:
+        atoms, samples = torch.from_numpy(np.ascontiguousarray(D.T)), torch.from_numpy(X.T[:few].copy())
+
+        def pursuit() -> None:
+            sizes["torch"] = float(matching_pursuit(atoms, samples, n_nonzero_coefs).norm() / samples.norm())
+
+        times["PyTorch, matching pursuit"] = best_times({"": pursuit}, 2, 1)[""] * count / few
+        note = f"; PyTorch, whose time is scaled from {few} signals, {sizes['torch']:.3f}"
+    alone = peak(
+        "rng = np.random.default_rng(0); D, X = (rng.standard_normal((768, n), dtype=np.float32) for n in "
+        f"(16384, {count})); pp.omp(D, X, {n_nonzero_coefs})"
+    )
+    table.note = (
+        "Matching pursuit as in sparse autoencoders (sae-lens): non-negative and not orthogonal, with one product "
+        f"of all atoms and residuals per step. Relative residuals: papilio {sizes[False]:.3f}, non-negative "
+        f"{sizes[True]:.3f}{note}. Peak memory of papilio in a process of its own: {alone:.2f} GB."
+    )
+    table.add(case, times, {"PyTorch, matching pursuit": 5})
+    return table
+
+
+def matching_pursuit(atoms: "torch.Tensor", samples: "torch.Tensor", n_steps: int) -> "torch.Tensor":
+    """What is left of samples after steps of non-negative matching pursuit in unit-norm atoms; both are rows."""
+    left, codes = samples.clone(), torch.zeros(len(samples), len(atoms))
+    rows = torch.arange(len(samples))
+    for _ in range(n_steps):
+        values, best = (left @ atoms.T).relu().max(1)
+        codes[rows, best] += values
+        left -= values[:, None] * atoms[best]
+    return left
+
+
 def memory(which: str, count: int) -> float:
     """Peak memory in GB of coding with the product (``op``) or with the dense matrix (``D``)."""
-    code = (
-        "import numpy as np, papilio as pp, coding, common; op = coding.chain();"
+    return peak(
+        "import coding; op = coding.chain();"
         + ("D = op.toarray();" if which == "D" else "")
         + f"X = np.asfortranarray(np.random.default_rng(0).standard_normal((1024, {count})));"
-        f"pp.omp({which}, X, 10); print(common.peak_memory())"
+        f"pp.omp({which}, X, 10)"
     )
+
+
+def peak(code: str) -> float:
+    """Peak memory in GB of some code, in a process of its own."""
+    code = f"import numpy as np, papilio as pp, common; {code}; print(common.peak_memory())"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
     )

@@ -35,6 +35,11 @@ except ImportError:
     ksd = square_dyadic = None
 
 try:
+    import torch
+except ImportError:
+    torch = None
+
+try:
     import spams
 except ImportError:
     spams = None

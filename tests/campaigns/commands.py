@@ -74,6 +74,7 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str | None, dict[str, tuple[str
         {
             "--n-components": ("8",),
             "--n-nonzero-coefs": ("2",),
+            "--positive": (),
             "--method": ("fast", "ksvd", "online", "sparse-ksvd"),
         }
         | {
@@ -106,7 +107,7 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str | None, dict[str, tuple[str
     "encode": (
         [("x.npy", "x.csv"), ("d.npz", "d.npy")],
         ".npz .mtx .mat",
-        {"--n-nonzero-coefs": ("2",), "--tol": ("0.1",), "--json": (), "--quiet": ()},
+        {"--n-nonzero-coefs": ("2",), "--tol": ("0.1",), "--positive": (), "--json": (), "--quiet": ()},
     ),
     "apply": (
         [_OPERATORS, _MATRICES],

@@ -81,6 +81,14 @@ FUNCTIONS: dict[str, Call] = {
                 "dictionary": gaussian(rng, 6, 9) if rng.integers(2) else product(rng),
                 "signals": gaussian(rng, 6, 4),
             }
+            | chosen(rng, {"n_nonzero_coefs": 2, "tol": 0.1, "progress": False})
+        ),
+        pp.omp,
+        _coded,
+    ),
+    "omp, positive": Call(
+        lambda rng: (
+            {"dictionary": real(rng, 6, 9), "signals": real(rng, 6, 4), "positive": True}
             | chosen(rng, {"n_nonzero_coefs": 2, "tol": 0.1})
         ),
         pp.omp,

@@ -86,7 +86,7 @@ def _options(rng: Rng, name: str) -> dict[str, Any]:
             "memory": 50,
         },
     }
-    more = {"transform_sparse": True, "random_state": 0, "checkpoint": "run", "verbose": 0}
+    more = {"positive": True, "transform_sparse": True, "random_state": 0, "checkpoint": "run", "verbose": 0}
     return common | chosen(rng, own[name] | more) | {"callback": stopping()}
 
 

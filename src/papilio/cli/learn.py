@@ -24,6 +24,7 @@ from .options import (
     NNonzeroCoefs,
     NPatches,
     PatchSize,
+    Positive,
     Quiet,
     Report,
     Seed,
@@ -56,6 +57,7 @@ def learn(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the dictionary goes (.npz).")],
     n_components: NComponents = None,
     n_nonzero_coefs: NNonzeroCoefs = None,
+    positive: Positive = False,
     method: Annotated[
         Method, typer.Option(help="fast: a product of sparse factors; sparse-ksvd: a sparse factor over the DCT.")
     ] = Method.FAST,
@@ -98,7 +100,9 @@ def learn(
     shape = as_block(block)
     X = read_samples(samples, patch_size, n_patches, random_state)
     estimator = dict(zip(Method, _ESTIMATORS, strict=True))[method]
-    learner: Any = getattr(pp, estimator)(n_components, n_nonzero_coefs, random_state=random_state)
+    learner: Any = getattr(pp, estimator)(
+        n_components, n_nonzero_coefs, positive=positive, random_state=random_state
+    )
     if method is Method.FAST:
         learner.set_params(complexity=complexity, n_factors=n_factors, speedup=speedup, vectors=vectors)
         if shape is not None:

@@ -21,6 +21,7 @@ NNonzeroCoefs = Annotated[
         "--n-nonzero-coefs", "--nonzero", min=1, help="Atoms per sample; by default a tenth of the features."
     ),
 ]
+Positive = Annotated[bool, typer.Option("--positive", help="Codes without negative entries.")]
 PatchSize = Annotated[
     int | None, typer.Option("--patches", metavar="SIZE", help="Learn from SIZE×SIZE patches of an image.")
 ]

@@ -10,7 +10,7 @@ import typer
 
 from .errors import BadInput
 from .inputs import read_matrix, read_operator
-from .options import Json, NNonzeroCoefs, Quiet
+from .options import Json, NNonzeroCoefs, Positive, Quiet
 from .outputs import DENSE, SPARSE, check_output, write
 from .progress import ProgressBar
 from .terminal import Terminal
@@ -24,6 +24,7 @@ def encode(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the codes go (.npz, .mtx or .mat).")],
     n_nonzero_coefs: NNonzeroCoefs = None,
     tol: Annotated[float | None, typer.Option(help="Stop at this squared residual per sample.")] = None,
+    positive: Positive = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -32,6 +33,7 @@ def encode(
     The codes are a SciPy sparse matrix with one row per sample and one column per atom.
     """
     from ..coding import Coder  # loads numba, which other commands do not need
+    from ..runtime.session import Session
 
     terminal = Terminal(quiet, json)
     check_output(output, SPARSE)
@@ -43,15 +45,12 @@ def encode(
     begin = perf_counter()
     with ProgressBar(terminal, "Coding") as bar:
         coder = Coder(D.toarray() if len(D.factors) == 1 else D)
-        height = max(_BLOCK // D.shape[1], 1)
-        blocks, left = [], 0.0
+        found = coder.code(X.T, n_nonzero_coefs, tol, positive, Session(bar.report))
+        height, left = max(_BLOCK // max(D.shape), 1), 0.0
         for start in range(0, len(X), height):
-            rows = X[start : start + height]
-            block = coder.code(rows.T, n_nonzero_coefs, tol)
-            left += float(np.linalg.norm(rows - (D @ block).toarray().T)) ** 2
-            blocks.append(sp.csr_array(block.T))
-            bar.advance(min(start + height, len(X)) / len(X))
-    codes = sp.vstack(blocks, format="csr")
+            missed = X[start : start + height] - (D @ found[:, start : start + height]).toarray().T
+            left += float(np.linalg.norm(missed)) ** 2
+    codes = sp.csr_array(found.T)
     seconds = perf_counter() - begin
     size = float(np.linalg.norm(X))
     error = np.sqrt(left) / size if size else 0.0

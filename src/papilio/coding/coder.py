@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..kernels.nonnegative import pursue_nonnegative
 from ..kernels.pursuit import Pursuit, extend, pack, pursue, search
 from ..linalg import column_norms, wide
 from ..operators import SparseProduct
+from ..runtime.session import Session
 from ..runtime.threads import one_blas_thread, scratch, split_work
 from ..typing import Array
 from ..validation import as_flag, as_integer, as_real
@@ -21,6 +23,7 @@ _CHUNK = 1 << 18  # correlations that a thread works on at a time
 _LOCKSTEP = 1 << 22  # correlations at a time where rows are computed between steps
 _GRAM_BYTES = 1 << 30  # the largest Gram matrix, or part of one
 _DENSE_BYTES = 1 << 28  # the largest dense form of a SparseProduct that is kept beside it
+_AT_ONCE = 1024  # rows of a Gram matrix from one call of BLAS
 _SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth saving
 _STEPS = 10  # per atom of a code, for atoms that leave its support again
 _TOGETHER = 16  # signals that a product should have at a time to be fast
@@ -69,8 +72,9 @@ class Coder:
         n_nonzero_coefs: int | None = None,
         tol: float | None = None,
         positive: bool = False,
+        session: Session | None = None,
     ) -> sp.csc_array:
-        """What `omp` does, for a matrix of signals that is known to be finite."""
+        """What `omp` does, for a matrix of signals that is known to be finite; a session may show the progress."""
         (n_features, n_atoms), count = self.shape, signals.shape[1]
         if signals.shape[0] != n_features:
             raise ValueError(f"signals must have {n_features} rows, as the dictionary has, got {signals.shape[0]}")
@@ -83,13 +87,15 @@ class Coder:
         if count == 0:
             return sp.csc_array((n_atoms, 0), dtype=self._dtype)
         pursue_chunk: Callable[[Rows, Pursuit, Array], None]
-        if not positive and self._prefers_residuals(count, limit):
+        if session is not None:
+            session.tick("signal", 0, count)
+        if by_residuals := not positive and self._prefers_residuals(count, limit):
             rows, pursue_chunk = self._rows_of_atoms(count, limit), self._pursue_residuals
             length = self._residuals_at_a_time(rows, limit)
         else:
             rows, pursue_chunk = self._gram_for(count * limit, limit), partial(self._pursue, positive)
             length = self._signals_at_a_time(rows, limit)
-        starts = range(0, count, length)
+        starts, caller = range(0, count, length), get_ident()
         parts: list[Any] = [None] * len(starts)
 
         def run(first: int, last: int) -> None:
@@ -97,8 +103,11 @@ class Coder:
                 state, unit, norms = self._start(signals[:, starts[i] : starts[i] + length].T, limit, tol)
                 pursue_chunk(rows, state, unit)
                 parts[i] = self._packed(state, norms)
+                if session is not None and get_ident() == caller:
+                    session.tick("signal", min((len(parts) - parts.count(None)) * length, count), count)
 
-        if rows.is_whole and len(starts) > 1:
+        # Between the steps of dense residuals there are long products, for which BLAS has threads of its own.
+        if rows.is_whole and len(starts) > 1 and not (by_residuals and self._product is None):
             with one_blas_thread:
                 split_work(run, len(starts), 1, shares=len(starts))
         else:
@@ -115,11 +124,14 @@ class Coder:
 
     def _prefers_residuals(self, count: int, limit: int) -> bool:
         """Whether correlations come from the product at each step, which needs no Gram matrix."""
-        if self._product is None or not self._cost.is_fast or self.shape[1] <= _SMALL:
-            return False
         if limit**2 * _TOGETHER > _LOCKSTEP:
             return False  # too few signals at a time
-        if self.shape[1] ** 2 * self._dtype.itemsize > _GRAM_BYTES:
+        is_large = self.shape[1] ** 2 * self._dtype.itemsize > _GRAM_BYTES
+        if self._product is None:
+            return is_large
+        if not self._cost.is_fast or self.shape[1] <= _SMALL:
+            return False
+        if is_large:
             return True  # rows of the Gram matrix would come from the product at each step, too
         return prefer_residuals(self._cost, self.shape, self._dtype, count, limit, self._gram is not None)
 
@@ -132,7 +144,8 @@ class Coder:
         return max(length, 1)
 
     def _residuals_at_a_time(self, rows: Rows, limit: int) -> int:
-        length = min(max(_CHUNK // (2 * self.shape[1]), 2 * _TOGETHER), _LOCKSTEP // limit**2)
+        chunk = _LOCKSTEP if self._product is None else _CHUNK // 2  # BLAS wants more of them than a product
+        length = min(max(chunk // self.shape[1], 2 * _TOGETHER), _LOCKSTEP // limit**2)
         return max(min(length, len(rows.rows) // limit), 1)
 
     def _pursue(self, positive: bool, gram: Rows, state: Pursuit, unit: Array) -> None:
@@ -160,9 +173,14 @@ class Coder:
 
     def _pursue_residuals(self, atoms: Rows, state: Pursuit, residuals: Array) -> None:
         """The pursuit of signals, one per row of ``residuals``, by correlations with what is left of them."""
-        assert self._product is not None
         eps, (count, limit) = float(np.finfo(self._dtype).eps), state.chosen.shape
-        adjoint, integer = self._product.H, np.dtype(f"i{self._scales.itemsize}")
+        if self._product is not None:
+            adjoint, norms = self._product.H, self._scales
+        else:
+            assert self._dense is not None
+            adjoint = (self._dense.conj() if self._dtype.kind == "c" else self._dense).T
+            norms = np.ones_like(self._scales)
+        integer = np.dtype(f"i{self._scales.itemsize}")
         atoms.make_room(count * limit)
         scales = np.ones_like(self._scales) if self._is_unit else self._scales  # of the atoms in their rows
         tops, best, values = np.empty(count, integer), np.empty(count, integer), np.empty(count, self._dtype)
@@ -171,7 +189,7 @@ class Coder:
             block = np.ascontiguousarray((residuals if active.size == count else residuals[active]).T)
             # Row-major, in which products and search are fastest.
             correlations = adjoint @ block if active.size > 1 else (adjoint @ block[:, 0])[:, None]
-            search(correlations, self._scales, tops[: active.size], best[: active.size], values)
+            search(correlations, norms, tops[: active.size], best[: active.size], values)
             atoms.require(best[: active.size])
 
             def add(start: int, stop: int, active: Array = active) -> None:
@@ -276,15 +294,24 @@ class Coder:
         return Rows(self._gram, n_atoms)
 
     def _whole_gram(self) -> Array:
+        n_atoms = self.shape[1]
         if self._dense is None or self._product is not None:
-            width, n_atoms = max(_CHUNK // self.shape[1], 1), self.shape[1]
+            width = max(_CHUNK // n_atoms, 1)
             gram = np.empty((n_atoms, n_atoms), self._dtype)
             for start in range(0, n_atoms, width):
                 part = slice(start, min(start + width, n_atoms))
                 self._correlate(self._atoms(part), gram[part])
             return gram
-        # BLAS sees the symmetry of a real one; row j is (Dᴴd_j)ᵀ.
-        return self._dense.T @ (self._dense.conj() if self._dtype.kind == "c" else self._dense)
+        # Row j is (Dᴴd_j)ᵀ.
+        conjugate = self._dense.conj() if self._dtype.kind == "c" else self._dense
+        if n_atoms <= 4 * _AT_ONCE:
+            return self._dense.T @ conjugate  # BLAS sees the symmetry of a real one
+        gram = np.empty((n_atoms, n_atoms), self._dtype)
+        for start in range(0, n_atoms, _AT_ONCE):  # in parts that Ctrl-C need not wait for
+            stop = min(start + _AT_ONCE, n_atoms)
+            np.matmul(self._dense[:, start:stop].T, conjugate[:, :stop], out=gram[start:stop, :stop])
+            gram[:start, start:stop] = gram[start:stop, :start].conj().T
+        return gram
 
 
 def _times(op: SparseProduct, block: Array) -> Array:

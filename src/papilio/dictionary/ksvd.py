@@ -40,7 +40,9 @@ def ksvd(
 
         d = E gᴴ/‖E gᴴ‖,  g = dᴴE.
 
-    With ``positive``, g = max(dᵀE, 0). Two things keep it out of poor local minima. Atoms that are rarely used, or nearly equal to another one, are
+    With ``positive``, g = max(dᵀE, 0).
+
+    Two things keep it out of poor local minima. Atoms that are rarely used, or nearly equal to another one, are
     replaced by the signals with the largest errors. And early iterations work on a random share of the signals,
     which grows from a tenth to all of them in the last quarter of the iterations.
 

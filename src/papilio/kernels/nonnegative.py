@@ -1,8 +1,9 @@
 """Orthogonal matching pursuit with coefficients that are not negative, on correlations and Gram rows.
 
-A step chooses the atom j of largest positive correlation with the residual, and solves the non-negative least squares
-problem min ‖x − D_S γ‖, γ ≥ 0, on S: the support so far, and j. It does so by the active-set method of Lawson and
-Hanson. Only atoms with positive coefficients stay in the support, and L is the Cholesky factor of their Gram matrix.
+A step chooses the atom j of largest positive correlation with the residual, and solves the non-negative least
+squares problem min ‖x − D_S γ‖, γ ≥ 0, on S: the support so far, and j. It does so by the active-set method of
+Lawson and Hanson (1974). Only atoms with positive coefficients stay in the support; L is the Cholesky factor of
+their Gram matrix.
 """
 
 from typing import Any
@@ -128,7 +129,7 @@ def _advance(
 
 @compiled
 def _gram(i: int, t: int, chosen: Array, new: int, rows: Array, where: Array) -> float:
-    """⟨d_i, d_t⟩ for two places in ``chosen``, of which one may be that of the new atom, whose row is not there."""
+    """⟨d_i, d_t⟩ for two places in ``chosen``; one may be that of the new atom, whose row may be missing."""
     if i == t:
         return 1.0
     if chosen[i] == new:

@@ -6,6 +6,7 @@ Python threads may call them at once: numba's parallel loops would not survive t
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -115,7 +116,8 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: in
     """run(start, stop) over range(size), on several threads in multiples of ``grain``.
 
     Each thread gets one range, or with ``shares`` about that many, taken when it is free: for uneven work. The
-    calling thread does whatever no other has begun, so that calls may be nested.
+    calling thread does whatever no other has begun, so that calls may be nested. After an error, and after Ctrl-C,
+    no more is begun.
     """
     threads = min(get_num_threads(), -(-size // grain))
     if threads <= 1:
@@ -125,8 +127,12 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: in
     starts = iter(range(0, size, length))
 
     def work() -> None:
-        for start in starts:
-            run(start, min(start + length, size))
+        try:
+            for start in starts:
+                run(start, min(start + length, size))
+        except BaseException:
+            deque(starts, 0)  # which leaves nothing for the others
+            raise
 
     others: list[Future[None]] = []
     # No thread starts when the interpreter shuts down, or where the system has no more: this one does it all.
@@ -137,9 +143,13 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: in
     try:
         work()
     finally:
-        for other in others:
-            if not other.cancel():
-                other.result()
+        try:
+            for other in others:
+                if not other.cancel():
+                    other.result()
+        except BaseException:
+            deque(starts, 0)
+            raise
 
 
 @cache

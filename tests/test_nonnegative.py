@@ -1,0 +1,342 @@
+"""Non-negative codes, against a plain loop with SciPy's least squares and in learning; long codings."""
+
+import io
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import nnls
+
+import papilio as pp
+from papilio.coding import coder as coding
+from papilio.coding.coder import Coder
+from papilio.dictionary.atoms import replace_bad_atoms
+from papilio.kernels import atoms as kernels
+from papilio.kernels.nonnegative import _most_positive, _remove_row
+from papilio.runtime import progress
+
+from .helpers import gaussian
+from .learners import LEARNERS, N_NONZERO, signals
+from .test_atoms import grouped
+from .test_stopping import ctrl_c, default_ctrl_c  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("default_threads")
+REAL = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+WAYS = {
+    "whole": {},
+    "whole, a signal at a time": {"_CHUNK": 1},
+    "rows, room for some": {"_GRAM_BYTES": 48 * 24 * 4, "_LOCKSTEP": 700},
+    "rows, room for one signal": {"_GRAM_BYTES": 0, "_CHUNK": 100},
+}
+
+
+def eps(dtype):
+    return float(np.finfo(dtype).eps)
+
+
+def plain(D, X, n_nonzero_coefs, tol=-1.0):
+    """The definition, a signal and an atom at a time; and the signals for which rounding decides nothing."""
+    precision, D, X = eps(np.result_type(D, X)), D.astype(float), X.astype(float)
+    norms = np.linalg.norm(D, axis=0)
+    codes, clear = np.zeros((D.shape[1], X.shape[1])), np.ones(X.shape[1], bool)
+    for i, (x, code) in enumerate(zip(X.T, codes.T, strict=True)):
+        support, values, residual = [], [], x
+        while len(support) < n_nonzero_coefs and residual @ residual > tol:
+            correlations = D.T @ residual / norms
+            best = int(np.argmax(correlations))
+            others, size = np.delete(correlations, best), np.linalg.norm(x)
+            if correlations[best] <= 16 * precision * size:
+                break
+            clear[i] &= correlations[best] - others.max(initial=0) > 1e3 * precision * size
+            found = nnls(D[:, [*support, best]], x)[0]
+            support = [j for j, value in zip([*support, best], found, strict=True) if value > 0]
+            values = found[found > 0]
+            residual = x - D[:, support] @ values
+        code[support] = values
+    return codes, clear
+
+
+def case(seed, dtype, n_signals=8):
+    """A dictionary and signals of random sizes; where both are positive, atoms leave the support more often."""
+    rng = np.random.default_rng(seed)
+    n_features, n_atoms = rng.integers(2, 16), rng.integers(1, 49)
+    D, X = rng.standard_normal((n_features, n_atoms)), rng.standard_normal((n_features, n_signals))
+    if seed % 3:
+        D = np.abs(D) * rng.uniform(0.1, 10, n_atoms)
+    if seed % 3 == 2:
+        X = np.abs(X)
+    return D.astype(dtype), X.astype(dtype), int(rng.integers(1, min(n_features, n_atoms) + 1))
+
+
+def assert_sound(codes, D, X, n_nonzero_coefs):
+    """Few positive entries, and on their support the solution of non-negative least squares."""
+    assert (codes.data > 0).all()
+    assert (np.diff(codes.indptr) <= n_nonzero_coefs).all()
+    D, X, precision = D.astype(float), X.astype(float), eps(codes.dtype)
+    for x, code in zip(X.T, codes.toarray().astype(float).T, strict=True):
+        used = code > 0
+        least = nnls(D[:, used], x)[1] if used.any() else np.linalg.norm(x)
+        assert np.linalg.norm(x - D @ code) <= least + 1e3 * precision * np.linalg.norm(x)
+
+
+def assert_same(codes, expected, clear):
+    """The same atoms, and values that differ by rounding."""
+    actual, expected = codes.toarray()[:, clear], expected[:, clear]
+    np.testing.assert_array_equal(actual > 0, expected > 0)
+    tolerance = 2e4 * eps(codes.dtype) * np.abs(expected).max(initial=0)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance)
+
+
+@REAL
+@pytest.mark.parametrize("way", WAYS)
+def test_codes_are_those_of_a_plain_loop_whatever_the_way(way, dtype, monkeypatch):
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(coding, name, value)
+    shorter, compared = 0, 0
+    for seed in range(100):
+        D, X, k = case(seed, dtype)
+        codes, (expected, clear) = pp.omp(D, X, k, positive=True), plain(D, X, k)
+        assert codes.dtype == dtype
+        assert_same(codes, expected, clear)
+        assert_sound(codes, D, X, k)
+        shorter, compared = shorter + (np.diff(codes.indptr) < k).sum(), compared + clear.sum()
+    assert shorter > 20  # which end at the solution on all atoms
+    assert compared > 500
+
+
+@pytest.mark.slow
+@REAL
+def test_thousands_of_codes_are_those_of_a_plain_loop(dtype):
+    for seed in range(1000, 3000):
+        D, X, k = case(seed, dtype, 4)
+        tol = -1.0 if seed % 2 else float(np.mean(X.astype(float) ** 2))
+        codes = pp.omp(D, X, k, tol=max(tol, 0.0), positive=True)
+        assert_same(codes, *plain(D, X, k, tol))
+        assert_sound(codes, D, X, k)
+
+
+small = st.integers(-2, 2).map(float)
+
+
+@given(
+    D=arrays(float, st.tuples(st.just(4), st.integers(1, 9)), elements=small),
+    X=arrays(float, (4, 3), elements=small),
+    k=st.integers(1, 4),
+    single=st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_ties_duplicates_zeros_and_dependent_atoms(D, X, k, single):
+    dtype = np.float32 if single else np.float64
+    D, X = D.astype(dtype), X.astype(dtype)
+    assert_sound(pp.omp(D, X, k, positive=True), D, X, k)
+    most = min(D.shape)
+    codes = pp.omp(D, X, most, positive=True)
+    missed = np.linalg.norm(X - D @ codes.toarray(), axis=0)
+    least = np.array([nnls(D.astype(float), x)[1] for x in X.astype(float).T])
+    np.testing.assert_allclose(
+        missed, least, rtol=0, atol=1e3 * eps(dtype) * (1 + np.linalg.norm(X, axis=0).max())
+    )
+
+
+def test_an_atom_that_becomes_zero_leaves_and_its_place_is_free():
+    # The sum of two atoms is chosen first, and not needed once they are there.
+    D = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.5, 1.0]])
+    x = np.array([1.0, 1.0, 0.0])
+    assert np.argmax(D.T @ x / np.linalg.norm(D, axis=0)) == 2
+    np.testing.assert_allclose(pp.omp(D, x, 2, positive=True).toarray().ravel(), [0, 0.5, 0.8, 0], atol=0.5)
+    np.testing.assert_allclose(pp.omp(D, x, 3, positive=True).toarray().ravel(), [1, 1, 0, 0], atol=1e-14)
+
+
+def test_signals_that_point_away_from_all_atoms_have_empty_codes():
+    codes = pp.omp(np.abs(np.random.default_rng(0).standard_normal((5, 9))), -np.ones((5, 2)), 3, positive=True)
+    assert codes.nnz == 0
+
+
+def test_products_and_a_tolerance():
+    op = pp.transforms.dct(16).T
+    X = np.random.default_rng(0).standard_normal((16, 40))
+    codes = pp.omp(op, X, tol=9.0, positive=True)
+    assert_same(codes, *plain(op.toarray(), X, 16, 9.0))
+
+
+@pytest.mark.parametrize("positive", ["yes", None])
+def test_other_flags_are_refused_by_name(positive):
+    with pytest.raises(TypeError, match="positive"):
+        pp.omp(np.eye(3), np.ones(3), positive=positive)
+
+
+@pytest.mark.parametrize("call", [lambda X: pp.omp(X, X, positive=True), lambda X: pp.ksvd(X, 3, positive=True)])
+def test_complex_data_are_refused_by_name(call):
+    with pytest.raises(ValueError, match="positive must be False for complex data"):
+        call(np.eye(4) + 1j)
+
+
+# -- parts ----------------------------------------------------------------------------------------------
+
+
+@REAL
+def test_the_largest_positive_entry(dtype):
+    rng = np.random.default_rng(0)
+    for size in (1, 5, 128, 129, 1000):
+        for _ in range(20):
+            values = rng.integers(-9, 9, size).astype(dtype)
+            if values.max() > 0:
+                assert _most_positive(values) == np.argmax(values)
+            else:
+                assert values[_most_positive(values)] <= 0
+
+
+def test_a_row_is_removed_from_a_factor():
+    D = np.random.default_rng(0).standard_normal((9, 6))
+    for k in range(6):
+        L = np.linalg.cholesky(D.T @ D)
+        np.fill_diagonal(L, 1 / L.diagonal())
+        _remove_row(k, 6, L)
+        expected = np.linalg.cholesky(np.delete(D, k, axis=1).T @ np.delete(D, k, axis=1))
+        np.fill_diagonal(expected, 1 / expected.diagonal())
+        np.testing.assert_allclose(np.tril(L[:5, :5]), expected, atol=1e-13)
+
+
+# -- learning ------------------------------------------------------------------------------------------
+
+
+def test_an_update_of_atoms_keeps_codes_non_negative_and_lowers_the_error():
+    rng = np.random.default_rng(0)
+    X, atoms = rng.standard_normal((60, 8)), rng.standard_normal((12, 8))
+    atoms /= np.linalg.norm(atoms, axis=1)[:, None]
+    codes = pp.omp(atoms.T, X.T, 3, positive=True)
+    residuals = X - codes.T @ atoms
+    before = np.linalg.norm(residuals)
+    starts, entries, owners = grouped(codes)
+    # By the definition, for the first atom: g = max(dᵀE, 0) with d = E g/‖E g‖.
+    own, mine = entries[: starts[1]], owners[: starts[1]]
+    E = residuals[mine] + np.outer(codes.data[own], atoms[0])
+    d = E.T @ codes.data[own]
+    d /= np.linalg.norm(d)
+    first = starts.copy()
+    first[1:] = starts[1]
+    alone = codes.data.copy(), residuals.copy(), atoms.copy()
+    kernels.update_atoms(alone[2], alone[1], alone[0], first, entries, owners, True)
+    np.testing.assert_allclose(alone[2][0], d)
+    np.testing.assert_allclose(alone[0][own], np.maximum(E @ d, 0))
+    kernels.update_atoms(atoms, residuals, codes.data, starts, entries, owners, True)
+    np.testing.assert_allclose(residuals, X - codes.T @ atoms, atol=1e-12)
+    assert (codes.data >= 0).all()
+    assert np.linalg.norm(residuals) < before
+
+
+def test_opposite_atoms_replace_each_other_only_where_codes_have_signs():
+    atoms, rows = np.array([[1.0, 0], [-1.0, 0]]), np.array([[0.0, 2.0]])
+    assert replace_bad_atoms(atoms.copy(), np.array([5, 5]), rows, np.ones(1), positive=True).size == 0
+    assert replace_bad_atoms(atoms.copy(), np.array([5, 5]), rows, np.ones(1)).size == 1
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_have_non_negative_codes(name):
+    X = signals()
+    learned = LEARNERS[name](X, positive=True, max_iter=4, tol=0.0, random_state=0)
+    assert (learned.codes.data > 0).all()
+    codes = pp.omp(learned.dictionary, X, N_NONZERO, positive=True)
+    np.testing.assert_allclose(learned.codes.toarray(), codes.toarray(), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["KSVD", "SparseKSVD", "OnlineDictionaryLearning", "FastDictionaryLearning"])
+def test_estimators_have_non_negative_codes(name):
+    X = signals().T
+    model = getattr(pp, name)(8, 2, max_iter=3, tol=0.0, positive=True, random_state=0).fit(X)
+    codes = model.transform(X)
+    assert (codes >= 0).all()
+    np.testing.assert_array_equal(codes, pp.omp(model, X.T, 2, positive=True).toarray().T)
+    assert model.score(X) == pytest.approx(-np.linalg.norm(X - codes @ model.components_) / np.linalg.norm(X))
+    assert (model.set_params(positive=False).transform(X) < 0).any()
+    if hasattr(model, "partial_fit"):
+        model.set_params(positive=True)
+        other = getattr(pp, name)(8, 2, max_iter=3, tol=0.0, random_state=0).fit(X)
+        assert not np.array_equal(model.partial_fit(X[:50]).components_, other.partial_fit(X[:50]).components_)
+
+
+def test_a_checkpoint_of_codes_with_signs_is_of_another_run(tmp_path):
+    X, file = signals().T, tmp_path / "run"
+    pp.KSVD(8, 2, max_iter=2, random_state=0, checkpoint=file).fit(X)
+    with pytest.raises(ValueError, match="positive"):
+        pp.KSVD(8, 2, max_iter=2, random_state=0, checkpoint=file, positive=True).fit(X)
+
+
+def test_lazy_codes_and_passes_over_files_are_non_negative(tmp_path):
+    dask = pytest.importorskip("dask.array")
+    X = signals().T
+    model = pp.KSVD(8, 2, max_iter=3, tol=0.0, positive=True, random_state=0).fit(X)
+    lazily = model.transform(dask.from_array(X, chunks=(100, -1))).compute(scheduler="synchronous")
+    np.testing.assert_allclose(lazily, model.transform(X), atol=1e-12)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    np.testing.assert_array_equal(model.transform(mapped), model.transform(X))
+    assert model.score(mapped) == pytest.approx(model.score(X))
+
+
+# -- long codings --------------------------------------------------------------------------------------
+
+
+def test_estimators_that_are_not_fitted_are_refused_with_a_hint():
+    with pytest.raises(TypeError, match=r"dictionary must be .*operator_.*KSVD"):
+        pp.omp(pp.KSVD(), np.eye(3))
+
+
+def test_large_dense_dictionaries_need_no_gram_matrix(monkeypatch):
+    for dtype in (np.float32, np.float64, np.complex128):
+        D, X = gaussian((20, 70), dtype, 1), gaussian((20, 40), dtype, 2)
+        D[:, 3] = 0
+        expected = pp.omp(D, X, 6)
+        with monkeypatch.context() as patch:
+            patch.setattr(coding, "_GRAM_BYTES", 70 * 70 * 4 - 1)
+            coder = Coder(D)
+            codes = coder.code(X, 6)
+        assert coder._gram is None
+        np.testing.assert_allclose(codes.toarray(), expected.toarray(), rtol=0, atol=1e4 * eps(dtype))
+
+
+def test_a_gram_matrix_in_parts_is_the_whole_one(monkeypatch):
+    for D in (np.random.default_rng(0).standard_normal((4, 23)), np.eye(4)[:, np.arange(11) % 4] * (1 + 1j)):
+        monkeypatch.setattr(coding, "_AT_ONCE", 1 << 10)
+        whole = Coder(D)._whole_gram()
+        monkeypatch.setattr(coding, "_AT_ONCE", 2)
+        np.testing.assert_allclose(Coder(D)._whole_gram(), whole, atol=1e-14)
+
+
+def test_progress_is_shown_and_changes_nothing(monkeypatch):
+    D, X, _ = case(4, np.float64, 50)
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(progress.sys, "stderr", stream)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_UPDATES", 0.0)
+    monkeypatch.setattr(coding, "_CHUNK", 100)
+    shown = pp.omp(D, X, 2, progress=True)
+    lines = stream.getvalue().split("\r")
+    assert "omp   0 %  signal 0 of 50: 0 s" in [line.rstrip() for line in lines]
+    assert any("of 50" in line and "  0 %" not in line for line in lines)
+    assert lines[-1] == ""
+    assert (abs(shown - pp.omp(D, X, 2)) > 0).nnz == 0
+
+
+@pytest.mark.usefixtures("default_ctrl_c")
+@pytest.mark.parametrize("positive", [False, True])
+def test_ctrl_c_ends_a_long_coding_soon(positive):
+    rng = np.random.default_rng(0)
+    coder, X = Coder(rng.standard_normal((64, 1024))), rng.standard_normal((64, 200_000))
+    coder.code(X[:, :600], 16, positive=positive)
+    asked = []
+
+    def interrupt():
+        asked.append(time.monotonic())
+        ctrl_c()
+
+    timer = threading.Timer(0.3, interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        coder.code(X, 16, positive=positive)
+    assert time.monotonic() - asked[0] < 2
+    timer.join()
