@@ -196,6 +196,15 @@ def test_atoms_are_chosen_uniformly_and_coefficients_are_gaussian():
     assert is_standard_gaussian(codes.data[::2])  # whatever the place
 
 
+@pytest.mark.parametrize(("values", "law"), [("half-normal", "halfnorm"), ("uniform", "uniform")])
+def test_coefficients_may_be_drawn_without_signs_at_the_same_places(values, law):
+    X, codes = synthetic_signals(np.eye(5), 4_000, 2, values=values, random_state=0)
+    assert (X >= 0).all()
+    assert scipy.stats.kstest(codes.data, law).pvalue > 1e-3
+    _, others = synthetic_signals(np.eye(5), 4_000, 2, random_state=0)
+    np.testing.assert_array_equal(codes.indices, others.indices)
+
+
 def test_signals_may_use_every_atom_or_one():
     _, codes = synthetic_signals(np.ones((2, 6)), 30, 6, random_state=0)
     assert np.count_nonzero(codes.toarray()) == 180
@@ -400,6 +409,7 @@ def test_without_pillow_the_error_says_what_to_install(monkeypatch):
         (lambda: synthetic_signals(np.eye(9), 5, 0), ValueError, "n_nonzero_coefs"),
         (lambda: synthetic_signals(np.eye(4)), ValueError, "n_nonzero_coefs"),
         (lambda: synthetic_signals(hadamard(4)), ValueError, "n_nonzero_coefs"),
+        (lambda: synthetic_signals(np.eye(9), values="gamma"), ValueError, "values"),
         (lambda: rand(0), ValueError, "n_signals"),
         (lambda: rand(n_features=3), ValueError, "n_nonzero_coefs"),
         (lambda: fact(n_features=0), ValueError, "n_features"),

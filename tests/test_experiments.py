@@ -80,7 +80,8 @@ def test_every_experiment_has_a_title_and_presets_that_change_known_settings(nam
     [
         (
             {"name": "nonsense"},
-            "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, large, got 'nonsense'",
+            "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, large, recovery, "
+            "got 'nonsense'",
         ),
         ({"name": "dft", "preset": "huge"}, "preset must be one of paper, tiny"),
         ({"name": "dft", "trials": 3}, "trials must not be given for dft"),

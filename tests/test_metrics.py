@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from papilio import SparseProduct, metrics
-from papilio.metrics import mutual_coherence, psnr, recovery_rate, rmse, ssim
+from papilio.metrics import mean_max_cosine, mutual_coherence, psnr, recovery_rate, rmse, ssim
 from papilio.transforms import dft, hadamard
 
 from .helpers import DTYPES, gaussian
@@ -238,6 +238,62 @@ def test_recovery_in_blocks_is_the_same(monkeypatch):
 def test_bad_arguments_of_recovery_rate_are_named(arguments, error, named):
     with pytest.raises(error, match=f"^{named} must"):
         recovery_rate(*arguments)
+
+
+# -- mean_max_cosine -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_mean_is_that_of_the_largest_cosine_of_each_atom_of_the_reference(dtype):
+    D, R = gaussian((3, 6), dtype), gaussian((3, 4), dtype, 1)
+    D[:, 2], wide = 0, np.result_type(dtype, np.float64)
+    cosines = [[_cosine(x.astype(wide), y.astype(wide)) for y in D.T] for x in R.T]
+    result = mean_max_cosine(D, R)
+    assert type(result) is float
+    assert result == pytest.approx(np.mean([max(map(abs, row)) for row in cosines]), rel=1e-12)
+    signed = np.mean([max(value.real for value in row) for row in cosines])
+    assert mean_max_cosine(D, R, signed=True) == pytest.approx(signed, rel=1e-12)
+
+
+def _cosine(left, right):
+    sizes = np.linalg.norm(left) * np.linalg.norm(right)
+    return np.vdot(left, right) / sizes if sizes else 0.0
+
+
+def test_opposite_atoms_are_alike_unless_signs_count():
+    R = gaussian((5, 3))
+    assert mean_max_cosine(-2 * R[:, ::-1], R) == pytest.approx(1.0)
+    assert mean_max_cosine(R * [1, 7, 1e-3], R, signed=True) == pytest.approx(1.0)
+    assert mean_max_cosine(-R[:, :1], R[:, :1], signed=True) == pytest.approx(-1.0)
+    assert max(mean_max_cosine(R, R), mean_max_cosine(R, R, signed=True)) <= 1.0
+
+
+def test_all_atoms_of_the_reference_count_and_products_are_dictionaries():
+    assert mean_max_cosine(np.eye(4)[:, :3], np.eye(4)) == 0.75
+    assert mean_max_cosine(np.eye(4), np.eye(4)[:, :3], signed=True) == 1.0
+    assert mean_max_cosine(hadamard(8), hadamard(8).toarray()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_cosines_in_blocks_are_the_same(monkeypatch, signed):
+    D, R = gaussian((3, 40)), gaussian((3, 30), seed=1)
+    whole = mean_max_cosine(D, R, signed=signed)
+    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", 280)
+    assert mean_max_cosine(D, R, signed=signed) == pytest.approx(whole, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "named"),
+    [
+        ((np.eye(3), np.eye(4)), {}, ValueError, "dictionary"),
+        (([[np.nan]], [[1]]), {}, ValueError, "dictionary"),
+        ((np.eye(3), np.ones((3, 0))), {}, ValueError, "reference"),
+        ((np.eye(3), np.eye(3)), {"signed": "yes"}, TypeError, "signed"),
+    ],
+)
+def test_bad_arguments_of_mean_max_cosine_are_named(arguments, options, error, named):
+    with pytest.raises(error, match=f"^{named} must"):
+        mean_max_cosine(*arguments, **options)
 
 
 # -- mutual_coherence ----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ __all__ = [
     "synthetic_signals",
 ]
 
+_VALUES = ("normal", "half-normal", "uniform")
 _IMAGES = ("china", "flower")
 _LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
 _BLOCK_ENTRIES = 1 << 20  # random numbers to draw at once when atoms are chosen
@@ -135,12 +136,12 @@ def synthetic_signals(
     n_signals: int = 500,
     n_nonzero_coefs: int = 5,
     *,
+    values: str = "normal",
     random_state: RandomState = None,
 ) -> tuple[Array, sp.csc_array]:
     """Signals X = DΓ that are sparse in a dictionary.
 
-    Each signal uses ``n_nonzero_coefs`` different atoms, all choices equally likely, with i.i.d. standard Gaussian
-    coefficients.
+    Each signal uses ``n_nonzero_coefs`` different atoms, all choices equally likely, with i.i.d. coefficients.
 
     Parameters
     ----------
@@ -150,6 +151,9 @@ def synthetic_signals(
         Signals, n.
     n_nonzero_coefs : int, default=5
         Atoms per signal, at most a.
+    values : {"normal", "half-normal", "uniform"}, default="normal"
+        The distribution of coefficients: standard Gaussian, its modulus, or uniform between 0 and 1. The last two
+        are not negative, as the features that sparse autoencoders look for.
     random_state : int, RandomState, Generator or None
         The source of random numbers. An integer gives the same result every time.
 
@@ -172,12 +176,15 @@ def synthetic_signals(
     n_components = D.shape[1]
     n_signals = as_integer("n_signals", n_signals, 1)
     n_nonzero_coefs = as_integer("n_nonzero_coefs", n_nonzero_coefs, 1, n_components)
+    kind = as_choice("values", values, _VALUES)
     require_fits("n_signals", n_signals * (16 * n_nonzero_coefs + D.dtype.itemsize * D.shape[0]))
     random = as_random(random_state)
     atoms = _different_atoms(n_signals, n_nonzero_coefs, n_components, random)
-    values = random.standard_normal(atoms.size).astype(D.dtype.type(0).real.dtype)
+    coefficients = random.random_sample(atoms.size) if kind == "uniform" else random.standard_normal(atoms.size)
+    coefficients = np.abs(coefficients) if kind == "half-normal" else coefficients
+    coefficients = coefficients.astype(D.dtype.type(0).real.dtype)
     starts = np.arange(0, atoms.size + 1, n_nonzero_coefs)
-    codes = sp.csc_array((values, atoms.ravel(), starts), shape=(n_components, n_signals))
+    codes = sp.csc_array((coefficients, atoms.ravel(), starts), shape=(n_components, n_signals))
     signals = D @ codes
     return np.ascontiguousarray(signals.toarray() if sp.issparse(signals) else signals), codes
 

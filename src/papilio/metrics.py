@@ -10,9 +10,9 @@ from .linalg import column_norms, frobenius, largest_part, rescaled, shifted, wi
 from .operators import SparseProduct
 from .operators.csr import as_csr
 from .typing import Array, ArrayLike, MatrixLike
-from .validation import as_array, as_matrix, as_numbers, as_real, require_finite
+from .validation import as_array, as_flag, as_matrix, as_numbers, as_real, require_finite
 
-__all__ = ["mutual_coherence", "psnr", "recovery_rate", "rmse", "ssim"]
+__all__ = ["mean_max_cosine", "mutual_coherence", "psnr", "recovery_rate", "rmse", "ssim"]
 
 _WINDOW, _DEVIATION = 11, 1.5  # of SSIM's Gaussian window, in pixels
 _MOST_RANGES = 1e6  # times ``data_range``: of larger values, rounding hides variances of its order
@@ -92,11 +92,7 @@ def recovery_rate(
     """
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
-    learned, wanted = _unit_atoms("dictionary", dictionary), _unit_atoms("reference", reference)
-    if learned.shape[0] != wanted.shape[0]:
-        raise ValueError(
-            f"dictionary must have {wanted.shape[0]} rows, as reference has, got shape {learned.shape}"
-        )
+    learned, wanted = _two_dictionaries(dictionary, reference)
     threshold = as_real("threshold", threshold, 0.0, 1.0)
     alike = sp.vstack(
         [
@@ -107,6 +103,51 @@ def recovery_rate(
     )
     partners = maximum_bipartite_matching(alike, perm_type="column")
     return float(np.mean(partners >= 0))
+
+
+def mean_max_cosine(
+    dictionary: MatrixLike | SparseProduct, reference: MatrixLike | SparseProduct, *, signed: bool = False
+) -> float:
+    """The mean similarity of the reference's atoms to the learned atoms that are most similar to them.
+
+    With the atoms r_i of the reference and the learned atoms d_j, the mean over i of
+
+        max_j |⟨r_i, d_j⟩|/(‖r_i‖‖d_j‖),
+
+    without the modulus if ``signed``. Sparse autoencoders are judged by it, as mean max cosine similarity (MMCS).
+    A learned atom may be the most similar one to several, so that even random atoms are well above 0; for the share
+    of atoms that were found, see `recovery_rate`.
+
+    Parameters
+    ----------
+    dictionary : (d, a) matrix or SparseProduct
+        The learned dictionary, one atom per column, of any norm. Zero atoms have a cosine of 0 with all others.
+    reference : (d, b) matrix or SparseProduct
+        The dictionary to recover, one atom per column.
+    signed : bool, default=False
+        Whether atoms of opposite signs differ: the right question where codes are not negative, and −d_j cannot
+        stand for d_j. Of complex atoms, the real part of ⟨r_i, d_j⟩ then counts.
+
+    Returns
+    -------
+    float
+        From 0 to 1, or from −1 if ``signed``.
+
+    Examples
+    --------
+    >>> from papilio.metrics import mean_max_cosine
+    >>> mean_max_cosine([[0.0, -2.0], [1.0, 0.0]], [[1.0, 3.0], [0.0, 4.0]])
+    0.9
+    >>> mean_max_cosine([[0.0, -2.0], [1.0, 0.0]], [[1.0, 3.0], [0.0, 4.0]], signed=True)
+    0.4
+    """
+    learned, wanted = _two_dictionaries(dictionary, reference)
+    signed = as_flag("signed", signed)
+    total = 0.0
+    for part in _blocks(wanted.shape[1], learned.shape[1]):
+        cosines = _cosines(wanted[:, part], learned).real if signed else _similarities(wanted[:, part], learned)
+        total += float(cosines.max(axis=1).sum())
+    return max(min(total / wanted.shape[1], 1.0), -1.0)
 
 
 def mutual_coherence(dictionary: MatrixLike | SparseProduct) -> float:
@@ -290,6 +331,21 @@ def _unit_atoms(name: str, dictionary: Any) -> Array:
     return atoms / np.where(norms > 0.0, norms, 1.0)
 
 
+def _two_dictionaries(dictionary: Any, reference: Any) -> tuple[Array, Array]:
+    """Both with atoms of unit norm, in double precision."""
+    learned, wanted = _unit_atoms("dictionary", dictionary), _unit_atoms("reference", reference)
+    if learned.shape[0] != wanted.shape[0]:
+        raise ValueError(
+            f"dictionary must have {wanted.shape[0]} rows, as reference has, got shape {learned.shape}"
+        )
+    return learned, wanted
+
+
+def _cosines(left: Array, right: Array) -> Array:
+    """⟨l_i, r_j⟩ of unit atoms."""
+    return left.conj().T @ right
+
+
 def _similarities(left: Array, right: Array) -> Array:
     """|⟨l_i, r_j⟩| of unit atoms, at most one in spite of rounding."""
-    return np.minimum(np.abs(left.conj().T @ right), 1.0)
+    return np.minimum(np.abs(_cosines(left, right)), 1.0)

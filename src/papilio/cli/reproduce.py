@@ -26,7 +26,7 @@ def reproduce(
     ] = "paper",
     trials: Annotated[
         int | None,
-        typer.Option(help="Number of trials of figure3 and denoising; by default that of the preset."),
+        typer.Option(help="Number of trials of figure3, denoising and recovery; by default that of the preset."),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -38,7 +38,7 @@ def reproduce(
 ) -> None:
     """Run one of the paper's experiments or of our own: tables, figures and a comparison with claims in OUTPUT.
 
-    Without NAME, list the experiments. A run of figure3 or denoising that was stopped is resumed.
+    Without NAME, list the experiments. A run of figure3, denoising or recovery that was stopped is resumed.
     """
     if name is None:
         _list_experiments()

@@ -13,7 +13,7 @@ from ..runtime.session import Phase, Session, State
 from ..runtime.threads import blas_threads
 from ..typing import Array
 from ..validation import as_integer, as_real
-from .atoms import growing_share
+from .atoms import early_signals
 from .learner import Best, to_state
 from .signals import Held
 from .states import loop
@@ -42,7 +42,7 @@ def alternation_phase(
     finish: Callable[[Model], Array | SparseProduct],
     layout: dict[str, Check],
 ) -> Phase:
-    """Iterations on growing shares of signals in memory, for the best dictionary.
+    """Iterations on signals in memory, few at first, for the best dictionary.
 
     ``begin`` returns the first model. ``update`` changes the arrays of a model in place, given signals (one per
     row), their codes and their residuals. ``finish`` returns the dictionary (d, a) of the best model. ``layout``
@@ -60,13 +60,13 @@ def alternation_phase(
         with blas_threads(atoms.shape[0] * atoms.size):
             for i in range(int(state.get("iteration", 0)), max_iter + 1):
                 session.offer(now)
-                some = growing_share(rows, len(atoms), n_nonzero_coefs, i, max_iter, session.random)
-                codes = Coder(atoms.T).code(some.T, n_nonzero_coefs, positive=signals.positive)
+                some, n_atoms = early_signals(rows, len(atoms), n_nonzero_coefs, i, max_iter, session.random)
+                codes = Coder(atoms.T).code(some.T, n_atoms, positive=signals.positive)
                 residuals = residuals_of(some, atoms, codes)
                 error = relative(residuals, frobenius(some))
                 share = signals.part(some).share
                 session.report(name, error, 1.0, [atoms.T.copy()], (i + 1) / (max_iter + 1), share)
-                if some is rows:
+                if some is rows and n_atoms == n_nonzero_coefs:
                     best.record(error, {key: array.copy() for key, array in model.items()})
                 if session.stopped or best.has_settled or i == max_iter:
                     break

@@ -11,7 +11,9 @@ from .learner import as_start
 
 RARE = 0.25  # atoms used less often than this share of the mean are replaced
 COHERENT = 0.9  # of two atoms whose inner product exceeds this, one is replaced
-_FIRST_SHARE = 0.1  # of the signals, in the first iteration
+_FIRST_SHARE = 0.1  # of the signals, in the first iteration of `growing_share`
+_EARLY_SHARE = 0.4  # of the signals, in early iterations
+_USES = 10  # of each atom on average, at least, by the signals of an iteration
 
 
 def first_atoms(rows: Array, n_components: int, init: Any, random: np.random.RandomState) -> Array:
@@ -46,11 +48,37 @@ def growing_share(
     With few signals the dictionary moves more, which leads out of poor minima as noise does, and an iteration
     costs less. Each atom has at least ten uses on average.
     """
-    least = max(_FIRST_SHARE, 10 * n_components / (len(rows) * n_nonzero_coefs))
+    least = max(_FIRST_SHARE, _USES * n_components / (len(rows) * n_nonzero_coefs))
     share = least + 1.2 * iteration / max(max_iter, 1)
     if share >= 1 or iteration == max_iter:
         return rows
-    return rows[np.sort(random.permutation(len(rows))[: ceil(share * len(rows))])]
+    return _some(rows, share * len(rows), random)
+
+
+def early_signals(
+    rows: Array,
+    n_components: int,
+    n_nonzero_coefs: int,
+    iteration: int,
+    max_iter: int,
+    random: np.random.RandomState,
+) -> tuple[Array, int]:
+    """The signals of an iteration from a poor start, and the number of atoms that code each.
+
+    These are a random two fifths in the first three quarters of the iterations, and half as many atoms in the first
+    half. An atom that is far from the truth has no more than its largest coefficients right; smaller ones fit what
+    other atoms leave, and if each iteration sees the same signals, the dictionary soon fits just these. Each atom has
+    at least ten uses on average.
+    """
+    count = max(_EARLY_SHARE * len(rows), _USES * n_components / n_nonzero_coefs)
+    is_early = 4 * iteration < 3 * max_iter and count < len(rows)
+    n_atoms = (n_nonzero_coefs + 1) // 2 if 2 * iteration < max_iter else n_nonzero_coefs
+    return _some(rows, count, random) if is_early else rows, n_atoms
+
+
+def _some(rows: Array, count: float, random: np.random.RandomState) -> Array:
+    """So many rows, drawn at random, in their order."""
+    return rows[np.sort(random.permutation(len(rows))[: ceil(count)])]
 
 
 def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, energies: Array, positive: bool = False) -> Array:

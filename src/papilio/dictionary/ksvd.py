@@ -42,9 +42,9 @@ def ksvd(
 
     With ``positive``, g = max(dᵀE, 0).
 
-    Two things keep it out of poor local minima. Atoms that are rarely used, or nearly equal to another one, are
-    replaced by the signals with the largest errors. And early iterations work on a random share of the signals,
-    which grows from a tenth to all of them in the last quarter of the iterations.
+    Three things keep it out of poor local minima. Atoms that are rarely used, or nearly equal to another one, are
+    replaced by the signals with the largest errors. Three quarters of the iterations work on two fifths of the
+    signals, drawn anew each time. And in the first half of the iterations, half as many atoms code each signal.
 
     Above 50,000 signals, or 200 per atom if that is more, the iterations see a random sample of this size; passes
     over all signals then improve the dictionary.

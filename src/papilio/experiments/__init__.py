@@ -14,4 +14,5 @@ PAGES = {
     "denoising": ("plot", "claims"),
     "seconds": ("plot", "claims"),
     "large": ("plot", "claims"),
+    "recovery": ("plot", "claims"),
 }
