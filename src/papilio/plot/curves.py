@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+    from ..estimators.base import DictionaryEstimator
+
 _FLOOR = 1e-17  # errors of exactly zero are drawn here
 _MOST_POINTS, _MOST_MARKERS = 1500, 200  # of a long history
 _PALE = 0.35  # the opacity of errors of a share of the signals
@@ -25,7 +27,7 @@ _MARGIN = 1.25  # between the points and its ends
 _MOST_RANGE = 1000  # with more ticks than the powers of ten
 
 
-def convergence(result: Any, ax: "Axes | None" = None) -> "Axes":
+def convergence(result: "Factorization | History | DictionaryEstimator", ax: "Axes | None" = None) -> "Axes":
     """Draw the relative error of each iteration on a logarithmic axis, phase by phase.
 
     Global steps are shaded. Pale lines are errors of a share of the signals (`Step.share`), as learners report

@@ -7,13 +7,16 @@ import numpy as np
 
 from ..linalg import column_norms
 from ..operators import SparseProduct
-from ..typing import Array
+from ..typing import Array, MatrixLike
 from ..validation import as_integer, as_matrix, as_shape
 from .common import SERIES, as_axes, without_ticks
 from .thumbnails import mosaic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from ..dictionary.learner import LearnedDictionary
+    from ..estimators.base import DictionaryEstimator
 
 _SOME = 256  # atoms that are enough to see what they are
 _ALIKE = 0.3  # the correlation of pixels below each other, from which atoms may be pictures
@@ -23,7 +26,11 @@ _UNIT = 1e-3  # how far from one norms of atoms may be
 _GAP = 0.12  # between two curves, relative to their length
 
 
-def atoms(dictionary: Any, atom_shape: int | tuple[int, ...] | None = None, ax: "Axes | None" = None) -> "Axes":
+def atoms(
+    dictionary: "MatrixLike | DictionaryEstimator | LearnedDictionary",
+    atom_shape: int | tuple[int, ...] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Draw the atoms of a dictionary, each on its own scale: pictures as a mosaic, other signals as curves.
 
     A dictionary does not say what its atoms are. Without ``atom_shape``, they are taken for pictures of w × w
