@@ -36,9 +36,7 @@ def figure_of(points: Points) -> Any:
         look = {"color": colour, "marker": marker, "linestyle": "none"}
         right.plot(list(known), list(known.values()), label=f"{name} (published)", **look)
     for ax in (left, right):
-        ax.set_xticks(
-            list(places.values()), [f"{s.atoms}×{s.features}\n{s.signals:,} signals" for s in places]
-        )
+        ax.set_xticks(list(places.values()), [f"{s.atoms}×{s.features}\n{s.signals:,} signals" for s in places])
         ax.set_xlim(-0.5, len(places) - 0.5)
         ax.set_ylim(0, 1.04)
         ax.grid(axis="y", color="0.92", zorder=0)
