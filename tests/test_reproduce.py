@@ -36,7 +36,10 @@ def test_a_tiny_run_shows_its_claims_and_where_everything_is(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nonsense"], "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, got 'nonsense'"),
+        (
+            ["nonsense"],
+            "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, recovery, got 'nonsense'",
+        ),
         (["dft", "--output", "taken/inside"], "taken"),
     ],
 )

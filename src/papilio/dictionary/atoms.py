@@ -67,8 +67,8 @@ def early_signals(
 
     These are a random two fifths in the first three quarters of the iterations, and half as many atoms in the
     first half. While atoms are far from the truth, only the largest coefficients are right; smaller ones fit what
-    others leave. And if each iteration sees the same signals, the dictionary soon fits just these. Each atom has at
-    least ten uses on average.
+    others leave. And if each iteration sees the same signals, the dictionary soon fits just these. Each atom has
+    at least ten uses on average.
     """
     count = max(_EARLY_SHARE * len(rows), _USES * n_components / n_nonzero_coefs)
     is_early = 4 * iteration < 3 * max_iter and count < len(rows)
