@@ -85,7 +85,18 @@ def machine() -> str:
             names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
             model = names[0] if names else model
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    packages = ("papilio", "numpy", "scipy", "numba", "scikit-learn", "pyfaust", "lazylinop", "spams-bin", "ksvd")
+    packages = (
+        "papilio",
+        "numpy",
+        "scipy",
+        "numba",
+        "scikit-learn",
+        "pyfaust",
+        "lazylinop",
+        "spams-bin",
+        "ksvd",
+        "dictlearn",
+    )
     versions = []
     for package in packages:
         try:

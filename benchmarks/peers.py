@@ -45,6 +45,11 @@ except ImportError:
     spams = None
 
 try:
+    import dictlearn
+except ImportError:
+    dictlearn = None
+
+try:
     import ksvd as ksvd_package
 except ImportError:
     ksvd_package = None

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import papilio as pp
-from papilio.dictionary.atoms import COHERENT, RARE, first_atoms, growing_share, replace_bad_atoms
+from papilio.dictionary.atoms import COHERENT, RARE, early_signals, first_atoms, growing_share, replace_bad_atoms
 from papilio.dictionary.learner import Best
 from papilio.dictionary.sums import energies_of, energies_of_codes, is_rounding, moments_of_rows, residuals_of
 from papilio.kernels import atoms as kernels
@@ -231,6 +231,31 @@ def test_shares_grow_to_all_signals_in_the_last_quarter(n_signals, n_components,
 def test_no_iterations_are_one_coding_of_all_signals():
     rows = gaussian((1000, 3))
     assert growing_share(rows, 2, 1, 0, 0, np.random.RandomState(0)) is rows
+
+
+@pytest.mark.parametrize(
+    ("n_signals", "n_components", "n_nonzero_coefs", "max_iter"),
+    [(1000, 10, 5, 100), (1000, 50, 1, 40), (2000, 4, 4, 1), (2000, 4, 4, 0), (30, 40, 2, 20)],
+)
+def test_early_signals_are_a_share_and_are_coded_by_half_as_many_atoms(
+    n_signals, n_components, n_nonzero_coefs, max_iter
+):
+    rows = np.arange(n_signals, dtype=float)[:, None]
+    random = np.random.RandomState(0)
+    sizes = n_components, n_nonzero_coefs
+    shares, counts = zip(
+        *(early_signals(rows, *sizes, i, max_iter, random) for i in range(max_iter + 1)), strict=True
+    )
+    expected = min(max(0.4 * n_signals, 10 * n_components / n_nonzero_coefs), n_signals)
+    for i, (share, count) in enumerate(zip(shares, counts, strict=True)):
+        assert count == (n_nonzero_coefs if i >= max_iter / 2 else -(-n_nonzero_coefs // 2))
+        assert (np.diff(share[:, 0]) > 0).all()  # none twice
+        if i >= 0.75 * max_iter:
+            assert share is rows
+        else:
+            assert expected <= len(share) < expected + 1
+    if expected < n_signals and max_iter > 4:
+        assert not np.array_equal(shares[0], shares[1])
 
 
 # -- bad atoms -----------------------------------------------------------------------------------------

@@ -115,8 +115,8 @@ def mean_max_cosine(
         max_j |⟨r_i, d_j⟩|/(‖r_i‖‖d_j‖),
 
     without the modulus if ``signed``. Sparse autoencoders are judged by it, as mean max cosine similarity (MMCS).
-    A learned atom may be the most similar one to several, so that even random atoms are well above 0; for the share
-    of atoms that were found, see `recovery_rate`.
+    A learned atom may be the most similar one to several, so that even random atoms are well above 0; for the
+    share of atoms that were found, see `recovery_rate`.
 
     Parameters
     ----------

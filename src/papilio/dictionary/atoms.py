@@ -65,9 +65,9 @@ def early_signals(
 ) -> tuple[Array, int]:
     """The signals of an iteration from a poor start, and the number of atoms that code each.
 
-    These are a random two fifths in the first three quarters of the iterations, and half as many atoms in the first
-    half. An atom that is far from the truth has no more than its largest coefficients right; smaller ones fit what
-    other atoms leave, and if each iteration sees the same signals, the dictionary soon fits just these. Each atom has
+    These are a random two fifths in the first three quarters of the iterations, and half as many atoms in the
+    first half. While atoms are far from the truth, only the largest coefficients are right; smaller ones fit what
+    others leave. And if each iteration sees the same signals, the dictionary soon fits just these. Each atom has
     at least ten uses on average.
     """
     count = max(_EARLY_SHARE * len(rows), _USES * n_components / n_nonzero_coefs)

@@ -134,9 +134,18 @@ class Moments:
     def error(self, dictionary: Array) -> float:
         """‖X − DΓ‖/‖X‖ for a dictionary D.
 
-        Large numbers cancel in ‖X‖² − 2 Re tr(BᴴD) + tr(D A Dᴴ) near an exact fit, and there alone `compressed`,
-        which takes longer, is used.
+        Parameters
+        ----------
+        dictionary : (d, a) ndarray
+            D.
+
+        Returns
+        -------
+        float
+            The relative error; ‖DΓ‖ if X is zero.
         """
+        # Large numbers cancel in ‖X‖² − 2 Re tr(BᴴD) + tr(D A Dᴴ) near an exact fit: there alone `compressed`,
+        # which takes longer, is used.
         size = self.norm or 1.0
         if self.gram is not None and self.is_moderate:
             near = dictionary / dictionary.real.dtype.type(size)

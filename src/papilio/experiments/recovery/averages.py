@@ -61,12 +61,9 @@ def size_of(row: Row) -> Size:
 
 
 def _point(group: list[tuple[Row, Row]]) -> Point:
-    def column(name: str) -> list[float]:
-        return [float(row[name]) for row, _ in group]
+    def mean(column: str) -> float:
+        return float(np.mean([float(row[column]) for row, _ in group]))
 
-    return Point(
-        float(np.mean(column("cosine"))),
-        min(column("cosine")),
-        *(float(np.mean(column(name))) for name in ("recovered", "correlation", "error")),
-        max(float(time["seconds"]) for _, time in group),
-    )
+    least = min(float(row["cosine"]) for row, _ in group)
+    longest = max(float(time["seconds"]) for _, time in group)
+    return Point(mean("cosine"), least, mean("recovered"), mean("correlation"), mean("error"), longest)

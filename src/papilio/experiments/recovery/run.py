@@ -49,9 +49,9 @@ class Planted(NamedTuple):
 def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress) -> None:
     """Write table.csv with a row for each draw and method, and times.csv with the seconds of one core.
 
-    ``cosine`` is the mean over the true atoms of the largest cosine with a learned one, with its sign; ``recovered``
-    is the share of true atoms with a cosine above 0.99. ``correlation`` and ``error`` are those of non-negative
-    codes of new signals (see `mean_correlation`; the error is relative).
+    ``cosine`` is the mean over the true atoms of the largest cosine with a learned one, with its sign;
+    ``recovered`` is the share of true atoms with a cosine above 0.99. ``correlation`` and ``error`` are those of
+    non-negative codes of new signals (see `mean_correlation`; the error is relative).
     """
     trials = as_integer("trials", settings["trials"], 1)
 
@@ -61,9 +61,9 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress)
     table = Ledger[Draw](folder / "table.csv", RESULTS, KEYS, expected)
     times = Ledger[Draw](folder / "times.csv", TIMES, KEYS, expected)
     draws = [
-        Draw(*size, values, trial)
+        Draw(atoms, features, signals, values, trial)
         for values in settings["values"]
-        for size in settings["sizes"]
+        for atoms, features, signals in settings["sizes"]
         for trial in range(trials)
     ]
     run_trials(draws, partial(measure, settings), table, times, jobs=jobs, progress=progress)

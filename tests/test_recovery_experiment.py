@@ -1,0 +1,113 @@
+"""The experiment on planted dictionaries: its table, what is drawn from it and what is said of it."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import papilio as pp
+from papilio.experiments.claims import DIFFERS, HOLDS
+from papilio.experiments.recovery import claims, plot, run
+from papilio.experiments.recovery.averages import Size, averages, published
+from papilio.experiments.reproduce import reproduce, settings_of
+from papilio.experiments.tables import read_table
+
+TINY = settings_of("recovery", "tiny")
+DRAW = run.Draw(20, 12, 300, "uniform", 0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A whole run of the tiny preset."""
+    folder = tmp_path_factory.mktemp("recovery") / "run"
+    reproduce("recovery", folder, preset="tiny", jobs=1, progress=lambda done, total: None)
+    return folder
+
+
+def test_planted_signals_are_sums_of_unit_atoms_with_non_negative_coefficients():
+    planted, seed = run.plant(TINY, DRAW)
+    D, X, new, codes = planted
+    assert (D.shape, X.shape, new.shape) == ((12, 20), (12, 300), (12, 100))
+    np.testing.assert_allclose(np.linalg.norm(D, axis=0), 1)
+    assert codes.data.min() > 0
+    np.testing.assert_allclose(D @ codes.toarray(), new, atol=1e-12)
+    again, same = run.plant(TINY, DRAW)
+    np.testing.assert_array_equal(again.training, X)
+    assert same == seed
+    other, _ = run.plant(TINY, DRAW._replace(trial=1))
+    assert not np.array_equal(other.dictionary, D)
+
+
+def test_the_figures_are_those_of_the_dictionary(folder):
+    planted, seed = run.plant(TINY, DRAW)
+    learned = pp.ksvd(planted.training, 20, 2, max_iter=10, positive=True, random_state=seed).dictionary
+    rows = [row for row in read_table(folder / "table.csv") if row["trial"] == "0"]
+    assert [row["method"] for row in rows] == [run.START, run.KSVD, run.TRUE]
+    assert float(rows[1]["cosine"]) == pytest.approx((planted.dictionary.T @ learned).max(axis=1).mean(), rel=1e-5)
+    assert float(rows[2]["cosine"]) == float(rows[2]["recovered"]) == 1
+    assert all(float(row["seconds"]) >= 0 for row in read_table(folder / "times.csv"))
+
+
+def test_correlations_are_those_of_the_best_pairs():
+    random = np.random.default_rng(0)
+    truth = np.abs(random.standard_normal((4, 50))) * (random.random((4, 50)) < 0.5)
+    codes = truth[[2, 0, 3, 1]] * np.array([[2.0], [1.0], [-3.0], [1.0]]) + 1
+    assert run.mean_correlation(sp.csc_array(codes), sp.csc_array(truth)) == pytest.approx(1)
+    codes[1] = 0  # constant, and true atom 0 is left with it
+    codes[2] = random.standard_normal(50)
+    one = abs(np.corrcoef(codes[2], truth[3])[0, 1])
+    other = abs(np.corrcoef(codes[2], truth[0])[0, 1])
+    expected = (2 + max(one, other)) / 4
+    assert run.mean_correlation(sp.csc_array(codes), sp.csc_array(truth)) == pytest.approx(expected)
+
+
+def points(cosine=0.99, correlation=0.97, seconds=10.0):
+    """Averages of two trials, of which the second has a cosine that is 0.01 smaller, for two sizes."""
+    keys = [
+        {"atoms": a, "features": f, "signals": s, "values": "uniform", "trial": str(trial), "method": method}
+        for a, f, s in (("500", "79", "5000"), ("1000", "93", "20000"))
+        for trial in (0, 1)
+        for method in (run.START, run.KSVD, run.TRUE)
+    ]
+    rows = [
+        key
+        | {"recovered": "0.9", "correlation": str(correlation), "error": "0.1"}
+        | {"cosine": str(cosine - 0.01 * int(key["trial"]))}
+        for key in keys
+    ]
+    return averages(rows, [key | {"seconds": str(seconds * (1 + int(key["trial"])))} for key in keys])
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdicts"),
+    [
+        ({}, [HOLDS, HOLDS, HOLDS, HOLDS]),
+        ({"cosine": 0.955}, [DIFFERS, HOLDS, DIFFERS, HOLDS]),
+        ({"correlation": 0.95}, [HOLDS, DIFFERS, HOLDS, HOLDS]),
+        ({"seconds": 200.0}, [HOLDS, HOLDS, HOLDS, DIFFERS]),
+    ],
+)
+def test_claims_follow_from_the_worst_draw(changes, verdicts):
+    assert [claim.verdict for claim in claims.claims_of(points(**changes))] == verdicts
+
+
+def test_the_figure_shows_what_is_published_for_the_same_sizes():
+    figure = plot.figure_of(points())
+    left, right = figure.axes
+    assert [len(ax.lines) for ax in (left, right)] == [2, 5]
+    np.testing.assert_allclose(left.lines[1].get_ydata(), 0.985)
+    (fista,) = (line for line in right.lines if "FISTA" in line.get_label())
+    assert list(fista.get_ydata()) == [published()["dictionary learning with FISTA"][Size(500, 79, 5000)]]
+
+
+def test_the_page_names_its_settings(folder):
+    page = (folder / "claims.md").read_text()
+    assert "sums of 2 atoms" in page
+    assert "means of 2 draws" in page
+    assert "| 20×12, 300 signals | uniform | K-SVD |" in page
+
+
+def test_non_negative_codes_find_an_overcomplete_dictionary():
+    """30 uses of each of 200 atoms of length 40: if all iterations saw all signals, they would fit just these."""
+    planted, seed = run.plant(TINY | {"n_nonzero_coefs": 6}, run.Draw(200, 40, 1000, "uniform", 0))
+    learned = pp.ksvd(planted.training, 200, 6, positive=True, random_state=seed).dictionary
+    assert pp.metrics.mean_max_cosine(learned, planted.dictionary, signed=True) > 0.97
