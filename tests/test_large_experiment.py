@@ -36,7 +36,7 @@ def test_there_is_a_row_for_each_dictionary_in_order(folder):
         assert int(row["bytes"]) > 0
         if row["complexity"]:
             assert float(row["relative_complexity"]) <= float(row["complexity"])
-    assert {run.KSVD_, run.ONLINE, run.FAST, run.DCT, peers.SCIKIT_LEARN} <= {row["kind"] for row in rows}
+    assert {run.K_SVD, run.ONLINE, run.FAST, run.DCT, peers.SCIKIT_LEARN} <= {row["kind"] for row in rows}
     assert not list(folder.glob("start_*"))
 
 
@@ -86,7 +86,7 @@ def row(kind, complexity="", **numbers):
     ],
 )
 def test_claims_hold_or_differ_by_the_figures(change, wrong):
-    rows = [row(run.KSVD_), row(run.FAST, "0.25", **({"error_held_out": 0.52} | change)), row(run.DCT)]
+    rows = [row(run.K_SVD), row(run.FAST, "0.25", **({"error_held_out": 0.52} | change)), row(run.DCT)]
     rows[-1]["error_held_out"] = "0.53"
     verdicts = {claim.text: claim.verdict for claim in claims.claims_of(rows)}
     assert len(verdicts) == 3
@@ -95,7 +95,7 @@ def test_claims_hold_or_differ_by_the_figures(change, wrong):
 
 
 def test_claims_on_coding_and_bytes_are_made_for_the_largest_dictionaries():
-    rows = [row(run.KSVD_, atoms=4096), row(run.FAST, "0.1", atoms=4096, bytes=260)]
+    rows = [row(run.K_SVD, atoms=4096), row(run.FAST, "0.1", atoms=4096, bytes=260)]
     verdicts = [claim.verdict for claim in claims.claims_of(rows)]
     assert verdicts == [HOLDS, DIFFERS]
 

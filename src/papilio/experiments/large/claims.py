@@ -6,7 +6,7 @@ from typing import Any
 
 from ..claims import Claim, claims_table, filled_page, made_by, markdown_table, read_meta, verdict
 from ..tables import Row, read_table, write_text
-from .run import DCT, FAST, KSVD_, sizes_of
+from .run import DCT, FAST, K_SVD, sizes_of
 
 # For each complexity: how far the error on new patches may be above that of K-SVD.
 _ERRORS = {"0.5": 1.03, "0.25": 1.06}
@@ -39,7 +39,7 @@ def page(rows: list[Row], meta: dict[str, Any]) -> str:
 
 
 def claims_of(rows: list[Row]) -> Iterator[Claim]:
-    starts = {row["side"]: row for row in rows if row["kind"] == KSVD_}
+    starts = {row["side"]: row for row in rows if row["kind"] == K_SVD}
     for row in rows:
         if row["kind"] != FAST or row["side"] not in starts:
             continue

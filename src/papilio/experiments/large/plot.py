@@ -7,17 +7,17 @@ from ..claims import read_meta
 from ..drawing import new_figure, save
 from ..tables import Row, read_table
 from .peers import SCIKIT_LEARN, SPAMS
-from .run import DCT, FAST, KSVD_, ONLINE, sizes_of
+from .run import DCT, FAST, K_SVD, ONLINE, sizes_of
 
 _LOOKS: dict[str, dict[str, Any]] = {
-    KSVD_: {"color": "#000000", "marker": "s"},
+    K_SVD: {"color": "#000000", "marker": "s"},
     ONLINE: {"color": "#009E73", "marker": "v"},
     FAST: {"color": "#D55E00", "marker": "o", "linestyle": "-"},
     DCT: {"color": "#E69F00", "marker": "^"},
     SCIKIT_LEARN: {"color": "#0072B2", "marker": "D"},
     SPAMS: {"color": "#CC79A7", "marker": "P"},
 }
-_LABELS = {KSVD_: "K-SVD, dense", ONLINE: "online, dense", FAST: "product, 4×4 blocks"}
+_LABELS = {K_SVD: "K-SVD, dense", ONLINE: "online, dense", FAST: "product, 4×4 blocks"}
 _PANELS = {"fit_seconds": "seconds to learn", "coding_seconds": "seconds to code new patches"}
 
 

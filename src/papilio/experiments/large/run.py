@@ -20,7 +20,7 @@ from ..tables import rounded
 from ..trials import Ledger, OnProgress, Stopped
 from . import peers
 
-KSVD_, ONLINE, FAST, DCT = "K-SVD", "online", "fast", "redundant DCT"
+K_SVD, ONLINE, FAST, DCT = "K-SVD", "online", "fast", "redundant DCT"
 KEYS = ("side", "kind", "complexity")
 RESULTS = ("relative_complexity", "bytes", "error_held_out", "coding_seconds", "coding_seconds_dense")
 COLUMNS = (*KEYS, "atoms", *RESULTS, "fit_seconds", "passes")
@@ -63,7 +63,7 @@ def cases_of(settings: dict[str, Any]) -> list[Case]:
     """All dictionaries, in the order of the table; those of packages that are not installed are left out."""
     cases = []
     for size in sizes_of(settings):
-        cases += [Case(size.side, kind, "") for kind in (KSVD_, ONLINE, *peers.available())]
+        cases += [Case(size.side, kind, "") for kind in (K_SVD, ONLINE, *peers.available())]
         cases += [Case(size.side, FAST, complexity) for complexity in size.complexities]
         cases.append(Case(size.side, DCT, ""))
     return cases
@@ -110,11 +110,11 @@ def patches_of(size: Size, seed: int) -> Iterator[tuple[Path, Array]]:
 def _learned(case: Case, size: Size, settings: dict[str, Any], path: Path, folder: Path) -> Learned:
     n_components, k, seed = size.atoms, size.n_nonzero_coefs, settings["seed"]
     start_path = folder / START.format(side=size.side)
-    if case.kind == KSVD_ or not start_path.exists():
+    if case.kind == K_SVD or not start_path.exists():
         learner = KSVD(n_components, k, max_iter=settings["ksvd_max_iter"], tol=0, random_state=seed)
         found = _timed(lambda: learner.fit(on_disk(path)).components_.T)
         np.savez(start_path, dictionary=found.dictionary, seconds=found.seconds)
-        if case.kind == KSVD_:
+        if case.kind == K_SVD:
             return found
     with np.load(start_path) as saved:
         start, seconds = saved["dictionary"], float(saved["seconds"])
