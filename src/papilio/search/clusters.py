@@ -56,7 +56,7 @@ def clusters_in_order(count: int, depth: int) -> Clusters:
 
 
 def clusters_of_points(points: Array, depth: int) -> Clusters:
-    """Clusters of points (n, d) in space, one per line: each is cut across the direction in which it spreads most."""
+    """Clusters of points (n, d), one per line: each is cut across the direction in which it spreads most."""
 
     def arranged(lines: Array) -> Array:
         centred = points[lines] - points[lines].mean(axis=0)

@@ -70,7 +70,7 @@ def nested_product(rows: Bases, columns: Bases, near: Blocks, couplings: Sequenc
 def _widening(side: Bases) -> list[Any]:
     """[I U₁], diag(I, [I U₂]), …; the first one puts the lines back into their own order."""
     factors, passed = [], 0
-    for s, bases in enumerate(side.bases):
+    for bases in side.bases:
         basis = sp.block_diag(bases)
         height = basis.shape[0]
         factors.append(sp.block_diag([sp.eye_array(passed), sp.hstack([sp.eye_array(height), basis])]).tocsr())
