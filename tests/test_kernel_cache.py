@@ -1,5 +1,6 @@
 """Compiled kernels in files: never stale, never another user's, and never an error."""
 
+import ast
 import errno
 import hashlib
 import os
@@ -9,9 +10,11 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
 
 import papilio
@@ -424,3 +427,31 @@ def test_what_others_may_have_written_is_not_loaded(folder, tmp_path, fault):
         os.chown(folder, 65534, 65534)
     assert not is_loaded()
     assert (tmp_path / "unpickled").exists() == (fault == "none")
+
+
+def kernels_used_outside():
+    """The compiled functions that other rooms import or take from a module of kernels: module and name."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.parent.name == "kernels":
+            continue
+        tree = ast.parse(path.read_text())
+        modules = {}  # of kernels, by the names they have here
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or not node.level or not node.module:
+                continue
+            if node.module == "kernels":
+                modules |= {alias.asname or alias.name: alias.name for alias in node.names}
+            elif node.module.startswith("kernels."):
+                yield from ((node.module.partition(".")[2], alias.name) for alias in node.names)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+                yield modules[node.value.id], node.attr
+
+
+def test_what_is_called_from_outside_is_not_compiled_in_each_process():
+    found = set(kernels_used_outside())
+    functions = {each: getattr(import_module(f"papilio.kernels.{each[0]}"), each[1]) for each in found}
+    compiled = {each: function for each, function in functions.items() if isinstance(function, Dispatcher)}
+    assert {("apply", "apply_block"), ("descent", "iterate"), ("descent", "selected")} <= set(compiled)
+    without = [each for each, function in compiled.items() if not isinstance(function._cache, cache.KernelCache)]
+    assert without == []

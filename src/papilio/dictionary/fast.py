@@ -29,7 +29,7 @@ from .states import Layouts
 from .statistics import Statistics
 
 _KSVD = "ksvd"
-_ITERATIONS = 40  # of K-SVD, for 10,000 signals and 256 atoms
+_ITERATIONS = 24  # of K-SVD, for 10,000 signals and 256 atoms
 _FEWEST, _MOST = 20, 100
 _ROUGH, _FINE = 1e-4, 1e-6  # of PALM's relative error, where refinement follows, and where it does not
 
@@ -136,7 +136,7 @@ class FastOptions(NamedTuple):
 def ksvd_limits_for(n_signals: int, n_components: int) -> AlternationLimits:
     """Those of the learner of D₀: the time of an iteration grows with signals and atoms."""
     size = n_signals * n_components / (10_000 * 256)
-    return AlternationLimits(int(np.clip(round(_ITERATIONS / size**0.22), _FEWEST, _MOST)))
+    return AlternationLimits(int(np.clip(round(_ITERATIONS / size**0.35), _FEWEST, _MOST)))
 
 
 def learn_fast(

@@ -27,6 +27,7 @@ from .sums import energies_of, moments_of_rows, relative, residuals_of, scaled
 
 RECENT = 0.1  # the share of all batches so far that count: codes in earlier, poorer dictionaries only hold back
 _ARRAYS = ("atoms", "gram", "cross", "uses")  # of an `OnlineState`
+_BATCH = 512  # signals, at least, if there are enough
 _MODERATE = 17  # bits above or below the unit: the squares of such numbers have room in single precision
 
 
@@ -157,7 +158,7 @@ def online_dictionary(
     init : (d, n_components) array, optional
         The first dictionary; by default different signals, drawn at random.
     batch_size : int, optional
-        Signals per mini-batch; by default 512, or a quarter of all signals if that is less.
+        Signals per mini-batch; by default 512, or two per atom if that is more, and at most a quarter of all.
     memory : int, optional
         The largest number of mini-batches that count, older ones less; for data that drift. By default a share of
         the batches so far, which amounts to one pass at the end.
@@ -219,7 +220,8 @@ def online_phase(
 ) -> Phase:
     """The passes of `online_dictionary` over the signals in memory."""
     rows, random = signals.start.rows, session.random
-    batch_size = limits.batch_size or max(min(512, len(rows) // 4), 1)
+    # Each batch updates all atoms, which takes longer the more there are.
+    batch_size = limits.batch_size or max(min(max(_BATCH, 2 * n_components), len(rows) // 4), 1)
     # At the end one pass counts: then all signals do, each with its latest code.
     recent = min(RECENT, 1 / limits.max_iter)
 

@@ -21,7 +21,7 @@ from .states import Layouts
 from .statistics import Coding, code_part
 
 PHASE = "refine"
-_ROUNDS = 25  # for 10,000 signals and 256 atoms
+_ROUNDS = 12  # for 10,000 signals and 256 atoms
 _FEWEST, _MOST = 10, 100  # rounds
 _STEPS = 30  # of PALM in each round
 _LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signals worth its time
@@ -30,7 +30,7 @@ _LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signa
 def n_rounds_for(n_signals: int, n_components: int) -> int:
     """Rounds of refinement: their time grows with signals and atoms, and so there are fewer of them."""
     size = n_signals * n_components / (10_000 * 256)
-    return int(np.clip(round(_ROUNDS / size**0.45), _FEWEST, _MOST))
+    return int(np.clip(round(_ROUNDS / size**0.54), _FEWEST, _MOST))
 
 
 def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: int | None = None) -> Phase:

@@ -23,7 +23,8 @@ class OnlineDictionaryLearning(StreamEstimator):
     n_nonzero_coefs : int, optional
         Atoms per sample, in learning and in `transform`; a tenth of the features by default, at least one.
     batch_size : int, optional
-        Samples per mini-batch; by default 512, or a quarter of all samples if that is less.
+        Samples per mini-batch; by default 512, or two per atom if that is more, and at most a quarter of
+        all samples.
     memory : int, optional
         The largest number of mini-batches that count, older ones less; for data that drift. By default a share of
         the batches so far.

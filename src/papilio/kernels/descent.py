@@ -188,6 +188,12 @@ def select(kind: int, count: int, groups: Array, slack: float, guess: float, wor
 
 
 @compiled
+def selected(kind: int, count: int, groups: Array, slack: float, guess: float, worth: Array, keep: Array) -> float:
+    """`select` for callers outside of kernels, with a cache of its own."""
+    return select(kind, count, groups, slack, guess, worth, keep)
+
+
+@compiled
 def replace(
     old: Array,
     point: Array,

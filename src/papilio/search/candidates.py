@@ -23,14 +23,16 @@ from .pricing import random_member
 from .targets import least_entries
 
 _ROUNDS = 60  # of annealing at most
-_WORK = 1e10  # multiplications that the annealing of one candidate may take: all rounds for 80×80 and less
+_WORK = 1.3e10  # multiplications that the annealing of one candidate may take: all rounds for 90×90 and less
 _MANY_ROUNDS = 15  # with fewer, annealing takes long enough without trying both sides
 _TRIAL = 4  # a candidate is tried with the rounds divided by this
 _MOST_STEPS, _LEAST_STEPS = 100, 10  # of a start, in each of its phases
-_START_WORK = 3e10  # multiplications that a phase of a start may take: all steps for 256×256 and less
+_START_WORK = 3e10  # multiplications that a phase of a start may take
+_STEPS_BEFORE = 20  # of a start in each phase, if a few rounds of annealing follow, which gain more per step
 _BEHIND = 2  # a candidate that starts with more than this many times the lowest error is not annealed
 _HOPELESS = 5  # nor is its start finished if its first steps end with more than this many times
-_LARGE = 128  # the short side up to which three factors in blocks are tried
+_LAGGING = 1.03  # the same for large matrices, in terms of the first steps of other candidates
+_LARGE = 128  # the short side up to which three factors in blocks are tried, and all candidates to their end
 _INNER = 2  # columns of the sparse factors of low rank over those of the dense ones
 
 
@@ -53,7 +55,8 @@ class Candidate(NamedTuple):
     @property
     def phase_steps(self) -> int:
         """Iterations of PALM in each phase of a start, the fewer the larger the matrix."""
-        return int(np.clip(_START_WORK / (4 * self._product), _LEAST_STEPS, _MOST_STEPS))
+        most = _STEPS_BEFORE if 0 < self.rounds() < _MANY_ROUNDS else _MOST_STEPS
+        return int(np.clip(_START_WORK / (4 * self._product), _LEAST_STEPS, most))
 
     def rounds(self, effort: float = 1.0) -> int:
         """Rounds of annealing, the fewer the larger the matrix."""
@@ -209,11 +212,13 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factoriz
     if search.structure.pricing is None:
         within = (attempt.error for attempt in search.attempts if 0 < attempt.nnz <= budget)
         lowest = min(within, default=np.inf)
+    first = np.inf  # the lowest error after the first steps of a candidate
     for option, steps in zip(options, trial_steps, strict=True):
         begin = perf_counter()
         with session.part(steps / total, f"{option.title}: "):
-            start, fit = _tried(search, option, _trial_rounds(options, option, effort), lowest)
-        lowest = min(lowest, start.error)
+            most = min(_HOPELESS * lowest, np.inf if min(option.schedule.shape) <= _LARGE else _LAGGING * first)
+            quick, start, fit = _tried(search, option, _trial_rounds(options, option, effort), lowest, most)
+        first, lowest = min(first, quick.error), min(lowest, start.error)
         trials.append(Trial(option, start, search.add(option.method, option.detail, fit, begin)))
         if session.stopped:
             break
@@ -228,19 +233,23 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factoriz
 
 
 def _tried(
-    search: Search, option: Candidate, rounds: int | None, lowest: float
-) -> tuple[Factorization, Factorization]:
-    """A start in the candidate's sets, and the fit by annealing, unless its error is far above the lowest one."""
+    search: Search, option: Candidate, rounds: int | None, lowest: float, most: float
+) -> tuple[Factorization, Factorization, Factorization]:
+    """A few steps in the candidate's sets, a start, and the fit by annealing; those before it if it is left out.
+
+    The start is left out if the first steps end with an error above ``most``, and annealing if the start is far
+    above the lowest error of other methods and candidates.
+    """
     session = search.session
     share = option.start_steps / (option.start_steps + _annealing_steps(rounds))
     with session.part(share):
-        start = start_of(search, option, _LEAST_STEPS)
-        if not session.stopped and start.error <= _HOPELESS * lowest:
+        quick = start = start_of(search, option, _LEAST_STEPS)
+        if not session.stopped and quick.error <= most:
             start = start_of(search, option)
-    if not rounds or session.stopped or start.error > _BEHIND * lowest:
-        return start, start
+    if not rounds or session.stopped or start is quick or start.error > _BEHIND * lowest:
+        return quick, start, start
     with session.part(1 - share):
-        return start, annealed(session, search.matrix, option.schedule, start, rounds)
+        return quick, start, annealed(session, search.matrix, option.schedule, start, rounds)
 
 
 def start_of(search: Search, option: Candidate, steps: int = _MOST_STEPS) -> Factorization:

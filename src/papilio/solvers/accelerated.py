@@ -191,6 +191,6 @@ class AcceleratedDescent(Descent):
             return constraint._project(point, nonnegative=False)
         keep = np.empty(point.shape, dtype=bool)
         limits = kind_of(constraint), limit_of(constraint), self._groups[j], slack_of(worth)
-        self._guesses[j] = kernel.select(*limits, self._guesses[j], worth, keep)
+        self._guesses[j] = kernel.selected(*limits, self._guesses[j], worth, keep)
         kept = np.where(keep, point, 0)
         return kept / kind.type(frobenius(kept))

@@ -11,6 +11,8 @@ from ..typing import Array
 
 _MAX_SWEEPS = 30
 _ALL = 1 - 1e-12  # of the energy, up to rounding
+_LARGE = 1 << 18  # entries above which one start is improved, as far as is quick
+_FINE, _ROUGH = 1e-9, 1e-3  # the relative gain of a sweep that is worth another one
 
 
 def regrouped(constraint: SparseBlocks, matrix: Array) -> SparseBlocks:
@@ -20,22 +22,24 @@ def regrouped(constraint: SparseBlocks, matrix: Array) -> SparseBlocks:
     lines of zeros, such orders are found. Otherwise similar lines make groups: those whose magnitudes correlate,
     once for rows and then columns, once in reverse. As in k-means, the best blocks for these groups and better
     groups for these blocks alternate: rows of two groups are exchanged while the blocks hold more after it, then
-    columns. The best of these orders hold at least as much as those of ``constraint``. They depend on the set and
-    the matrix only, so that a factor is enough to continue in the orders that it was found in.
+    columns. For large matrices, only the groups that hold most are improved so. The best of these orders hold at
+    least as much as those of ``constraint``. They depend on the set and the matrix only, so that a factor is enough
+    to continue in the orders that it was found in.
     """
     energies = np.square(np.abs(matrix), dtype=np.float64)
-    whole = energies.sum()
-    best, most = constraint, -1.0
-    for rows, columns in _starts(constraint, energies):
-        kept = _kept(energies, rows, columns, constraint.n_blocks)
-        if kept < _ALL * whole:
-            kept = _improve(energies, rows, columns, constraint.n_blocks, kept)
+    all_but_rounding, is_large = _ALL * energies.sum(), energies.size > _LARGE
+    most = -1.0
+    for start in _starts(constraint, energies):
+        kept = _kept(energies, *start, constraint.n_blocks)
+        if kept < all_but_rounding and not is_large:
+            kept = _improve(energies, *start, constraint.n_blocks, kept, _FINE)
         if kept > most:
-            most = kept
-            best = constraint.regrouped(*(np.argsort(groups, kind="stable") for groups in (rows, columns)))
-        if most >= _ALL * whole:
+            most, groups = kept, start
+        if most >= all_but_rounding:
             break
-    return best
+    if most < all_but_rounding and is_large:
+        _improve(energies, *groups, constraint.n_blocks, most, _ROUGH)
+    return constraint.regrouped(*(np.argsort(labels, kind="stable") for labels in groups))
 
 
 def _starts(constraint: SparseBlocks, energies: Array) -> Iterator[tuple[Array, Array]]:
@@ -46,6 +50,8 @@ def _starts(constraint: SparseBlocks, energies: Array) -> Iterator[tuple[Array, 
     yield _with_equal_supports(used, height), _with_equal_supports(used.T, width)
     rows = _similar(np.sqrt(energies), height)
     yield rows, _similar(np.sqrt(sums_of_groups(energies, rows).T), width)
+    if energies.size > _LARGE:
+        return
     columns = _similar(np.sqrt(energies.T), width)
     yield _similar(np.sqrt(sums_of_groups(energies.T, columns).T), height), columns
 
@@ -101,7 +107,7 @@ def _kept(energies: Array, rows: Array, columns: Array, n_blocks: int) -> float:
     return float(np.sort(blocks, axis=None)[-n_blocks:].sum())
 
 
-def _improve(energies: Array, rows: Array, columns: Array, n_blocks: int, kept: float) -> float:
+def _improve(energies: Array, rows: Array, columns: Array, n_blocks: int, kept: float, least_gain: float) -> float:
     """Exchange lines of ``rows`` and ``columns`` while the best blocks hold more; returns how much."""
     for _ in range(_MAX_SWEEPS):
         before = kept
@@ -112,6 +118,6 @@ def _improve(energies: Array, rows: Array, columns: Array, n_blocks: int, kept: 
             chosen[np.argsort(-blocks, axis=None, kind="stable")[:n_blocks]] = 1
             exchange_labels(-(parts @ chosen.reshape(blocks.shape).T), groups, _MAX_SWEEPS)
         kept = _kept(energies, rows, columns, n_blocks)
-        if kept <= before * (1 + 1e-9):
+        if kept <= before * (1 + least_gain):
             break
     return kept

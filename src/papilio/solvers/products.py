@@ -14,20 +14,20 @@ from ..typing import Array
 Matrix: TypeAlias = Array | SparseProduct
 
 _SMALL = 128  # up to this side, a sparse product is not worth its overhead
-_LARGE = 1 << 17  # entries
+_LARGE = 1 << 17  # entries from which a sparse product is worth its overhead
 _SMALL_DENSE = 200  # up to this side, BLAS is not worth its overhead
 
 
 def compact(matrix: Array) -> Matrix:
     """``matrix`` as a SparseProduct if that is cheaper to multiply with, else as it is.
 
-    A SparseProduct has to be packed first, which is soon worth it for large matrices only.
+    A SparseProduct has to be packed first, which takes longer than a few dense products of small matrices.
     """
-    if matrix.size < 4096:
+    if matrix.size < _LARGE:
         return matrix
     matrix = np.ascontiguousarray(matrix)
     pointers = count_entries(matrix)
-    if pointers[-1] > (0.25 if matrix.size >= _LARGE else 0.1) * matrix.size:
+    if pointers[-1] > 0.25 * matrix.size:
         return matrix
     indices, values = fill_entries(matrix, pointers)
     return SparseProduct._trusted([sp.csr_array((values, indices, pointers), shape=matrix.shape)], 1.0)
