@@ -23,8 +23,8 @@ def regrouped(constraint: SparseBlocks, matrix: Array) -> SparseBlocks:
     once for rows and then columns, once in reverse. As in k-means, the best blocks for these groups and better
     groups for these blocks alternate: rows of two groups are exchanged while the blocks hold more after it, then
     columns. For large matrices, only the groups that hold most are improved so. The best of these orders hold at
-    least as much as those of ``constraint``. They depend on the set and the matrix only, so that a factor is enough
-    to continue in the orders that it was found in.
+    least as much as those of ``constraint``. They depend on the set and the matrix only, so that a factor is
+    enough to continue in the orders that it was found in.
     """
     energies = np.square(np.abs(matrix), dtype=np.float64)
     all_but_rounding, is_large = _ALL * energies.sum(), energies.size > _LARGE
