@@ -25,9 +25,9 @@ from ..typing import Array
 from .clusters import Clusters
 from .sampled import CHUNK, Entries, sampled_lines
 
-_ROWS_PER_COLUMN, _MORE_ROWS = 1.0, 8  # sampled rows of a block, by the columns among which some are chosen
+_MORE_ROWS, _ROWS_PER_RANK = 8, 2  # sampled rows: more than the columns of a block, or than its expected rank
+_MOST_RANK = 0.7  # of the sampled rows: a block of a higher rank is looked at with twice as many
 _GRAIN = 8  # blocks that a thread takes at a time
-_MANY = 90  # percent of the blocks that are looked at with the same number of rows
 
 
 class Shape(NamedTuple):
@@ -36,6 +36,7 @@ class Shape(NamedTuple):
     depth: int  # the sum of the levels of rows and columns
     first: int
     last: int
+    rank: int  # of most blocks, as far as is known
 
     @property
     def row_levels(self) -> range:
@@ -74,7 +75,9 @@ def butterfly_of_rank(
     for level in shape.row_levels:
         step = level - shape.first
         session.tick("levels", step, len(shape.row_levels) + 1)
-        factor, chosen = _next_level(entries, rows, level, chosen, precision, is_first=step == 0)
+        candidates = _candidates(chosen, level, is_first=step == 0)
+        done = list(_decomposed(entries, rows, level, candidates, precision, shape.rank))
+        factor, chosen = _assembled(entries, candidates, done)
         if chosen.columns.size == 0:
             return None
         factors.append(factor)
@@ -117,15 +120,6 @@ class _Done(NamedTuple):
     ranks: Array
 
 
-def _next_level(
-    entries: Entries, rows: Clusters, level: int, before: Chosen, precision: Precision, is_first: bool
-) -> tuple[sp.csr_array, Chosen]:
-    """The factor that expresses all blocks of a level by some of their columns, and these columns."""
-    candidates = _candidates(before, level, is_first)
-    done = list(_decomposed(entries, rows, level, candidates, precision))
-    return _assembled(entries, candidates, done)
-
-
 def _candidates(before: Chosen, level: int, is_first: bool) -> _Candidates:
     """At first, all columns of each cluster; then those of the two blocks that were halved in height."""
     n_clusters = 1 << level
@@ -137,44 +131,57 @@ def _candidates(before: Chosen, level: int, is_first: bool) -> _Candidates:
 
 
 def _decomposed(
-    entries: Entries, rows: Clusters, level: int, candidates: _Candidates, precision: Precision
+    entries: Entries, rows: Clusters, level: int, candidates: _Candidates, precision: Precision, rank: int
 ) -> Iterator[_Done]:
     """All blocks of a level, in batches of some size."""
-    batch: list[_Piece] = []
-    size = 0
-    counts = candidates.counts()
-    for piece in _pieces(rows, level, counts, np.random.RandomState(level)):
-        own = int(counts[piece.cluster, piece.blocks].sum()) * piece.sample.size
-        if batch and size + own > CHUNK:
-            yield _batch(entries, candidates, batch, precision)
-            batch, size = [], 0
-        batch.append(piece)
-        size += own
-    if batch:
-        yield _batch(entries, candidates, batch, precision)
+    random, counts = np.random.RandomState(level), candidates.counts()
+    waiting = [
+        piece
+        for cluster, own in enumerate(counts)
+        for n_rows in [min(int(own.max()), _ROWS_PER_RANK * rank + _MORE_ROWS) + _MORE_ROWS]
+        for piece in _pieces(rows, level, cluster, np.flatnonzero(own), counts, n_rows, random)
+    ]
+    waiting.reverse()
+    while waiting:
+        batch, size = [waiting.pop()], 0
+        while waiting and size <= CHUNK:
+            batch.append(waiting.pop())
+            size += int(counts[batch[-1].cluster, batch[-1].blocks].sum()) * batch[-1].sample.size
+        done, is_short = _batch(entries, candidates, batch, precision, rows.sizes(level))
+        yield done
+        begin = 0
+        for piece in batch:
+            again = piece.blocks[is_short[begin : begin + piece.blocks.size]]
+            begin += piece.blocks.size
+            waiting += _pieces(rows, level, piece.cluster, again, counts, 2 * piece.sample.size, random)
 
 
-def _pieces(rows: Clusters, level: int, counts: Array, random: np.random.RandomState) -> Iterator[_Piece]:
-    """Blocks of the same rows and of similar widths, so many that one call for their entries is not too large.
+def _pieces(
+    rows: Clusters,
+    level: int,
+    cluster: int,
+    blocks: Array,
+    counts: Array,
+    n_rows: int,
+    random: np.random.RandomState,
+) -> list[_Piece]:
+    """Blocks of the same rows, so many in each piece that one call for their entries is not too large."""
+    if blocks.size == 0:
+        return []
+    sample = sampled_lines(rows, level, cluster, n_rows, random)
+    ends = np.cumsum(counts[cluster, blocks]) * sample.size
+    return [
+        _Piece(cluster, part, sample) for part in np.split(blocks, np.flatnonzero(np.diff(ends // CHUNK)) + 1)
+    ]
 
-    A block is seen through more rows than it has columns. Most blocks of a level have similar widths; the few wide
-    ones, such as those around a singularity, are pieces of their own.
+
+def _batch(
+    entries: Entries, candidates: _Candidates, batch: list[_Piece], precision: Precision, heights: Array
+) -> tuple[_Done, Array]:
+    """Some pieces, decomposed by compiled code, and which of their blocks have too high a rank for their rows.
+
+    ``heights`` are the numbers of rows of all clusters.
     """
-    usual = int(np.percentile(counts, _MANY))
-    for cluster, own in enumerate(counts):
-        for blocks in (np.flatnonzero((own <= usual) & (own > 0)), np.flatnonzero(own > usual)):
-            if blocks.size == 0:
-                continue
-            most = min(usual, own[blocks].max()) if own[blocks[0]] <= usual else own[blocks].max()
-            n_rows = int(_ROWS_PER_COLUMN * most) + _MORE_ROWS
-            sample = sampled_lines(rows, level, cluster, n_rows, random)
-            ends = np.cumsum(own[blocks]) * sample.size
-            for part in np.split(blocks, np.flatnonzero(np.diff(ends // CHUNK)) + 1):
-                yield _Piece(cluster, part, sample)
-
-
-def _batch(entries: Entries, candidates: _Candidates, batch: list[_Piece], precision: Precision) -> _Done:
-    """Some pieces, decomposed by compiled code."""
     counts = [np.diff(candidates.begins[piece.cluster])[piece.blocks] for piece in batch]
     begins = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     half = max(piece.sample.size for piece in batch)
@@ -197,10 +204,14 @@ def _batch(entries: Entries, candidates: _Candidates, batch: list[_Piece], preci
         interpolate_blocks(lines, middle, n_rows, begins, limits, places, ranks, start, stop)
 
     split_work(run, widths.size, _GRAIN, shares=4)
-    numbers = np.concatenate([piece.cluster * (candidates.begins.shape[1] - 1) + piece.blocks for piece in batch])
+    n_blocks = candidates.begins.shape[1] - 1
+    numbers = np.concatenate([piece.cluster * n_blocks + piece.blocks for piece in batch])
+    is_short = (ranks > _MOST_RANK * n_rows) & (n_rows < np.minimum(heights[numbers // n_blocks], widths + _MORE_ROWS))
     most = int(ranks.max(initial=0))
     kept = np.concatenate([lines[:, :most], lines[:, half : half + most]], axis=1) if middle else lines[:, :most].copy()
-    return _Done(numbers, kept, begins, places, ranks)
+    places[np.repeat(is_short, widths)] = -1  # they come again, and do not count here
+    ranks[is_short] = 0
+    return _Done(numbers, kept, begins, places, ranks), is_short
 
 
 def _ranges(begins: Array, counts: Array) -> Array:
@@ -214,7 +225,7 @@ def _assembled(entries: Entries, candidates: _Candidates, done: list[_Done]) -> 
     lefts, counts = candidates.begins[:, :-1].ravel(), candidates.counts().ravel()
     ranks = np.zeros(counts.size, np.int64)
     for part in done:
-        ranks[part.blocks] = part.ranks
+        ranks[part.blocks] += part.ranks
     tops = np.concatenate([[0], np.cumsum(ranks)])
     ends = np.concatenate([[0], np.cumsum(ranks * (counts - ranks + 1))])
     values = np.empty((ends[-1], 2 if entries.is_complex else 1))

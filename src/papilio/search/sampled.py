@@ -1,10 +1,13 @@
 """A matrix that is known by a function: its blocks, checked and counted, and samples of its lines."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeGuard
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
+from ..linalg import in_units, shifted
 from ..runtime.session import Session
 from ..typing import Array
 from ..validation import as_array, working_dtype
@@ -13,18 +16,39 @@ from .clusters import Clusters
 EntriesFunction = Callable[[Array, Array], Any]
 
 CHUNK = 1 << 20  # entries that are asked for at a time: the function may need several times their memory
+_MODERATE = 60  # bits of a number whose square is far from the limits of the number range
 _PROBED = 16  # rows and columns of the block that shows the dtype
 
 
+def is_function(value: object) -> TypeGuard[EntriesFunction]:
+    """Whether a matrix is given by a function; operators, which may be called too, are none."""
+    return callable(value) and not isinstance(value, LinearOperator) and not hasattr(value, "__array__")
+
+
 class Entries:
-    """M[rows, columns] from a function of two index arrays, each block checked; ``touched`` counts entries."""
+    """M[rows, columns] from a function of two index arrays, each block checked; ``touched`` counts entries.
+
+    Very large and very small numbers are divided by 2^unit, so that their squares stay in the number range.
+    """
 
     def __init__(self, function: EntriesFunction, shape: tuple[int, int], session: Session) -> None:
         self._function, self.shape, self._session = function, shape, session
-        self.touched = 0
+        self.touched, self.unit, self._can_stop = 0, 0, False
         self.dtype: np.dtype[Any] | None = None
         rows, columns = (np.unique(np.linspace(0, size - 1, _PROBED).astype(np.int64)) for size in shape)
-        self.dtype = self(rows, columns).dtype
+        probe = self(rows, columns)
+        self.dtype, self._can_stop = probe.dtype, True
+        unit = in_units(probe)[1]
+        self.unit = unit if abs(unit) > _MODERATE else 0
+
+    @contextmanager
+    def without_stopping(self) -> Iterator[None]:
+        """Let a short step end, whatever the session says: there must be a result."""
+        self._can_stop = False
+        try:
+            yield
+        finally:
+            self._can_stop = True
 
     @property
     def is_complex(self) -> bool:
@@ -36,7 +60,8 @@ class Entries:
 
     def __call__(self, rows: Array, columns: Array) -> Array:
         """The block of some rows and columns."""
-        self._session.check()
+        if self._can_stop:
+            self._session.check()
         wanted = (rows.size, columns.size)
         if 0 in wanted:
             return np.zeros(wanted, self.dtype)
@@ -63,7 +88,7 @@ class Entries:
         if not np.isfinite(block).all():
             raise ValueError("entries(rows, columns) must return finite numbers only, got NaN or infinity")
         self.touched += block.size
-        return block
+        return shifted(block, -self.unit) if self.unit else block
 
 
 def in_chunks(entries: Entries, rows: Array, columns: Array) -> Array:
