@@ -1,8 +1,8 @@
 """Interpolative decompositions of many small blocks: each as some of its columns, times coefficients.
 
-A block W of a few sampled rows is W ≈ W[:, s]·T, where T has the identity at the columns s: QR with column pivoting
-finds the columns, and a triangular system the other coefficients. Complex numbers are kept as two halves of a line,
-real and imaginary parts, so that sums run on vector units.
+A block W of a few sampled rows is W ≈ W[:, s]·T, where T has the identity at the columns s: QR with pivoting finds
+the columns, and a triangular system the other coefficients. Complex numbers are kept as two halves of a line, real
+and imaginary parts, so that sums run on vector units.
 """
 
 import numpy as np
@@ -11,9 +11,11 @@ from ..typing import Array
 from .cache import kernel
 
 compiled = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+# A kernel from the cache may find another copy of a function that it calls, compiled to another order of sums.
+inlined = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"}, forceinline=True)
 
 
-@compiled
+@inlined
 def project_out(unit: Array, line: Array, half: int) -> tuple[float, float]:
     """Subtract from ``line`` its part along ``unit``; returns the coefficient. ``half`` is 0 for real numbers."""
     real, imaginary = 0.0, 0.0
@@ -30,7 +32,7 @@ def project_out(unit: Array, line: Array, half: int) -> tuple[float, float]:
     return real, imaginary
 
 
-@compiled
+@inlined
 def square(line: Array) -> float:
     """‖line‖²."""
     total = 0.0
@@ -90,9 +92,17 @@ def interpolate(lines: Array, half: int, n_rows: int, limit: float, places: Arra
 
 @compiled
 def interpolate_blocks(
-    lines: Array, half: int, n_rows: Array, begins: Array, limits: Array, places: Array, ranks: Array, start: int, stop: int
+    lines: Array,
+    half: int,
+    n_rows: Array,
+    begins: Array,
+    limits: Array,
+    places: Array,
+    ranks: Array,
+    start: int,
+    stop: int,
 ) -> None:
-    """`interpolate` each block from ``start`` to ``stop``: block b has the lines from begins[b] to begins[b + 1]."""
+    """`interpolate` the blocks from ``start`` to ``stop``: block b has the lines begins[b] to begins[b + 1]."""
     for b in range(start, stop):
         begin, end = begins[b], begins[b + 1]
         ranks[b] = interpolate(lines[begin:end], half, n_rows[b], limits[b], places[begin:end])
@@ -100,8 +110,17 @@ def interpolate_blocks(
 
 @compiled
 def write_rows(
-    lines: Array, half: int, begins: Array, places: Array, ranks: Array, entries: Array, tops: Array,
-    lefts: Array, pointers: Array, columns: Array, values: Array,
+    lines: Array,
+    half: int,
+    begins: Array,
+    places: Array,
+    ranks: Array,
+    entries: Array,
+    tops: Array,
+    lefts: Array,
+    pointers: Array,
+    columns: Array,
+    values: Array,
 ) -> None:
     """Write the coefficients of blocks as rows of a sparse matrix.
 

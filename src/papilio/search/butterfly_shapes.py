@@ -57,9 +57,7 @@ def predicted_entries(size: tuple[int, int], shape: Shape, rank: float) -> float
     return total + size[0] * 2.0**shape.last * candidates / 2
 
 
-def _rank(
-    entries: Entries, clusters: tuple[Clusters, Clusters], depth: int, precision: Precision
-) -> float | None:
+def _rank(entries: Entries, clusters: tuple[Clusters, Clusters], depth: int, precision: Precision) -> float | None:
     """The mean rank of some blocks of a depth; None if the samples of a block are too few to tell."""
     ranks = []
     for rows, columns in _sampled_blocks(clusters, depth):
@@ -72,10 +70,11 @@ def _rank(
 
 
 def _sampled_blocks(clusters: tuple[Clusters, Clusters], depth: int) -> Iterator[tuple[Array, Array]]:
-    """Some rows and columns of blocks all over the matrix, at the same places for each depth, from middle levels."""
+    """Some rows and columns of blocks all over the matrix, from middle levels, at the same places at each depth."""
     random = np.random.RandomState(0)
     low, high = max(depth - clusters[1].depth, 0), min(depth, clusters[0].depth)
-    places = (np.stack([np.arange(_BLOCKS), random.permutation(_BLOCKS)]) + random.random_sample((2, _BLOCKS))) / _BLOCKS
+    corners = np.stack([np.arange(_BLOCKS), random.permutation(_BLOCKS)])
+    places = (corners + random.random_sample((2, _BLOCKS))) / _BLOCKS
     for i, (down, right) in enumerate(places.T):
         level = int(np.clip((depth + i % 2) // 2, low, high))
         rows, columns = (

@@ -113,8 +113,8 @@ def factorize(
         "sparse_plus_low_rank" or "hierarchical"; "auto" tries all. For a callable, "butterfly" or "nested"; "auto"
         takes the one that needs fewer entries, judging by some blocks, and the other one if it fails.
     coordinates : (array, array), optional
-        For a callable: where its rows and its columns are, as arrays of shapes (m, d) and (n, d), or (m,) and (n,).
-        Rows are then clustered by their places, and columns too, and not by their order.
+        For a callable: the places of its rows and of its columns, as arrays of shapes (m, d) and (n, d), or (m,)
+        and (n,). Rows are then clustered by their places, and columns too, and not by their order.
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -141,10 +141,10 @@ def factorize(
         and columns, so that its error may be near 1. A status of "no_structure" says that no product with fewer
         entries than M met the target: the result is then the one of the lowest error, or a small M itself.
 
-        Without ``complexity`` and ``max_error``, the result of a matrix has the lowest sum of error and relative complexity of
-        all attempts: one percent more entries would save less than one percent of error. The sum of a product that
-        is exact (an error of at most 1e-9, or 1e-5 in single precision) and has at most half of M's entries counts
-        half.
+        Without ``complexity`` and ``max_error``, the result of a matrix has the lowest sum of error and relative
+        complexity of all attempts: one percent more entries would save less than one percent of error. The sum of
+        a product that is exact (an error of at most 1e-9, or 1e-5 in single precision) and has at most half of M's
+        entries counts half.
 
     Examples
     --------

@@ -93,10 +93,10 @@ def butterfly_of_rank(
 
 
 class _Candidates(NamedTuple):
-    """Columns among which those of each block are chosen, where these begin, and where they stand in the factor."""
+    """Columns among which those of each block are chosen: those from one of ``begins`` to the next."""
 
     columns: Array
-    begins: Array  # (n_clusters of rows, n_clusters of columns + 1)
+    begins: Array  # (clusters of rows, clusters of columns + 1)
 
     def counts(self) -> Array:
         return np.diff(self.begins, axis=1)
@@ -170,9 +170,7 @@ def _pieces(
         return []
     sample = sampled_lines(rows, level, cluster, n_rows, random)
     ends = np.cumsum(counts[cluster, blocks]) * sample.size
-    return [
-        _Piece(cluster, part, sample) for part in np.split(blocks, np.flatnonzero(np.diff(ends // CHUNK)) + 1)
-    ]
+    return [_Piece(cluster, part, sample) for part in np.split(blocks, np.flatnonzero(np.diff(ends // CHUNK)) + 1)]
 
 
 def _batch(
@@ -206,12 +204,13 @@ def _batch(
     split_work(run, widths.size, _GRAIN, shares=4)
     n_blocks = candidates.begins.shape[1] - 1
     numbers = np.concatenate([piece.cluster * n_blocks + piece.blocks for piece in batch])
-    is_short = (ranks > _MOST_RANK * n_rows) & (n_rows < np.minimum(heights[numbers // n_blocks], widths + _MORE_ROWS))
+    most_rows = np.minimum(heights[numbers // n_blocks], widths + _MORE_ROWS)
+    is_short = (ranks > _MOST_RANK * n_rows) & (n_rows < most_rows)
     most = int(ranks.max(initial=0))
-    kept = np.concatenate([lines[:, :most], lines[:, half : half + most]], axis=1) if middle else lines[:, :most].copy()
+    kept = [lines[:, :most], lines[:, half : half + most]] if middle else [lines[:, :most]]
     places[np.repeat(is_short, widths)] = -1  # they come again, and do not count here
     ranks[is_short] = 0
-    return _Done(numbers, kept, begins, places, ranks), is_short
+    return _Done(numbers, np.concatenate(kept, axis=1), begins, places, ranks), is_short
 
 
 def _ranges(begins: Array, counts: Array) -> Array:
@@ -235,14 +234,12 @@ def _assembled(entries: Entries, candidates: _Candidates, done: list[_Done]) -> 
     while done:
         part = done.pop()
         half = part.lines.shape[1] // 2 if entries.is_complex else 0
-        own = tops[part.blocks], lefts[part.blocks]
-        write_rows(
-            part.lines, half, part.begins, part.places, part.ranks, ends[part.blocks], *own, pointers, indices, values
-        )
+        places = ends[part.blocks], tops[part.blocks], lefts[part.blocks]
+        write_rows(part.lines, half, part.begins, part.places, part.ranks, *places, pointers, indices, values)
         widths = np.diff(part.begins)
         columns = candidates.columns[_ranges(lefts[part.blocks], widths)]
         is_chosen = part.places >= 0
-        chosen[(np.repeat(own[0], widths) + part.places)[is_chosen]] = columns[is_chosen]
+        chosen[(np.repeat(tops[part.blocks], widths) + part.places)[is_chosen]] = columns[is_chosen]
     data = values.view(np.complex128).ravel() if entries.is_complex else values.ravel()
     pointers = pointers.astype(np.int32) if ends[-1] < 2**31 else pointers
     n_columns = int(candidates.begins[-1, -1])

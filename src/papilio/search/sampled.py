@@ -82,7 +82,7 @@ class Entries:
         dtype = working_dtype("entries(rows, columns)", block.dtype)
         if self.dtype is not None and dtype.kind == "c" and self.dtype.kind != "c":
             raise ValueError(
-                "entries(rows, columns) must always return numbers of one kind, got complex numbers after real ones"
+                "entries(rows, columns) must return numbers of one kind, got complex numbers after real ones"
             )
         block = np.asarray(block, self.dtype or dtype)
         if not np.isfinite(block).all():

@@ -150,7 +150,9 @@ def far_lines(sides: tuple[Side, Side], axis: int, level: int, i: int, count: in
 def _nearest(sides: tuple[Side, Side], axis: int, level: int, i: int, count: int) -> Array:
     """Lines of one side near the cluster i of the other: the nearest ones, and others at growing distances."""
     side, other = sides[axis], sides[1 - axis]
-    assert side.tree is not None and side.points is not None and other.points is not None
+    assert side.tree is not None
+    assert side.points is not None
+    assert other.points is not None
     points = other.points[other.clusters.lines(level, i)]
     own = side.clusters.lines(level, i)
     around = side.tree.query(points.mean(axis=0), min(_NEAR * own.size + count, len(side.points)))[1]

@@ -6,9 +6,10 @@ from O(n log n) entries, and its error is measured on rows that were drawn at ra
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,19 +21,20 @@ from ..runtime.memory import memory
 from ..runtime.session import Interrupted, Session
 from ..typing import Array
 from .butterfly_shapes import deepest, planned
-from .clusters import Clusters, clusters_in_order, clusters_of_points
+from .clusters import clusters_in_order, clusters_of_points
 from .rank_butterfly import Precision, butterfly_of_rank
 from .sampled import Entries, in_chunks
 from .skeletons import Side, nested_from_entries, planned_levels
 from .units import in_unit_of
 
 UNSTORED_METHODS = ("butterfly", "nested")
-CHECKED = 50  # rows on which the error is measured
+_CHECKED = 50  # rows on which the error is measured
 _COARSE = 16  # the rank of the product that is there before all others
 _SHARE = 0.4  # of the error that is allowed: the tolerance of each step, of which there are some
-_TRIES = 4  # of a method, with ever smaller tolerances
+_TRIES = 4  # of a method, with other tolerances
 _STAGNATION = 0.5  # times the error before: what a smaller tolerance should reach
 _COARSEST = 0.3  # the first tolerance where the number of entries is limited
+_FAR_BEYOND = 1.5  # times the entries that are allowed: a plan that is not tried
 _BYTES = 24  # of an entry of a product, about
 _WORTHWHILE = 0.99  # of the entries of the matrix: a product with more is none
 _PROMISING = 0.7  # the same for a product that is not built yet
@@ -47,16 +49,36 @@ class Goal(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """A method, and about the entries that it will need."""
+    """A method with some tolerance, and about the entries that its product will have."""
 
     method: str
+    detail: str
     entries: float
     build: Callable[[], SparseProduct | None]
-    detail: str
 
 
-class _Unstored:
-    """The attempts to factorize a matrix that is known by its entries."""
+def factorize_unstored(
+    session: Session, entries: Entries, goal: Goal, method: str, coordinates: tuple[Array, Array] | None
+) -> Factorization:
+    """The result of `factorize` for a function that returns blocks of a matrix."""
+    methods = UNSTORED_METHODS if method == "auto" else (method,)
+    with session.interruptible():
+        with entries.without_stopping():
+            search = _Search(session, entries, goal, coordinates)
+            search.add_coarse()
+        with suppress(Interrupted):
+            session.check()
+            if goal.limit is not None:
+                _within_error(search, methods, goal.limit)
+            elif goal.budget is not None:
+                _within_budget(search, methods, goal.budget)
+        fit = search.result()
+        session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
+    return replace(fit, status=Status.STOPPED) if session.stopped else fit
+
+
+class _Search:
+    """The attempts to factorize a matrix that is known by its entries, and the best of them."""
 
     def __init__(
         self, session: Session, entries: Entries, goal: Goal, coordinates: tuple[Array, Array] | None
@@ -64,23 +86,18 @@ class _Unstored:
         self.session, self.entries, self.goal = session, entries, goal
         self.attempts: list[Attempt] = []
         self.best: Factorization | None = None
-        points = coordinates or (None, None)
-        self._sides = tuple(_side(size, own) for size, own in zip(entries.shape, points, strict=True))
-        random = session.random
-        self._rows = np.sort(random.permutation(entries.shape[0])[:CHECKED])
+        places = coordinates or (None, None)
+        self._sides = _side(entries.shape[0], places[0]), _side(entries.shape[1], places[1])
+        self._rows = np.sort(session.random.permutation(entries.shape[0])[:_CHECKED])
         self._exact = in_chunks(entries, self._rows, np.arange(entries.shape[1]))
         self._size = frobenius(self._exact)
-        self.typical = self._size / np.sqrt(self._exact.size)
 
     @property
-    def is_estimate(self) -> bool:
-        return self._rows.size < self.entries.shape[0]
+    def least_tolerance(self) -> float:
+        """What rounding allows."""
+        return 1e-6 if self.entries.is_single else 1e-14
 
-    @property
-    def clusters(self) -> tuple[Clusters, Clusters]:
-        return self._sides[0].clusters, self._sides[1].clusters
-
-    # -- errors ----------------------------------------------------------------------------------------
+    # -- what was found --------------------------------------------------------------------------------
 
     def error_of(self, operator: SparseProduct) -> float:
         """The relative error on the rows that were drawn."""
@@ -91,30 +108,39 @@ class _Unstored:
 
     def add(self, method: str, detail: str, operator: SparseProduct, begin: float) -> Factorization:
         """Record a product, and keep it if it is the best so far."""
-        error = self.error_of(operator)
+        error, is_estimate = self.error_of(operator), self._rows.size < self.entries.shape[0]
         self.attempts.append(Attempt(method, detail, error, operator.nnz, perf_counter() - begin))
-        fit = Factorization(operator, error, 0, Status.CONVERGED, History(), method, error_is_estimate=self.is_estimate)
+        fit = Factorization(operator, error, 0, Status.CONVERGED, History(), method, error_is_estimate=is_estimate)
         if self.best is None or self._rank(fit) < self._rank(self.best):
             self.best = fit
         return fit
 
     def _rank(self, fit: Factorization) -> tuple[float, float]:
         """The lower the better: first those that meet the target, then by what it does not limit."""
+        nnz, error = fit.operator.nnz, fit.error
         if self.goal.budget is not None:
-            return (0.0, fit.error) if fit.operator.nnz <= self.goal.budget else (1.0, fit.operator.nnz)
-        assert self.goal.limit is not None
-        return (0.0, fit.operator.nnz) if fit.error <= self.goal.limit else (1.0, fit.error)
+            return (0.0, error) if nnz <= self.goal.budget else (1.0, nnz)
+        return (0.0, nnz) if self.goal.limit is None or error <= self.goal.limit else (1.0, error)
 
+    @property
     def is_met(self) -> bool:
-        """Whether the best product meets the target, and is one."""
+        """Whether the best product meets the target, and has fewer entries than the matrix."""
         if self.best is None or self._rank(self.best)[0] > 0:
             return False
         return self.best.operator.nnz <= _WORTHWHILE * self.entries.shape[0] * self.entries.shape[1]
 
-    @property
-    def least_tolerance(self) -> float:
-        """What rounding allows."""
-        return 1e-6 if self.entries.is_single else 1e-14
+    def result(self) -> Factorization:
+        """The best product; the matrix itself if that is small, and no product met the largest error."""
+        assert self.best is not None
+        best, status = self.best, Status.CONVERGED if self.is_met else Status.NO_STRUCTURE
+        m, n = self.entries.shape
+        can_be_whole = self.goal.limit is not None and m * n <= _SMALL and not self.session.stopped
+        if not self.is_met and can_be_whole:
+            with self.entries.without_stopping():
+                whole = SparseProduct([in_chunks(self.entries, np.arange(m), np.arange(n))])
+            best = replace(best, operator=whole, error=0.0, method="itself", error_is_estimate=False)
+        operator = in_unit_of("entries", best.operator, self.entries.unit)
+        return replace(best, operator=operator, status=status, attempts=tuple(self.attempts))
 
     # -- products --------------------------------------------------------------------------------------
 
@@ -127,35 +153,36 @@ class _Unstored:
         columns = np.sort(self.session.random.permutation(n)[:rank])
         rows = np.sort(self.session.random.permutation(m)[: 4 * rank])
         left = in_chunks(self.entries, np.arange(m), columns)
-        weights = np.linalg.lstsq(left[rows], in_chunks(self.entries, rows, np.arange(n)), rcond=1e-6)[0]
-        self.add("low_rank", f"rank {rank}", SparseProduct([left, weights.astype(left.dtype)]), begin)
+        right = np.linalg.lstsq(left[rows], in_chunks(self.entries, rows, np.arange(n)), rcond=1e-6)[0]
+        self.add("low_rank", f"rank {rank}", SparseProduct([left, right.astype(left.dtype)]), begin)
 
     def ways(self, methods: tuple[str, ...], tolerance: float) -> list[_Way]:
-        """The methods with a tolerance, the one with the fewest entries first; without those that cannot be."""
-        precision = Precision(tolerance, self.typical)
-        found: list[_Way] = []
-        m, n = self.entries.shape
-        most = min(memory() / _BYTES / 4, _PROMISING * m * n)
-        if "nested" in methods and min(m, n) > 1:
-            levels = planned_levels(self.entries, self._sides, precision)
-            if levels is not None and levels.entries <= most:
-                build = lambda: nested_from_entries(self.session, self.entries, self._sides, levels, precision)
-                detail = f"{levels.leaves - levels.top + 1} levels, tolerance {tolerance:.1g}"
-                found.append(_Way("nested", levels.entries, build, detail))
-        if "butterfly" in methods:
-            plan = planned(self.entries, self.clusters, precision)
-            if plan is not None and plan.entries <= most:
-                build = lambda: butterfly_of_rank(self.session, self.entries, self.clusters, plan.shape, precision)
-                detail = f"rank {plan.shape.rank}, {len(plan.shape.row_levels) + 1} factors, tolerance {tolerance:.1g}"
-                found.append(_Way("butterfly", plan.entries, build, detail))
-        return sorted(found, key=lambda way: way.entries)
+        """The methods with a tolerance, that with the fewest entries first; without those that cannot win."""
+        size = self.entries.shape[0] * self.entries.shape[1]
+        most = min(memory() / _BYTES / 4, _PROMISING * size)
+        precision = Precision(tolerance, self._size / np.sqrt(self._exact.size))
+        found = [self._way(method, precision) for method in methods]
+        return sorted((way for way in found if way and way.entries <= most), key=lambda way: way.entries)
 
-    def planned_entries(self, method: str, tolerance: float) -> float:
-        """About how many entries a method needs; infinite if it cannot be."""
-        return min((way.entries for way in self.ways((method,), tolerance)), default=np.inf)
+    def _way(self, method: str, precision: Precision) -> _Way | None:
+        common, note = (self.session, self.entries), f", tolerance {precision.tolerance:.1g}"
+        if method == "nested":
+            levels = planned_levels(self.entries, self._sides, precision)
+            if levels is None:
+                return None
+            build = partial(nested_from_entries, *common, self._sides, levels, precision)
+            return _Way(method, f"{levels.leaves - levels.top + 1} levels{note}", levels.entries, build)
+        clusters = self._sides[0].clusters, self._sides[1].clusters
+        plan = planned(self.entries, clusters, precision)
+        if plan is None:
+            return None
+        detail = f"rank {plan.shape.rank}, {len(plan.shape.row_levels) + 1} factors{note}"
+        return _Way(
+            method, detail, plan.entries, partial(butterfly_of_rank, *common, clusters, plan.shape, precision)
+        )
 
     def attempt(self, way: _Way, share: float) -> Factorization | None:
-        """Build a product."""
+        """Build a product; None if all that was seen of the matrix are zeros."""
         begin = perf_counter()
         with self.session.part(share, f"{way.method}: "):
             operator = way.build()
@@ -165,47 +192,32 @@ class _Unstored:
         return self.add(way.method, way.detail, operator, begin)
 
 
-def factorize_unstored(
-    session: Session,
-    entries: Entries,
-    goal: Goal,
-    method: str,
-    coordinates: tuple[Array, Array] | None,
-) -> Factorization:
-    """The result of `factorize` for a function that returns blocks of a matrix."""
-    methods = UNSTORED_METHODS if method == "auto" else (method,)
-    with session.interruptible():
-        with entries.without_stopping():
-            search = _Unstored(session, entries, goal, coordinates)
-            search.add_coarse()
-        with suppress(Interrupted):
-            session.check()
-            if goal.limit is not None:
-                _within_error(search, methods, goal.limit)
-            else:
-                _within_budget(search, methods, goal.budget or 0)
-        session.tick("end", 1, 1)
-    return _result(search, session)
+def _side(size: int, points: Array | None) -> Side:
+    depth = deepest(size)
+    return Side.of(clusters_in_order(size, depth) if points is None else clusters_of_points(points, depth), points)
 
 
-def _within_error(search: _Unstored, methods: tuple[str, ...], limit: float) -> None:
-    """Each method once, that with the fewest entries first; then, with smaller tolerances, those that came nearest."""
+# -- for each target -----------------------------------------------------------------------------------
+
+
+def _within_error(search: _Search, methods: tuple[str, ...], limit: float) -> None:
+    """Each method once, the one with the fewest entries first; then the nearest ones with smaller tolerances."""
     first = max(_SHARE * limit, search.least_tolerance)
     errors: dict[str, float] = {}
     ways = search.ways(methods, first)
     for way in ways:
         fit = search.attempt(way, 0.5 / len(ways))
-        if search.is_met():
+        if search.is_met:
             return
         if fit is not None:
             errors[way.method] = fit.error
     for method in sorted(errors, key=lambda method: errors[method]):
         _with_smaller_tolerances(search, method, first, errors[method], limit)
-        if search.is_met():
+        if search.is_met:
             return
 
 
-def _with_smaller_tolerances(search: _Unstored, method: str, tolerance: float, error: float, limit: float) -> None:
+def _with_smaller_tolerances(search: _Search, method: str, tolerance: float, error: float, limit: float) -> None:
     """Try a method again until its error is small enough, or does not fall any more."""
     for i in range(_TRIES):
         if tolerance <= search.least_tolerance:
@@ -218,45 +230,28 @@ def _with_smaller_tolerances(search: _Unstored, method: str, tolerance: float, e
         error = fit.error
 
 
-def _within_budget(search: _Unstored, methods: tuple[str, ...], budget: int) -> None:
-    """For each method, the smallest tolerance whose product has no more entries than are allowed, nearly."""
+def _within_budget(search: _Search, methods: tuple[str, ...], budget: int) -> None:
+    """For each method, nearly the smallest tolerance whose product has no more entries than are allowed."""
+
+    def fits(method: str, tolerance: float) -> bool:
+        is_possible = tolerance >= search.least_tolerance
+        return is_possible and any(way.entries <= budget for way in search.ways((method,), tolerance))
+
     for method in methods:
         tolerance = _COARSEST
-        while (finer := 0.1 * tolerance) >= search.least_tolerance and search.planned_entries(method, finer) <= budget:
-            tolerance = finer
-        # The plan may be wrong in either direction.
-        was_within = None
+        while fits(method, 0.1 * tolerance):
+            tolerance *= 0.1
+        # Plans may be wrong: on until the limit lies between two products, then nearer to it.
+        within, beyond = 0.0, 0.0  # tolerances, once they are known
         for i in range(_TRIES):
             ways = search.ways((method,), tolerance)
-            fit = search.attempt(ways[0], 0.25 / 2**i) if ways else None
+            if not ways or ways[0].entries > _FAR_BEYOND * budget:
+                break
+            fit = search.attempt(ways[0], 0.25 / 2**i)
             if fit is None:
                 break
-            is_within = fit.operator.nnz <= budget
-            if was_within is not None and is_within != was_within:
-                break
-            was_within = is_within
-            tolerance *= 0.3 if is_within else 1 / 0.3
-
-
-def _result(search: _Unstored, session: Session) -> Factorization:
-    """The best product; the matrix itself if that has no more entries and is small."""
-    from dataclasses import replace
-
-    entries, best = search.entries, search.best
-    assert best is not None
-    status = Status.CONVERGED if search.is_met() else Status.NO_STRUCTURE
-    m, n = entries.shape
-    if status is Status.NO_STRUCTURE and search.goal.limit is not None and m * n <= _SMALL and not session.stopped:
-        with entries.without_stopping():
-            whole = SparseProduct([in_chunks(entries, np.arange(m), np.arange(n))])
-        best = search.add("itself", "", whole, perf_counter())
-        search.attempts.pop()
-    operator = in_unit_of("entries", best.operator, entries.unit)
-    status = Status.STOPPED if session.stopped else status
-    return replace(best, operator=operator, status=status, attempts=tuple(search.attempts))
-
-
-def _side(size: int, points: Array | None) -> Any:
-    depth = deepest(size)
-    clusters = clusters_in_order(size, depth) if points is None else clusters_of_points(points, depth)
-    return Side.of(clusters, points)
+            if fit.operator.nnz <= budget:
+                within = tolerance
+            else:
+                beyond = tolerance
+            tolerance = np.sqrt(within * beyond) if within and beyond else 0.3 * within or beyond / 0.3
