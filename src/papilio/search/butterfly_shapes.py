@@ -70,7 +70,7 @@ def _rank(entries: Entries, clusters: tuple[Clusters, Clusters], depth: int, pre
 
 
 def _sampled_blocks(clusters: tuple[Clusters, Clusters], depth: int) -> Iterator[tuple[Array, Array]]:
-    """Some rows and columns of blocks all over the matrix, from middle levels, at the same places at each depth."""
+    """Some rows and columns of blocks all over the matrix, at middle levels: the same places for each depth."""
     random = np.random.RandomState(0)
     low, high = max(depth - clusters[1].depth, 0), min(depth, clusters[0].depth)
     corners = np.stack([np.arange(_BLOCKS), random.permutation(_BLOCKS)])

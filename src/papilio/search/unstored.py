@@ -30,7 +30,7 @@ from .units import in_unit_of
 UNSTORED_METHODS = ("butterfly", "nested")
 _CHECKED = 50  # rows on which the error is measured
 _COARSE = 16  # the rank of the product that is there before all others
-_SHARE = 0.4  # of the error that is allowed: the tolerance of each step, of which there are some
+_SHARE = 0.35  # of the error that is allowed: the tolerance of each step, of which there are some
 _TRIES = 4  # of a method, with other tolerances
 _STAGNATION = 0.5  # times the error before: what a smaller tolerance should reach
 _COARSEST = 0.3  # the first tolerance where the number of entries is limited
