@@ -1,4 +1,4 @@
-"""factorize from a function that returns blocks: exact to the target, honest about estimates, clear about errors."""
+"""factorize from a function that returns blocks: exact to the target, estimates that say so, clear errors."""
 
 import numpy as np
 import pytest
