@@ -15,7 +15,7 @@ from .rank_butterfly import Precision, butterfly_of_rank
 from .sampled import Entries
 from .targets import Target
 
-_SHORTEST = 128  # sides of matrices: smaller ones have too few levels
+SHORTEST = 128  # sides of matrices: smaller ones have too few levels
 _TOLERANCES = (0.2, 0.05, 0.01, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
 _GROWTH = 2.5  # of the tolerance of one step to the error of a product
 _MORE = 1.1  # entries than a few blocks tell
@@ -24,8 +24,6 @@ _PROMISING = 0.7  # of the entries of the matrix: a first plan with more is not 
 
 def butterfly_curves(session: Session, matrix: Array, target: Target) -> Iterator[Curve]:
     """The curve, if there is one: the rows and columns are taken in their order."""
-    if min(matrix.shape) < _SHORTEST:
-        return
     entries = Entries(lambda rows, columns: matrix[np.ix_(rows, columns)], matrix.shape, session)
     typical = frobenius(matrix) / np.sqrt(matrix.size)
     clusters = tuple(clusters_in_order(size, deepest(size)) for size in matrix.shape)

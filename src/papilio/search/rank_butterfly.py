@@ -55,6 +55,7 @@ class Precision(NamedTuple):
 
     tolerance: float
     typical: float
+    samples: float = 1.0  # how many times as many lines as usual blocks are seen through
 
     def limits(self, n_rows: Array, n_columns: Array) -> Array:
         """The largest squared norm of what is neglected, for blocks of such sizes."""
@@ -67,8 +68,12 @@ def butterfly_of_rank(
     clusters: tuple[Clusters, Clusters],
     shape: Shape,
     precision: Precision,
+    points: Array | None = None,
 ) -> SparseProduct | None:
-    """The product of a sweep from narrow to wide blocks; None if all entries that were looked at are zero."""
+    """The product of a sweep from narrow to wide blocks; None if all entries that were looked at are zero.
+
+    ``points`` are the places of the rows, if they are known.
+    """
     rows, columns = clusters
     factors: list[sp.csr_array] = []
     chosen = Chosen(columns.order, columns.bounds[shape.depth - shape.first])
@@ -76,7 +81,8 @@ def butterfly_of_rank(
         step = level - shape.first
         session.tick("levels", step, len(shape.row_levels) + 1)
         candidates = _candidates(chosen, level, is_first=step == 0)
-        done = list(_decomposed(entries, rows, level, candidates, precision, shape.rank))
+        lines = _Rows(rows, level, points, np.random.RandomState(level))
+        done = list(_decomposed(entries, lines, candidates, precision, shape.rank))
         factor, chosen = _assembled(entries, candidates, done)
         if chosen.columns.size == 0:
             return None
@@ -90,6 +96,21 @@ def butterfly_of_rank(
 
 
 # -- one level -----------------------------------------------------------------------------------------
+
+
+class _Rows(NamedTuple):
+    """The clusters of rows of a level, and where rows are, if that is known."""
+
+    clusters: Clusters
+    level: int
+    points: Array | None
+    random: np.random.RandomState
+
+    def sample(self, cluster: int, count: int) -> Array:
+        return sampled_lines(self.clusters, self.level, cluster, count, self.random, self.points)
+
+    def sizes(self) -> Array:
+        return self.clusters.sizes(self.level)
 
 
 class _Candidates(NamedTuple):
@@ -131,15 +152,15 @@ def _candidates(before: Chosen, level: int, is_first: bool) -> _Candidates:
 
 
 def _decomposed(
-    entries: Entries, rows: Clusters, level: int, candidates: _Candidates, precision: Precision, rank: int
+    entries: Entries, rows: _Rows, candidates: _Candidates, precision: Precision, rank: int
 ) -> Iterator[_Done]:
     """All blocks of a level, in batches of some size."""
-    random, counts = np.random.RandomState(level), candidates.counts()
+    counts = candidates.counts()
     waiting = [
         piece
         for cluster, own in enumerate(counts)
         for n_rows in [min(int(own.max()), _ROWS_PER_RANK * rank + _MORE_ROWS) + _MORE_ROWS]
-        for piece in _pieces(rows, level, cluster, np.flatnonzero(own), counts, n_rows, random)
+        for piece in _pieces(rows, cluster, np.flatnonzero(own), counts, int(precision.samples * n_rows))
     ]
     waiting.reverse()
     while waiting:
@@ -147,28 +168,20 @@ def _decomposed(
         while waiting and size <= CHUNK:
             batch.append(waiting.pop())
             size += int(counts[batch[-1].cluster, batch[-1].blocks].sum()) * batch[-1].sample.size
-        done, is_short = _batch(entries, candidates, batch, precision, rows.sizes(level))
+        done, is_short = _batch(entries, candidates, batch, precision, rows.sizes())
         yield done
         begin = 0
         for piece in batch:
             again = piece.blocks[is_short[begin : begin + piece.blocks.size]]
             begin += piece.blocks.size
-            waiting += _pieces(rows, level, piece.cluster, again, counts, 2 * piece.sample.size, random)
+            waiting += _pieces(rows, piece.cluster, again, counts, 2 * piece.sample.size)
 
 
-def _pieces(
-    rows: Clusters,
-    level: int,
-    cluster: int,
-    blocks: Array,
-    counts: Array,
-    n_rows: int,
-    random: np.random.RandomState,
-) -> list[_Piece]:
+def _pieces(rows: _Rows, cluster: int, blocks: Array, counts: Array, n_rows: int) -> list[_Piece]:
     """Blocks of the same rows, so many in each piece that one call for their entries is not too large."""
     if blocks.size == 0:
         return []
-    sample = sampled_lines(rows, level, cluster, n_rows, random)
+    sample = rows.sample(cluster, n_rows)
     ends = np.cumsum(counts[cluster, blocks]) * sample.size
     return [_Piece(cluster, part, sample) for part in np.split(blocks, np.flatnonzero(np.diff(ends // CHUNK)) + 1)]
 

@@ -103,16 +103,28 @@ def in_chunks(entries: Entries, rows: Array, columns: Array) -> Array:
     return block
 
 
-def sampled_lines(clusters: Clusters, level: int, i: int, count: int, random: np.random.RandomState) -> Array:
+def sampled_lines(
+    clusters: Clusters,
+    level: int,
+    i: int,
+    count: int,
+    random: np.random.RandomState,
+    points: Array | None = None,
+) -> Array:
     """Some lines of a cluster, or all if it has no more: half of them spread evenly, half denser at its ends.
 
     Each is drawn at random from a stretch of its own. Functions that are smooth, or oscillate evenly, over the
-    cluster are determined by such samples.
+    cluster are determined by such samples. Points in the plane or in space have no two ends: there, the outermost
+    ones in random directions are among the sample.
     """
     lines = clusters.lines(level, i)
     if count >= lines.size:
         return lines
-    return lines[spread(lines.size, count, random)]
+    if points is None or points.shape[1] == 1:
+        return lines[spread(lines.size, count, random)]
+    directions = random.standard_normal((points.shape[1], count // 2))
+    outer = np.unique(np.argmax(points[lines] @ directions, axis=0))
+    return lines[np.union1d(outer, spread(lines.size, count - outer.size, random))]
 
 
 def spread(size: int, count: int, random: np.random.RandomState) -> Array:

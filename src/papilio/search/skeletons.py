@@ -98,7 +98,8 @@ def _decomposed(
     """The interpolative decompositions of all clusters of a level, whose lines are chosen among ``lines``."""
     counts = np.array([own.size for own in lines])
     begins = np.concatenate([[0], np.cumsum(counts)])
-    samples = [far_lines(sides, 1 - axis, level, i, _SAMPLES * int(n) + _MORE) for i, n in enumerate(counts)]
+    wanted = (precision.samples * (_SAMPLES * counts + _MORE)).astype(int)
+    samples = [far_lines(sides, 1 - axis, level, i, int(count)) for i, count in enumerate(wanted)]
     n_samples = np.array([sample.size for sample in samples])
     half = int(n_samples.max())
     values = np.zeros((begins[-1], 2 * half if entries.is_complex else half))
@@ -134,16 +135,17 @@ def _basis(values: Array, half: int, places: Array, rank: int) -> Array:
 
 def far_lines(sides: tuple[Side, Side], axis: int, level: int, i: int, count: int) -> Array:
     """Lines of one side outside of the cluster i: half of them near it, the others all over the matrix."""
-    side, random = sides[axis], np.random.RandomState([level, i])
+    side, random = sides[axis], np.random.RandomState((level << 26) + i)
     order, bounds = side.clusters.order, side.clusters.bounds[level]
-    outside = np.concatenate([order[: bounds[i]][::-1], order[bounds[i + 1] :]])
-    if outside.size <= count:
-        return np.sort(outside)
-    wide = outside[spread(outside.size, count // 2, random)]
+    begin, end = int(bounds[i]), int(bounds[i + 1])
+    if order.size - (end - begin) <= count:
+        return np.sort(np.concatenate([order[:begin], order[end:]]))
+    places = spread(order.size - (end - begin), count // 2, random)
+    wide = order[np.where(places < begin, places, places + end - begin)]
     if side.tree is not None:
         near = _nearest(sides, axis, level, i, count - count // 2)
     else:
-        near = _neighbours(order, int(bounds[i]), int(bounds[i + 1]), count - count // 2)
+        near = _neighbours(order, begin, end, count - count // 2)
     return np.unique(np.concatenate([wide, near]))
 
 

@@ -13,7 +13,7 @@ from ..results import Status
 from ..runtime.session import Interrupted
 from .attempts import Search
 from .butterfly import butterfly_entries, find_butterfly
-from .butterfly_curves import butterfly_curves
+from .butterfly_curves import SHORTEST, butterfly_curves
 from .convolutions import convolutions
 from .curves import Curve, low_rank, single, thresholding
 from .domains import domains
@@ -37,7 +37,7 @@ def explore_structure(search: Search) -> None:
         with search.session.part(0.2, "butterfly: "):
             _explore_butterflies(search)
     if search.allows("butterfly") and _may_have_rank(search):
-        with search.session.part(0.02, "butterfly of rank r: "):
+        with search.session.part(0.02, "butterfly: "):
             _explore(search, "butterfly", _butterflies_of_rank)
 
 
@@ -72,7 +72,13 @@ def _may_win(search: Search, entries: float) -> bool:
 def _may_have_rank(search: Search) -> bool:
     """Whether butterflies of rank r are worth a look: they choose the number of their factors themselves."""
     is_free = search.n_factors is None and search.structure.pricing is None
-    return is_free and bool(search.matrix.any()) and not search.is_settled and not search.session.stopped
+    return (
+        is_free
+        and min(search.matrix.shape) >= SHORTEST
+        and bool(search.matrix.any())
+        and not search.is_settled
+        and not search.session.stopped
+    )
 
 
 def _largest_error(search: Search) -> float:

@@ -29,9 +29,11 @@ from .units import in_unit_of
 
 UNSTORED_METHODS = ("butterfly", "nested")
 _CHECKED = 50  # rows on which the error is measured
+_AT_A_TIME = 10  # of these rows: large products take a while
 _COARSE = 16  # the rank of the product that is there before all others
 _SHARE = 0.35  # of the error that is allowed: the tolerance of each step, of which there are some
 _TRIES = 4  # of a method, with other tolerances
+_MORE_SAMPLES = 1.5  # times as many with each smaller tolerance: they may be what was missing
 _STAGNATION = 0.5  # times the error before: what a smaller tolerance should reach
 _COARSEST = 0.3  # the first tolerance where the number of entries is limited
 _FAR_BEYOND = 1.5  # times the entries that are allowed: a plan that is not tried
@@ -100,11 +102,17 @@ class _Search:
     # -- what was found --------------------------------------------------------------------------------
 
     def error_of(self, operator: SparseProduct) -> float:
-        """The relative error on the rows that were drawn."""
+        """The relative error on the rows that were drawn; on some of them if the session is stopped."""
         first, *others = operator.factors
-        product = reduce(lambda left, right: left @ to_csr(right), others, to_csr(first[self._rows, :]))
-        difference = frobenius(operator.scale * to_dense(product) - self._exact)
-        return difference / self._size if self._size > 0 else float(difference > 0)
+        missed = seen = 0.0
+        for start in range(0, self._rows.size, _AT_A_TIME):
+            some = slice(start, start + _AT_A_TIME)
+            rows = reduce(lambda left, right: left @ to_csr(right), others, to_csr(first[self._rows[some], :]))
+            missed += frobenius(operator.scale * to_dense(rows) - self._exact[some]) ** 2
+            seen += frobenius(self._exact[some]) ** 2
+            if self.session.stopped:
+                break
+        return float(np.sqrt(missed / seen)) if seen > 0 else float(missed > 0)
 
     def add(self, method: str, detail: str, operator: SparseProduct, begin: float) -> Factorization:
         """Record a product, and keep it if it is the best so far."""
@@ -156,11 +164,11 @@ class _Search:
         right = np.linalg.lstsq(left[rows], in_chunks(self.entries, rows, np.arange(n)), rcond=1e-6)[0]
         self.add("low_rank", f"rank {rank}", SparseProduct([left, right.astype(left.dtype)]), begin)
 
-    def ways(self, methods: tuple[str, ...], tolerance: float) -> list[_Way]:
+    def ways(self, methods: tuple[str, ...], tolerance: float, samples: float = 1.0) -> list[_Way]:
         """The methods with a tolerance, that with the fewest entries first; without those that cannot win."""
         size = self.entries.shape[0] * self.entries.shape[1]
         most = min(memory() / _BYTES / 4, _PROMISING * size)
-        precision = Precision(tolerance, self._size / np.sqrt(self._exact.size))
+        precision = Precision(tolerance, self._size / np.sqrt(self._exact.size), samples)
         found = [self._way(method, precision) for method in methods]
         return sorted((way for way in found if way and way.entries <= most), key=lambda way: way.entries)
 
@@ -170,16 +178,15 @@ class _Search:
             levels = planned_levels(self.entries, self._sides, precision)
             if levels is None:
                 return None
-            build = partial(nested_from_entries, *common, self._sides, levels, precision)
-            return _Way(method, f"{levels.leaves - levels.top + 1} levels{note}", levels.entries, build)
+            nested = partial(nested_from_entries, *common, self._sides, levels, precision)
+            return _Way(method, f"{levels.leaves - levels.top + 1} levels{note}", levels.entries, nested)
         clusters = self._sides[0].clusters, self._sides[1].clusters
         plan = planned(self.entries, clusters, precision)
         if plan is None:
             return None
         detail = f"rank {plan.shape.rank}, {len(plan.shape.row_levels) + 1} factors{note}"
-        return _Way(
-            method, detail, plan.entries, partial(butterfly_of_rank, *common, clusters, plan.shape, precision)
-        )
+        butterfly = partial(butterfly_of_rank, *common, clusters, plan.shape, precision, self._sides[0].points)
+        return _Way(method, detail, plan.entries, butterfly)
 
     def attempt(self, way: _Way, share: float) -> Factorization | None:
         """Build a product; None if all that was seen of the matrix are zeros."""
@@ -223,7 +230,7 @@ def _with_smaller_tolerances(search: _Search, method: str, tolerance: float, err
         if tolerance <= search.least_tolerance:
             return
         tolerance = max(tolerance * min(_SHARE * limit / error, 0.5), search.least_tolerance)
-        ways = search.ways((method,), tolerance)
+        ways = search.ways((method,), tolerance, _MORE_SAMPLES ** (i + 1))
         fit = search.attempt(ways[0], 0.2 / 2**i) if ways else None
         if fit is None or fit.error <= limit or fit.error > _STAGNATION * error:
             return
