@@ -161,7 +161,7 @@ class _Search:
         columns = np.sort(self.session.random.permutation(n)[:rank])
         rows = np.sort(self.session.random.permutation(m)[: 4 * rank])
         left = in_chunks(self.entries, np.arange(m), columns)
-        right = np.linalg.lstsq(left[rows], in_chunks(self.entries, rows, np.arange(n)), rcond=1e-6)[0]
+        right = np.linalg.pinv(left[rows], rcond=1e-6) @ in_chunks(self.entries, rows, np.arange(n))
         self.add("low_rank", f"rank {rank}", SparseProduct([left, right.astype(left.dtype)]), begin)
 
     def ways(self, methods: tuple[str, ...], tolerance: float, samples: float = 1.0) -> list[_Way]:
