@@ -23,7 +23,7 @@ from ..runtime.session import Session
 from ..runtime.threads import split_work
 from ..typing import Array
 from .clusters import Clusters
-from .sampled import CHUNK, Entries, sampled_lines
+from .sampled import CHUNK, Entries, in_chunks, sampled_lines
 
 _MORE_ROWS, _ROWS_PER_RANK = 8, 2  # sampled rows: more than the columns of a block, or than its expected rank
 _MOST_RANK = 0.7  # of the sampled rows: a block of a higher rank is looked at with twice as many
@@ -200,7 +200,7 @@ def _batch(
     top = 0
     for piece, own in zip(batch, counts, strict=True):
         places = _ranges(candidates.begins[piece.cluster][piece.blocks], own)
-        block = entries(piece.sample, candidates.columns[places]).T
+        block = in_chunks(entries, piece.sample, candidates.columns[places]).T
         lines[top : top + places.size, : block.shape[1]] = block.real
         if entries.is_complex:
             lines[top : top + places.size, half : half + block.shape[1]] = block.imag
@@ -273,7 +273,7 @@ def _last_factor(entries: Entries, rows: Clusters, level: int, chosen: Chosen) -
         lines, columns = rows.lines(level, cluster), np.arange(ends[cluster], ends[cluster + 1])
         if columns.size:
             places = pointers[lines][:, None] + np.arange(columns.size)
-            values[places] = entries(lines, chosen.columns[columns])
+            values[places] = in_chunks(entries, lines, chosen.columns[columns])
             indices[places] = columns
     pointers = pointers.astype(np.int32) if pointers[-1] < 2**31 else pointers
     return sp.csr_array((values, indices, pointers), shape=(rows.order.size, chosen.columns.size))

@@ -92,7 +92,9 @@ class Entries:
 
 
 def in_chunks(entries: Entries, rows: Array, columns: Array) -> Array:
-    """A large block, asked for in parts."""
+    """A block, asked for in parts if it is large."""
+    if rows.size * columns.size <= CHUNK:
+        return entries(rows, columns)
     block = np.empty((rows.size, columns.size), entries.dtype)
     height = max(CHUNK // max(columns.size, 1), 1)
     width = max(CHUNK // min(height, max(rows.size, 1)), 1)

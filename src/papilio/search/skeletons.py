@@ -22,7 +22,7 @@ from .butterfly_shapes import block_rank
 from .clusters import Clusters
 from .nested_product import Bases, nested_product
 from .rank_butterfly import Precision
-from .sampled import Entries, sampled_lines, spread
+from .sampled import Entries, in_chunks, sampled_lines, spread
 
 _SAMPLED = 96  # rows and columns of a block whose rank is looked at
 _CLUSTERS = 4  # of a level that are looked at
@@ -104,7 +104,7 @@ def _decomposed(
     half = int(n_samples.max())
     values = np.zeros((begins[-1], 2 * half if entries.is_complex else half))
     for i, (own, sample) in enumerate(zip(lines, samples, strict=True)):
-        block = entries(own, sample) if axis == 0 else entries(sample, own).T
+        block = in_chunks(entries, own, sample) if axis == 0 else in_chunks(entries, sample, own).T
         values[begins[i] : begins[i + 1], : sample.size] = block.real
         if entries.is_complex:
             values[begins[i] : begins[i + 1], half : half + sample.size] = block.imag
