@@ -208,3 +208,18 @@ def test_factorize_keeps_within_a_complexity():
     fit = pp.factorize(M, complexity=0.25, method="butterfly")
     assert fit.operator.relative_complexity <= 0.25
     assert fit.error <= 1e-2
+
+
+def test_waves_between_points_in_the_plane():
+    sources = np.random.default_rng(0).random((900, 2))
+    receivers = np.random.default_rng(1).random((700, 2)) + [1.5, 0]
+
+    def entries(rows, columns):
+        distance = np.sqrt(((receivers[rows][:, None] - sources[columns]) ** 2).sum(axis=-1))
+        return np.exp(60j * distance) / distance
+
+    coordinates = (receivers, sources)
+    fit = pp.factorize(entries, shape=(700, 900), method="butterfly", max_error=1e-3, coordinates=coordinates)
+    assert fit.status is pp.Status.CONVERGED
+    assert true_error(whole(entries, (700, 900)), fit.operator) <= 3e-3
+    assert fit.operator.relative_complexity < 0.15

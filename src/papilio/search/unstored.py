@@ -132,7 +132,7 @@ class _Search:
 
     @property
     def is_met(self) -> bool:
-        """Whether the best product meets the target, is better than zeros, and has fewer entries than the matrix."""
+        """Whether the best product meets the target, is better than zeros, and has fewer entries than M."""
         if self.best is None or self._rank(self.best)[0] > 0 or self.best.error >= 1:
             return False
         return self.best.operator.nnz <= _WORTHWHILE * self.entries.shape[0] * self.entries.shape[1]
