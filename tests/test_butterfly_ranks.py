@@ -212,7 +212,7 @@ def test_factorize_keeps_within_a_complexity():
 
 def test_waves_between_points_in_the_plane():
     sources = np.random.default_rng(0).random((900, 2))
-    receivers = np.random.default_rng(1).random((700, 2)) + [1.5, 0]
+    receivers = np.random.default_rng(1).random((700, 2)) + np.array([1.5, 0])
 
     def entries(rows, columns):
         distance = np.sqrt(((receivers[rows][:, None] - sources[columns]) ** 2).sum(axis=-1))
