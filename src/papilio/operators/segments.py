@@ -73,8 +73,8 @@ def _program(
         step[3] += 1 + FIELDS * len(steps)
     return (
         np.concatenate([[len(steps)], *steps, *pointers]).astype(np.int64),
-        np.concatenate(indices).astype(np.uint32),
-        np.concatenate(values).astype(dtype, copy=False),
+        np.concatenate(indices, dtype=np.uint32, casting="unsafe"),  # without a copy in between: it may be large
+        np.concatenate(values, dtype=dtype),
     )
 
 

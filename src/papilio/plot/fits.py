@@ -71,7 +71,8 @@ def factorization(fit: Factorization, figure: "Figure | SubFigure | None" = None
 def _title(fit: Factorization) -> str:
     op = fit.operator
     rows, columns = op.shape
-    first = f"relative error {fit.error:.2g}, relative complexity {op.relative_complexity:.3g}"
+    about = "about " if fit.error_is_estimate else ""
+    first = f"relative error {about}{fit.error:.2g}, relative complexity {op.relative_complexity:.3g}"
     found = f"{fit.method.replace('_', ' ')}, " if fit.method else ""
     return f"{first}\n{found}{fit.status.replace('_', ' ')}: {op.nnz:,} entries instead of {rows * columns:,}"
 

@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 from math import inf, sqrt
+from typing import Any
 
 from ..constraints.blocks import as_block
 from ..linalg import in_units
@@ -11,14 +12,17 @@ from ..results import Callback, Factorization, Status, warn_if_slower
 from ..runtime.session import Session
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.palm import Limits
-from ..typing import MatrixLike, RandomState
-from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real
+from ..typing import ArrayLike, MatrixLike, RandomState
+from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real, as_shape
 from .attempts import BY_ENTRIES, METHODS, Search, Structure, error_of
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
+from .clusters import as_coordinates
 from .pricing import Pricing
+from .sampled import Entries, EntriesFunction, is_function
 from .structured import explore_structure
 from .targets import Target, as_complexity, as_speedup, least_entries
 from .units import in_unit_of
+from .unstored import UNSTORED_METHODS, Goal, factorize_unstored
 
 _KNEES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities at which the knee may be
 _FEW_KNEES = (0.05, 0.1, 0.25, 0.5)  # for large matrices
@@ -32,8 +36,9 @@ _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 
 
 def factorize(
-    M: MatrixLike,
+    M: MatrixLike | EntriesFunction,
     *,
+    shape: tuple[int, int] | None = None,
     n_factors: int | None = None,
     complexity: float | None = None,
     max_error: float | None = None,
@@ -41,6 +46,7 @@ def factorize(
     vectors: int = BLOCK,
     block: int | tuple[int, int] | None = None,
     method: str = "auto",
+    coordinates: tuple[ArrayLike, ArrayLike] | None = None,
     time_budget: float | None = None,
     progress: bool = False,
     callback: Callback | None = None,
@@ -64,17 +70,31 @@ def factorize(
     By the target, the product is never worse than thresholding and low rank, where ``n_factors`` and ``method``
     allow these. Methods that cannot win, or whose first steps are far behind, are not continued.
 
+    A matrix that is too large to store may be given by a function that returns its blocks. Of it, O(n log n)
+    entries are looked at, and the product takes as much memory. Two methods are made for such matrices:
+
+    - butterflies of rank r, for matrices whose blocks have a low rank if they are narrow enough or flat enough:
+      kernels that oscillate, Fourier integral operators, non-uniform Fourier transforms;
+    - nested low rank, for kernels that are smooth away from the diagonal.
+
+    Both rely on neighbouring rows, and columns, being similar: in the order that is given, or by ``coordinates``.
+
     Parameters
     ----------
-    M : (m, n) matrix
-        Real or complex, dense or sparse.
+    M : (m, n) matrix, or callable
+        Real or complex, dense or sparse. A callable ``entries(rows, columns)`` takes two arrays of indices and
+        returns the block ``M[np.ix_(rows, columns)]``; it is called often, so its entries should be computed all
+        at once. What it raises comes through, with a note.
+    shape : (int, int), optional
+        The shape of M, for a callable. A matrix has one, with which this must agree if it is given.
     n_factors : int, optional
         The number of factors, at least 2. By default the number that gives the best result.
     complexity : float, optional
         The largest relative complexity: entries of all factors over m·n, above 0 and at most 1. The result has the
         lowest error that was found within it.
     max_error : float, optional
-        The largest relative error. The result has the fewest entries that were found to reach it.
+        The largest relative error. The result has the fewest entries that were found to reach it. For a callable,
+        the default is 1e-6, and 1e-4 in single precision, if ``complexity`` is not given either.
     speedup : float, optional
         How many times faster than the dense matrix the product should be on this machine, above 1. The result has
         the lowest error that was found for products as fast as that: of single entries, of blocks, of low rank,
@@ -90,7 +110,11 @@ def factorize(
         errors are higher. By default single entries, and both with ``speedup``.
     method : str, default="auto"
         The only method to try: "thresholding", "low_rank", "transform", "convolution", "kronecker", "butterfly",
-        "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
+        "sparse_plus_low_rank" or "hierarchical"; "auto" tries all. For a callable, "butterfly" or "nested"; "auto"
+        takes the one that needs fewer entries, judging by some blocks, and the other one if it fails.
+    coordinates : (array, array), optional
+        For a callable: the places of its rows and of its columns, as arrays of shapes (m, d) and (n, d), or (m,)
+        and (n,). Rows are then clustered by their places, and columns too, and not by their order.
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -112,10 +136,15 @@ def factorize(
         itself is returned: as one factor, or beside identities if ``n_factors`` is given; within ``complexity``,
         its largest entries; and with a warning if no product is as fast as ``speedup`` says.
 
-        Without ``complexity`` and ``max_error``, the result has the lowest sum of error and relative complexity of
-        all attempts: one percent more entries would save less than one percent of error. The sum of a product that
-        is exact (an error of at most 1e-9, or 1e-5 in single precision) and has at most half of M's entries counts
-        half.
+        For a callable, ``error`` is an estimate, on 50 rows drawn at random, and ``error_is_estimate`` says so.
+        Stopped early, the result is the best product so far; the first one has rank 16 and comes from a few rows
+        and columns, so that its error may be near 1. A status of "no_structure" says that no product with fewer
+        entries than M met the target: the result is then the one of the lowest error, or a small M itself.
+
+        Without ``complexity`` and ``max_error``, the result of a matrix has the lowest sum of error and relative
+        complexity of all attempts: one percent more entries would save less than one percent of error. The sum of
+        a product that is exact (an error of at most 1e-9, or 1e-5 in single precision) and has at most half of M's
+        entries counts half.
 
     Examples
     --------
@@ -127,8 +156,27 @@ def factorize(
     <SparseProduct 16×16 float64: 4 factors (16×16×16×16×16), 128 entries, relative complexity 0.5>
     >>> fit.method, fit.error < 1e-12
     ('butterfly', True)
+
+    From entries, here of a non-uniform Fourier transform:
+
+    >>> times = np.sort(np.random.default_rng(0).random(2048))
+    >>> def entries(rows, columns):
+    ...     return np.exp(-2j * np.pi * np.outer(times[rows], columns))
+    >>> fit = pp.factorize(entries, shape=(2048, 2048), max_error=1e-4)
+    >>> fit.method, fit.error <= 1e-4, fit.error_is_estimate, fit.operator.relative_complexity < 0.15
+    ('butterfly', True, True, True)
     """
-    matrix, unit = in_units(as_matrix("M", M))
+    if is_function(M):
+        only_for_matrices = {"n_factors": n_factors, "speedup": speedup, "block": block}
+        for name, value in only_for_matrices.items():
+            if value is not None:
+                raise ValueError(f"{name} is for matrices: it cannot be combined with a callable")
+        return _factorize_function(
+            M, shape, complexity, max_error, method, coordinates, callback, random_state, time_budget, progress
+        )
+    if coordinates is not None:
+        raise ValueError("coordinates are for a callable: they cannot be combined with a matrix")
+    matrix, unit = in_units(as_matrix("M", M, None if shape is None else as_shape("shape", shape)))
     methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
     if n_factors is not None:
         n_factors = as_factor_count("n_factors", n_factors)
@@ -177,6 +225,44 @@ def factorize(
     else:
         warn_if_slower(fit)
     return fit
+
+
+def _factorize_function(
+    function: EntriesFunction,
+    shape: Any,
+    complexity: float | None,
+    max_error: float | None,
+    method: str,
+    coordinates: Any,
+    callback: Callback | None,
+    random_state: RandomState,
+    time_budget: float | None,
+    progress: bool,
+) -> Factorization:
+    """Check the arguments for a matrix that is given by its blocks, and factorize it."""
+    if shape is None:
+        raise ValueError("shape must be given with a callable: (rows, columns), or one integer")
+    size = as_shape("shape", shape)
+    as_choice("method", method, ("auto", *UNSTORED_METHODS))
+    if complexity is not None and max_error is not None:
+        raise ValueError("complexity and max_error cannot be combined: give one of them")
+    budget = limit = None
+    if complexity is not None:
+        budget = int(as_complexity("complexity", complexity, size, None) * size[0] * size[1] + 1e-9)
+    if max_error is not None:
+        limit = as_real("max_error", max_error, 0.0)
+    points = None if coordinates is None else as_coordinates("coordinates", coordinates, size)
+    session = Session(
+        callback,
+        random_state=random_state,
+        time_budget=time_budget,
+        progress=as_flag("progress", progress),
+        title="factorize",
+    )
+    entries = Entries(function, size, session)
+    if budget is None and limit is None:
+        limit = 1e-4 if entries.is_single else 1e-6
+    return factorize_unstored(session, entries, Goal(limit, budget), method, points)
 
 
 def _explore(search: Search) -> None:

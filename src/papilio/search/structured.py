@@ -13,6 +13,7 @@ from ..results import Status
 from ..runtime.session import Interrupted
 from .attempts import Search
 from .butterfly import butterfly_entries, find_butterfly
+from .butterfly_curves import SHORTEST, butterfly_curves
 from .convolutions import convolutions
 from .curves import Curve, low_rank, single, thresholding
 from .domains import domains
@@ -35,6 +36,9 @@ def explore_structure(search: Search) -> None:
     if search.allows("butterfly") and _may_win(search, butterfly_entries(search.matrix.shape)):
         with search.session.part(0.2, "butterfly: "):
             _explore_butterflies(search)
+    if search.allows("butterfly") and _may_have_rank(search):
+        with search.session.part(0.02, "butterfly: "):
+            _explore(search, "butterfly", _butterflies_of_rank)
 
 
 def _explore(search: Search, method: str, curves: Callable[[Search], Iterator[Curve]]) -> None:
@@ -63,6 +67,18 @@ def _may_win(search: Search, entries: float) -> bool:
     if (search.is_settled and search.target.budget is not None) or entries >= np.count_nonzero(search.matrix):
         return False
     return search.target.rank(search.least_cost(entries), 0.0) < search.best_rank
+
+
+def _may_have_rank(search: Search) -> bool:
+    """Whether butterflies of rank r are worth a look: they choose the number of their factors themselves."""
+    is_free = search.n_factors is None and search.structure.pricing is None
+    return (
+        is_free
+        and min(search.matrix.shape) >= SHORTEST
+        and bool(search.matrix.any())
+        and not search.is_settled
+        and not search.session.stopped
+    )
 
 
 def _largest_error(search: Search) -> float:
@@ -122,6 +138,10 @@ def _convolution(search: Search) -> Iterator[Curve]:
 
 def _kronecker(search: Search) -> Iterator[Curve]:
     yield from search.session.wait(lambda: kronecker(search.matrix))
+
+
+def _butterflies_of_rank(search: Search) -> Iterator[Curve]:
+    return butterfly_curves(search.session, search.matrix, search.target)
 
 
 def _sums(search: Search) -> Iterator[Curve]:

@@ -1,0 +1,225 @@
+"""Butterflies of rank r: exact on complementary low-rank matrices, to the tolerance, with O(n log n) entries."""
+
+import numpy as np
+import pytest
+from scipy.linalg import interpolative
+
+import papilio as pp
+from papilio.kernels.interpolation import interpolate
+from papilio.runtime.session import Session
+from papilio.search.butterfly_curves import butterfly_curves
+from papilio.search.butterfly_shapes import deepest, planned, predicted_entries
+from papilio.search.clusters import clusters_in_order, clusters_of_points
+from papilio.search.rank_butterfly import Precision, Shape, butterfly_of_rank
+from papilio.search.sampled import Entries, spread
+from papilio.search.targets import Target
+
+from .helpers import gaussian, true_error
+
+
+def fourier_integral(n):
+    """exp(2πi(xξ + c(x)|ξ|)), which is not smooth at ξ = 0."""
+
+    def entries(rows, columns):
+        x, xi = rows[:, None] / n, columns - n / 2
+        return np.exp(2j * np.pi * (x * xi + (2 + np.sin(2 * np.pi * x)) / 8 * np.abs(xi)))
+
+    return entries
+
+
+def whole(entries, shape):
+    return entries(*map(np.arange, shape))
+
+
+def built(entries, shape, levels, tolerance, clusters=None):
+    session = Session()
+    clusters = clusters or tuple(clusters_in_order(size, deepest(size)) for size in shape)
+    counted = Entries(entries, shape, session)
+    matrix = whole(entries, shape)
+    typical = np.linalg.norm(matrix) / np.sqrt(matrix.size)
+    product = butterfly_of_rank(session, counted, clusters, levels, Precision(tolerance, typical))
+    return product, true_error(matrix, product), counted
+
+
+def as_lines(block):
+    """A block as the kernel reads it."""
+    parts = [block.real, block.imag] if np.iscomplexobj(block) else [block]
+    return np.concatenate([part.T for part in parts], axis=1).copy()
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("rank", [0, 1, 4, 7])
+def test_interpolate_expresses_a_block_by_some_of_its_columns(is_complex, rank):
+    block = gaussian((12, rank)) @ gaussian((rank, 9), seed=1)
+    if is_complex:
+        block = block + 1j * gaussian((12, rank)) @ gaussian((rank, 9), seed=1) * 0.3
+    lines, places = as_lines(block), np.empty(9, np.int64)
+    half = 12 if is_complex else 0
+    found = interpolate(lines, half, 12, 1e-20 * np.linalg.norm(block) ** 2, places)
+    assert found == rank
+    assert sorted(places[places >= 0]) == list(range(rank))
+    T = np.zeros((rank, 9), block.dtype)
+    for j in range(9):
+        if places[j] >= 0:
+            T[places[j], j] = 1
+        else:
+            T[:, j] = lines[j, :rank] + (1j * lines[j, half : half + rank] if is_complex else 0)
+    chosen = np.flatnonzero(places >= 0)  # in order
+    assert block[:, chosen] @ T == pytest.approx(block, abs=1e-12)
+
+
+def test_interpolate_neglects_what_it_may_and_no_more():
+    block = gaussian((30, 20)) * 10.0 ** -np.arange(20)
+    for limit in (1e-2, 1e-6, 1e-10):
+        lines, places = as_lines(block), np.empty(20, np.int64)
+        rank = interpolate(lines, 0, 30, limit**2, places)
+        chosen = block[:, places >= 0]
+        missed = np.linalg.norm(block - chosen @ np.linalg.lstsq(chosen, block)[0])
+        assert missed <= limit
+        # SciPy's pivoted decomposition has the same rank, up to ties.
+        _, values, _ = np.linalg.svd(block)
+        least = np.count_nonzero(np.sqrt(np.cumsum(values[::-1] ** 2))[::-1] > limit)
+        assert least <= rank <= least + 2
+        assert interpolative.interp_decomp(block, rank)[0].size == 20
+
+
+@pytest.mark.parametrize(
+    "levels", [Shape(6, 1, 1, 14), Shape(6, 0, 0, 14), Shape(5, 2, 1, 20), Shape(0, 0, 0, 40)]
+)
+def test_the_error_follows_the_tolerance(levels):
+    errors = [built(fourier_integral(256), (256, 256), levels, tolerance)[1] for tolerance in (1e-2, 1e-5, 1e-8)]
+    assert errors[0] <= 8e-2
+    assert errors[1] <= 8e-5
+    assert errors[2] <= 8e-8
+
+
+def test_there_is_one_factor_for_each_level():
+    product, _, _ = built(fourier_integral(256), (256, 256), Shape(6, 1, 2, 14), 1e-4)
+    assert len(product.factors) == len(range(1, 4 + 1)) + 1
+
+
+@pytest.mark.parametrize("shape", [(257, 255), (500, 130), (130, 500), (64, 333)])
+def test_odd_and_rectangular_shapes(shape):
+    def entries(rows, columns):
+        return np.cos(0.7 * rows[:, None] * columns / max(shape))
+
+    session = Session()
+    clusters = tuple(clusters_in_order(size, deepest(size)) for size in shape)
+    plan = planned(Entries(entries, shape, session), clusters, Precision(1e-6, 0.7))
+    product, error, _ = built(entries, shape, plan.shape, 1e-6)
+    assert product.shape == shape
+    assert product.dtype == np.float64
+    assert error <= 4e-6
+
+
+def test_points_in_any_order():
+    points = np.random.default_rng(0).permutation(512) / 512
+    frequencies = np.random.default_rng(1).permutation(512)
+
+    def entries(rows, columns):
+        return np.exp(2j * np.pi * points[rows][:, None] * frequencies[columns])
+
+    clusters = tuple(clusters_of_points(p[:, None].astype(float), deepest(512)) for p in (points, frequencies))
+    _, error, _ = built(entries, (512, 512), Shape(6, 1, 1, 18), 1e-6, clusters)
+    assert error <= 4e-6
+
+
+def test_ranks_that_were_expected_too_low_are_found():
+    _, error, _ = built(fourier_integral(512), (512, 512), Shape(6, 1, 1, 2), 1e-7)
+    assert error <= 4e-7
+
+
+def test_zeros_have_no_butterfly():
+    entries = Entries(lambda rows, columns: np.zeros((rows.size, columns.size)), (64, 64), Session())
+    clusters = (clusters_in_order(64, 4),) * 2
+    assert butterfly_of_rank(Session(), entries, clusters, Shape(4, 1, 1, 2), Precision(1e-6, 1.0)) is None
+
+
+def test_blocks_of_zeros_have_no_rank():
+    def entries(rows, columns):
+        return np.where(rows[:, None] // 64 == columns // 64, fourier_integral(128)(rows, columns), 0)
+
+    product, error, _ = built(entries, (128, 128), Shape(4, 1, 1, 12), 1e-8)
+    full, _, _ = built(fourier_integral(128), (128, 128), Shape(4, 1, 1, 12), 1e-8)
+    assert error <= 1e-7
+    assert product.nnz <= 0.6 * full.nnz
+
+
+def test_the_plan_predicts_the_entries():
+    n = 1024
+    session, clusters = Session(), (clusters_in_order(n, deepest(n)),) * 2
+    entries = Entries(fourier_integral(n), (n, n), session)
+    for tolerance in (1e-2, 1e-6):
+        plan = planned(entries, clusters, Precision(tolerance, 1.0))
+        product = butterfly_of_rank(session, entries, clusters, plan.shape, Precision(tolerance, 1.0))
+        assert 0.6 * product.nnz <= plan.entries <= 1.3 * product.nnz
+        others = [Shape(plan.shape.depth, 0, 0, 1), Shape(plan.shape.depth, 4, 4, 1)]
+        assert all(predicted_entries((n, n), other, plan.shape.rank) > 0.9 * plan.entries for other in others)
+
+
+def test_random_matrices_have_no_plan_that_pays():
+    matrix = gaussian((256, 256))
+    assert list(butterfly_curves(Session(), matrix, Target(matrix.size))) == []
+
+
+def test_touched_and_kept_entries_grow_as_n_log_n():
+    touched, kept = [], []
+    for n in (256, 512, 1024):
+        depth = int(np.log2(n)) - 3
+        shape = Shape(depth, 2, 2, 14)
+        product, _, counted = built(fourier_integral(n), (n, n), shape, 1e-4)
+        touched.append(counted.touched / n / (len(shape.row_levels) + 1))
+        kept.append(product.nnz / n / (len(shape.row_levels) + 1))
+    assert max(touched) <= 1.2 * min(touched)
+    assert max(kept) <= 1.2 * min(kept)
+
+
+def test_results_repeat():
+    first, second = (built(fourier_integral(256), (256, 256), Shape(6, 1, 1, 14), 1e-6)[0] for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 1), (5, 5), (5, 9), (100, 40), (100, 99), (10_000, 50)])
+def test_samples_are_different_and_in_order(size, count):
+    places = spread(size, count, np.random.RandomState(0))
+    assert places.size == min(size, count) or places.size >= 0.9 * count
+    assert (np.diff(places) > 0).all()
+    assert places.min() >= 0
+    assert places.max() < size
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_factorize_finds_them_in_a_matrix(dtype):
+    n = 512
+    times = np.sort(np.random.default_rng(0).random(n))
+    M = np.exp(-2j * np.pi * np.outer(times, np.arange(n))).astype(dtype)
+    fit = pp.factorize(M, max_error=1e-3, method="butterfly")
+    assert fit.method == "butterfly"
+    assert fit.operator.dtype == dtype
+    assert not fit.error_is_estimate
+    assert fit.error == pytest.approx(true_error(M, fit.operator), rel=1e-3)
+    assert fit.error <= 1e-3
+    assert fit.operator.relative_complexity < 0.3
+
+
+def test_factorize_keeps_within_a_complexity():
+    n = 512
+    M = whole(fourier_integral(n), (n, n))
+    fit = pp.factorize(M, complexity=0.25, method="butterfly")
+    assert fit.operator.relative_complexity <= 0.25
+    assert fit.error <= 1e-2
+
+
+def test_waves_between_points_in_the_plane():
+    sources = np.random.default_rng(0).random((900, 2))
+    receivers = np.random.default_rng(1).random((700, 2)) + np.array([1.5, 0])
+
+    def entries(rows, columns):
+        distance = np.sqrt(((receivers[rows][:, None] - sources[columns]) ** 2).sum(axis=-1))
+        return np.exp(60j * distance) / distance
+
+    coordinates = (receivers, sources)
+    fit = pp.factorize(entries, shape=(700, 900), method="butterfly", max_error=1e-3, coordinates=coordinates)
+    assert fit.status is pp.Status.CONVERGED
+    assert true_error(whole(entries, (700, 900)), fit.operator) <= 3e-3
+    assert fit.operator.relative_complexity < 0.15
