@@ -45,7 +45,7 @@ class Grid:
     @cached_property
     def energies(self) -> Array:
         """The squared norm of each block, (p, q)."""
-        return np.einsum("iajb,iajb->ij", self.values, self.values.conj()).real
+        return _energies(self.values)
 
     @cached_property
     def tails(self) -> Array:
@@ -64,7 +64,12 @@ class Step(NamedTuple):
     rows: Array  # (p, r), those in use
     columns: Array
     couplings: Array
-    lost: Array  # (p, q): the energy of each far block that its coupling lacks
+    missed: Array  # (p, q): the energy of each block that a coupling lacks; near blocks have none
+
+    @property
+    def lost(self) -> float:
+        """The energy that all far blocks lack."""
+        return float(self.missed[~self.is_near].sum())
 
 
 def gridded(matrix: Array, rows: Clusters, columns: Clusters, level: int) -> Grid:
@@ -86,18 +91,36 @@ def gridded(matrix: Array, rows: Clusters, columns: Clusters, level: int) -> Gri
     return Grid(values, *sides, sizes, np.zeros(sizes.shape, bool))
 
 
-def compressed(grid: Grid, is_near: Array, tolerances: tuple[float, float]) -> Step:
-    """Bases that miss less than a tolerance of energy per vector, for the blocks that are not near."""
-    left, rows = _leading(grid.row_grams, ~is_near, grid.rows, tolerances[0])
-    right, columns = _leading(grid.column_grams, ~is_near.T, grid.columns, tolerances[1])
+def compressed(grid: Grid, is_near: Array, tolerances: tuple[float, float], is_precise: bool = False) -> Step:
+    """Bases of the blocks that are not near, of vectors with more energy than a tolerance, for rows and columns.
+
+    Gram matrices resolve energies down to 1e-15 of the largest, and errors down to 1e-7. ``is_precise`` takes
+    singular vectors of the blocks, which is slower.
+    """
+    if is_precise:
+        left, rows = _leading_vectors(grid.values, ~is_near, grid.rows, tolerances[0])
+        mirrored = grid.values.transpose(2, 3, 0, 1).conj()
+        right, columns = _leading_vectors(mirrored, ~is_near.T, grid.columns, tolerances[1])
+    else:
+        left, rows = _leading(grid.row_grams, ~is_near, grid.rows, tolerances[0])
+        right, columns = _leading(grid.column_grams, ~is_near.T, grid.columns, tolerances[1])
     p, a, q, b = grid.values.shape
     half = left.conj().swapaxes(1, 2) @ grid.values.reshape(p, a, q * b)
     r, c = left.shape[2], right.shape[2]
-    couplings = half.reshape(p * r, q, b).swapaxes(0, 1) @ right
-    couplings = couplings.reshape(q, p, r, c).transpose(1, 2, 0, 3) * ~is_near[:, None, :, None]
-    kept = np.einsum("iajb,iajb->ij", couplings, couplings.conj()).real
-    lost = np.where(is_near, 0.0, np.maximum(grid.energies - kept, 0.0))
-    return Step(is_near, left, right, rows, columns, couplings, lost)
+    couplings = half.reshape(p * r, q, b).swapaxes(0, 1) @ right  # (q, p·r, c)
+    if is_precise:
+        back = couplings @ right.conj().swapaxes(1, 2)  # (q, p·r, b)
+        back = left @ back.swapaxes(0, 1).reshape(p, r, q * b)
+        missed = _energies(grid.values - back.reshape(grid.values.shape))
+    couplings = couplings.reshape(q, p, r, c).transpose(1, 2, 0, 3)
+    if not is_precise:
+        missed = np.maximum(grid.energies - _energies(couplings), 0.0)
+    return Step(is_near, left, right, rows, columns, couplings * ~is_near[:, None, :, None], missed)
+
+
+def _energies(values: Array) -> Array:
+    """The squared norm of each block, (p, q)."""
+    return np.einsum("iajb,iajb->ij", values, values.conj()).real
 
 
 def _leading(grams: Array, is_far: Array, used: Array, tolerance: float) -> tuple[Array, Array]:
@@ -105,8 +128,26 @@ def _leading(grams: Array, is_far: Array, used: Array, tolerance: float) -> tupl
     p, q, a, _ = grams.shape
     sums = (is_far[:, None, :].astype(float) @ grams.reshape(p, q, a * a)).reshape(p, a, a)
     values, vectors = np.linalg.eigh(sums)
-    values, vectors = values[:, ::-1], vectors[:, :, ::-1]
-    count = np.minimum((values > tolerance).sum(axis=1), used.sum(axis=1))
+    return _trimmed(vectors[:, :, ::-1], values[:, ::-1], used, tolerance)
+
+
+def _leading_vectors(values: Array, is_far: Array, used: Array, tolerance: float) -> tuple[Array, Array]:
+    """The same by singular vectors of the far blocks, beside each other."""
+    p, a, _, _ = values.shape
+    vectors, energies = np.zeros((p, a, a), values.dtype), np.zeros((p, a))
+    for i in range(p):
+        rows = values[i][:, is_far[i]].reshape(a, -1)
+        if rows.shape[1] > a:
+            rows = np.linalg.qr(rows.conj().T, mode="r").conj().T
+        if rows.size:
+            U, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+            vectors[i, :, : sizes.size], energies[i, : sizes.size] = U, sizes**2
+    return _trimmed(vectors, energies, used, tolerance)
+
+
+def _trimmed(vectors: Array, energies: Array, used: Array, tolerance: float) -> tuple[Array, Array]:
+    """The vectors (p, a, r) whose energies are above the tolerance, zeros beside them, and which are in use."""
+    count = np.minimum((energies > tolerance).sum(axis=1), used.sum(axis=1))
     most = max(int(count.max()), 1)
     is_used = np.arange(most)[None] < count[:, None]
     return vectors[:, :, :most] * is_used[:, None, :], is_used

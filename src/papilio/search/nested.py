@@ -1,0 +1,272 @@
+"""Nested low rank: trees, levels and ranks for a target, whose entries and errors are known before it is built.
+
+All choices follow one price λ, the energy that an entry has to save. A singular vector is kept if it saves more
+than the entries that it costs, and so is a block as it is, and a level of the tree. The price is found for the
+target: the lower, the more entries and the lower the error.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import exp, inf, log
+from typing import NamedTuple
+
+import numpy as np
+
+from ..linalg import frobenius
+from ..operators import SparseProduct
+from ..runtime.session import Session
+from ..runtime.threads import blas_threads
+from ..typing import Array
+from .clusters import Clusters
+from .curves import Curve
+from .nested_bases import Grid, Step, assembled, compressed, entries_of, gridded, merged
+from .targets import Target
+
+_LEAVES = 8, 128  # lines of the smallest and largest leaves: the geometric mean of rows and columns
+_FIRST_LEAF = 32  # of the first tries
+_EXPECTED = 1 / 4, 1 / 8, 1 / 2  # the rank of far blocks, relative to the leaves, from which near ones are told
+_PRICES = 1e-20, 1e2  # relative to the mean energy of an entry
+_TRIES = 6  # prices in the search for the target's
+_VECTOR = 2.0  # what a basis vector costs, relative to its entries: it has couplings, too
+_ROUNDS = 2  # of choosing near blocks
+_GAPS = 1, 2, 3  # levels between two steps
+_PRECISE = 1e-6  # the error below which Gram matrices are not precise enough
+_START = 1e-4  # the price to begin with, likewise
+_STRIDE = 3.0  # by which its logarithm changes first
+_NEARLY, _SAME = 0.01, 0.05  # an excess, and a change of a price's logarithm, with which its search ends
+_MARGIN = 0.97  # of the largest error, that is aimed at
+_TINY = 1e-300
+
+
+class Tree(NamedTuple):
+    """Clusters of rows and columns, of equal depth, and where they are from."""
+
+    rows: Clusters
+    columns: Clusters
+    name: str
+
+
+class Point(NamedTuple):
+    """A nested representation: its steps, from a level of the tree, and their levels."""
+
+    entries: int
+    error: float
+    price: float
+    steps: Sequence[Step]
+    levels: Sequence[int]
+
+    @property
+    def cost(self) -> float:
+        """Entries, and what the error would cost at the price."""
+        return self.entries + self.error**2 / self.price
+
+
+class Family:
+    """The representations of a matrix over one tree, from one level up, for all prices.
+
+    Prices are relative to the energy of the matrix.
+    """
+
+    def __init__(self, session: Session, matrix: Array, tree: Tree, level: int, n_steps: int | None) -> None:
+        self._session, self._level = session, level
+        self._n_steps = n_steps  # exactly; any number without
+        grid: Grid = session.wait(lambda: gridded(matrix, tree.rows, tree.columns, level), matrix.size)
+        self._grid, self._energy = grid, float(frobenius(matrix)) ** 2
+        self._leaf = int(min(grid.rows.shape[1], grid.columns.shape[1]))
+        self._work = matrix.size * max(grid.rows.shape[1], grid.columns.shape[1])
+
+    def point(self, price: float, expected: float) -> Point:
+        """The representation at a price; ``expected`` ranks, relative to the leaves, tell near blocks at first."""
+
+        def work() -> Point:
+            with blas_threads(self._work):
+                point = self._point(price, expected, is_precise=False)
+                return self._point(price, expected, is_precise=True) if point.error < _PRECISE else point
+
+        return self._session.wait(work, self._work)
+
+    def _point(self, price: float, expected: float, is_precise: bool) -> Point:
+        grid = self._grid
+        rank = min(max(int(expected * self._leaf), 1), self._leaf - 1)
+        is_near = grid.tails[:, :, rank] > price * self._energy * (grid.sizes - rank**2)
+        step = self._compressed(grid, is_near, price, is_precise)
+        return self._climbed(Point(*self._figures([step], price), [step], [self._level]), is_precise)
+
+    def _compressed(self, grid: Grid, is_near: Array, price: float, is_precise: bool) -> Step:
+        """Bases at a price, and then the near blocks that these miss most, and the bases of all others."""
+        price = price * self._energy
+        heights, widths = (price * _VECTOR * side.sum(axis=1).mean() for side in (grid.rows, grid.columns))
+        tolerances = heights, widths
+        step = compressed(grid, is_near | grid.is_kept, tolerances, is_precise)
+        for _ in range(_ROUNDS - 1):
+            couplings = np.multiply.outer(step.rows.sum(axis=1), step.columns.sum(axis=1))
+            is_near = (step.missed > price * (grid.sizes - couplings)) & (couplings < grid.sizes)
+            is_near |= grid.is_kept
+            if (is_near == step.is_near).all() or is_near.all():
+                break
+            step = compressed(grid, is_near, tolerances, is_precise)
+        return step
+
+    def _climbed(self, point: Point, is_precise: bool) -> Point:
+        """With further steps, as long as they pay, or as many as there must be."""
+        while self._n_steps is None or len(point.steps) < self._n_steps:
+            options = list(self._steps_above(point, is_precise))
+            best = min(options, key=lambda option: option.cost, default=None)
+            if best is None or (self._n_steps is None and best.cost >= point.cost):
+                break
+            point = best
+        return point
+
+    def _steps_above(self, point: Point, is_precise: bool) -> Iterator[Point]:
+        below = point.steps[-1]
+        for gap in _GAPS:
+            if point.levels[-1] - gap < 1:
+                break
+            grid = merged(below, 2**gap)
+            if grid.is_kept.all():
+                break
+            step = self._compressed(grid, grid.is_kept, point.price, is_precise)
+            steps, levels = [*point.steps, step], [*point.levels, point.levels[-1] - gap]
+            yield Point(*self._figures(steps, point.price), steps, levels)
+
+    def _figures(self, steps: Sequence[Step], price: float) -> tuple[int, float, float]:
+        lost = sum(step.lost for step in steps)
+        return entries_of(self._grid, steps), float(np.sqrt(lost / self._energy)), price
+
+
+def levels_of(shape: tuple[int, int]) -> list[int]:
+    """The levels of a tree that may be the lowest, that with leaves of a medium size first."""
+    smallest, largest = _LEAVES
+    mean = np.sqrt(shape[0] * shape[1])
+    depth = int(np.log2(max(min(mean / smallest, min(shape) / 2), 1)))
+    levels = [level for level in range(1, depth + 1) if mean / 2**level <= largest or level == depth]
+    return sorted(levels, key=lambda level: abs(log(mean / 2**level / _FIRST_LEAF)))
+
+
+# -- the price for a target ----------------------------------------------------------------------------
+
+
+class Goal(NamedTuple):
+    """What a price is sought for: all entries of a budget, an error, or the lowest sum of error and complexity."""
+
+    target: Target
+    budget: float | None
+
+    def excess(self, point: Point) -> float:
+        """Above zero if the price should rise."""
+        if self.target.limit is not None:
+            return log(max(_MARGIN * self.target.limit, _TINY) / max(point.error, _TINY))
+        if self.budget is not None:
+            return log(point.entries / self.budget)
+        return log(2 * max(point.error, _TINY) / (self.target.size * point.price))
+
+
+def priced(make: Callable[[float], Point], goal: Goal, start: float) -> list[Point]:
+    """Points at prices that approach the goal's, from a price to start with, by false position and bisection."""
+    bounds = [log(price / goal.target.size) for price in _PRICES]
+    place, stride, points = float(np.clip(log(start), *bounds)), _STRIDE, []
+    low, high = (-inf, 0.0), (inf, 0.0)  # places where the price is too low and too high, and the excess there
+    for i in range(_TRIES):
+        points.append(make(exp(place)))
+        excess = goal.excess(points[-1])
+        if abs(excess) < _NEARLY:
+            break
+        if excess > 0:
+            low = place, excess
+        else:
+            high = place, excess
+        if low[0] == -inf or high[0] == inf:
+            moved = float(np.clip(place + (stride if excess > 0 else -stride), *bounds))
+            stride *= 2
+        else:
+            share = low[1] / (low[1] - high[1]) if i % 2 else 0.5
+            moved = low[0] + float(np.clip(share, 0.1, 0.9)) * (high[0] - low[0])
+        if abs(moved - place) < _SAME:
+            break
+        place = moved
+    return points
+
+
+class Found(NamedTuple):
+    """A point, and the tree and the level that it is from."""
+
+    point: Point
+    tree: Tree
+    level: int
+
+
+def nested(
+    session: Session,
+    matrix: Array,
+    trees: Sequence[Tree],
+    goals: Sequence[Goal],
+    n_factors: int | None = None,
+    is_hopeless: Callable[[Sequence[Point]], bool] = lambda points: False,
+) -> Curve | None:
+    """Representations near some goals, over the best of some trees; None if there are none.
+
+    For leaves of a medium size, a price is found for the first goal. At this price, the best tree is chosen, then
+    the size of the leaves, then the expected rank. For these, a price is found for each goal. After the first
+    prices, ``is_hopeless`` may end it.
+    """
+    levels = levels_of(matrix.shape)
+    if not levels or not (n_factors is None or (n_factors > 1 and n_factors % 2)):
+        return None
+    n_steps = None if n_factors is None else n_factors // 2
+    found: list[Found] = []
+
+    def family_of(tree: Tree, level: int) -> Callable[[float, float], Point]:
+        family = Family(session, matrix, tree, level, n_steps)
+
+        def point(price: float, expected: float) -> Point:
+            session.check()
+            made = family.point(price, expected)
+            found.append(Found(made, tree, level))
+            return made
+
+        return point
+
+    usual, *others = _EXPECTED
+    make = family_of(trees[0], levels[0])
+    points = priced(lambda price: make(price, usual), goals[0], _START / matrix.size)
+    first = min(points, key=lambda point: abs(goals[0].excess(point)))
+    best = Found(first, trees[0], levels[0])
+    for tree in trees[1:]:
+        points.append(family_of(tree, levels[0])(first.price, usual))
+        if points[-1].cost < best.point.cost:
+            best = found[-1]
+    if is_hopeless(points):
+        return None
+    for level in levels[1:]:
+        if family_of(best.tree, level)(first.price, usual).cost < best.point.cost:
+            best = found[-1]
+    make, expected = family_of(best.tree, best.level), usual
+    for share in others:
+        if make(first.price, share).cost < best.point.cost:
+            best, expected = found[-1], share
+    for goal in goals:
+        priced(lambda price: make(price, expected), goal, first.price)
+    return curve_of(matrix, found)
+
+
+def curve_of(matrix: Array, found: Sequence[Found]) -> Curve:
+    """A curve of those points that no other one is better than."""
+    front: list[Found] = []
+    for each in sorted(found, key=lambda each: (each.point.entries, each.point.error)):
+        if not front or each.point.error < front[-1].point.error:
+            front.append(each)
+
+    def build(place: int) -> SparseProduct:
+        point, tree, level = front[place]
+        grid = gridded(matrix, tree.rows, tree.columns, level)
+        return assembled(grid, point.steps, tree.rows, tree.columns, point.levels, matrix.dtype)
+
+    def detail(place: int) -> str:
+        point, tree, level = front[place]
+        ranks = np.concatenate([point.steps[0].rows.sum(axis=1), point.steps[0].columns.sum(axis=1)])
+        count, steps = 2**level, len(point.steps)
+        return (
+            f"{count} clusters {tree.name}, {steps} {'level' if steps == 1 else 'levels'}, mean rank {ranks.mean():.1f}"
+        )
+
+    entries, errors = (np.array([getattr(each.point, name) for each in front]) for name in ("entries", "error"))
+    return Curve("nested", entries, errors, build, detail)
