@@ -21,6 +21,7 @@ from ..typing import Array
 from .curves import Block, Curve, assembled, blocks_of, largest, leading_subspace, relative_error
 from .pricing import TOLERANCE, Pricing
 from .targets import EXACT, Target
+from .trees import Coordinates
 
 METHODS = (
     "thresholding",
@@ -28,6 +29,7 @@ METHODS = (
     "transform",
     "convolution",
     "kronecker",
+    "nested",
     "sparse_plus_low_rank",
     "butterfly",
     "hierarchical",
@@ -61,16 +63,20 @@ class Search:
         n_factors: int | None = None,
         methods: Sequence[str] = METHODS,
         structure: Structure = BY_ENTRIES,
+        coordinates: Coordinates | None = None,
     ) -> None:
         self.session, self.matrix, self.target = session, matrix, target
         self.n_factors, self.methods, self.structure = n_factors, tuple(methods), structure
+        self.coordinates = coordinates
         self.attempts: list[Attempt] = []
         self.best: Factorization | None = None
         self._costs: WeakKeyDictionary[SparseProduct, float] = WeakKeyDictionary()
 
     def allows(self, method: str) -> bool:
-        """Whether a method may be tried; some have two factors."""
+        """Whether a method may be tried; some have two factors, and nested low rank has an odd number of them."""
         has_two = method in ("low_rank", "sparse_plus_low_rank")
+        if method == "nested" and self.n_factors is not None and self.n_factors % 2 == 0:
+            return False
         return method in self.methods and (not has_two or self.n_factors in (None, 2))
 
     @property

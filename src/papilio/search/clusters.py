@@ -41,13 +41,25 @@ class Clusters(NamedTuple):
 
 def bisected(count: int, depth: int, arranged: Callable[[Array], Array]) -> Clusters:
     """A tree of ``count`` lines: each cluster is arranged in some order, and cut in the middle."""
-    order, bounds = np.arange(count), [np.array([0, count])]
+    return bisected_together((count, 0), depth, lambda lines, _: (arranged(lines), _))[0]
+
+
+def bisected_together(
+    shape: tuple[int, int], depth: int, arranged: Callable[[Array, Array], tuple[Array, Array]]
+) -> tuple[Clusters, Clusters]:
+    """Trees of rows and of columns: clusters of equal number are arranged together, and cut in the middle."""
+    orders = [np.arange(count) for count in shape]
+    bounds = [[np.array([0, count])] for count in shape]
     for _ in range(depth):
-        order = np.concatenate([arranged(part) for part in np.split(order, bounds[-1][1:-1])])
-        ends = bounds[-1]
-        middles = (ends[:-1] + ends[1:] + 1) // 2
-        bounds.append(np.append(np.column_stack([ends[:-1], middles]).ravel(), count))
-    return Clusters(order, tuple(bounds))
+        parts = zip(*(np.split(order, ends[-1][1:-1]) for order, ends in zip(orders, bounds, strict=True)), strict=True)
+        pairs = [arranged(*lines) for lines in parts]
+        orders = [np.concatenate(lines) for lines in zip(*pairs, strict=True)]
+        for own, count in zip(bounds, shape, strict=True):
+            ends = own[-1]
+            middles = (ends[:-1] + ends[1:] + 1) // 2
+            own.append(np.append(np.column_stack([ends[:-1], middles]).ravel(), count))
+    rows, columns = (Clusters(order, tuple(own)) for order, own in zip(orders, bounds, strict=True))
+    return rows, columns
 
 
 def clusters_in_order(count: int, depth: int) -> Clusters:
@@ -60,12 +72,26 @@ def clusters_of_points(points: Array, depth: int) -> Clusters:
 
     def arranged(lines: Array) -> Array:
         centred = points[lines] - points[lines].mean(axis=0)
-        return lines[np.argsort(centred @ _widest_direction(centred), kind="stable")]
+        return lines[np.argsort(centred @ widest_direction(centred), kind="stable")]
 
     return bisected(len(points), depth, arranged)
 
 
-def _widest_direction(centred: Array) -> Array:
+def clusters_of_both(rows: Array, columns: Array, depth: int) -> tuple[Clusters, Clusters]:
+    """Clusters of two sets of points in one space: pairs of clusters are cut across one direction."""
+
+    def arranged(own: Array, others: Array) -> tuple[Array, Array]:
+        points = np.concatenate([rows[own], columns[others]])
+        along = (points - points.mean(axis=0)) @ widest_direction(points - points.mean(axis=0))
+        return tuple(
+            lines[np.argsort(place, kind="stable")]
+            for lines, place in ((own, along[: own.size]), (others, along[own.size :]))
+        )
+
+    return bisected_together((len(rows), len(columns)), depth, arranged)
+
+
+def widest_direction(centred: Array) -> Array:
     """The leading right singular vector of points around their mean, by a few iterations."""
     direction = np.sqrt(np.einsum("ij,ij->j", centred, centred))  # a start that leans to the widest axis
     direction[np.argmax(direction)] *= 2

@@ -18,6 +18,7 @@ from .candidates import allowed_candidates, best_candidate, best_side, even_sche
 from .pricing import Pricing
 from .structured import explore_structure
 from .targets import Target, as_complexity, as_speedup, least_entries
+from .trees import as_coordinates
 from .units import in_unit_of
 
 _KNEES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities at which the knee may be
@@ -40,6 +41,7 @@ def factorize(
     speedup: float | None = None,
     vectors: int = BLOCK,
     block: int | tuple[int, int] | None = None,
+    coordinates: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     method: str = "auto",
     time_budget: float | None = None,
     progress: bool = False,
@@ -57,6 +59,8 @@ def factorize(
     - transforms: cosine and Haar transforms with permuted and scaled lines, and matrices that are nearly sparse in
       the domain of a fast transform;
     - butterfly factors under unknown permutations;
+    - nested low rank: kernels, integral operators, covariances. Lines are clustered, blocks of neighbouring clusters
+      are kept, and all others share orthonormal bases, level by level;
     - sums of a sparse matrix and one of low rank;
     - the hierarchical strategy, from either side, with two and three factors, and sparse factors of low rank; they
       end with annealing, which loosens and tightens the sets of the factors to escape from local minima.
@@ -88,9 +92,13 @@ def factorize(
         Rows and columns of the blocks that the hierarchical strategy makes its factors of, such as 4 or (4, 4).
         Blocks run two to three times faster per entry than single entries, and at equal numbers of entries their
         errors are higher. By default single entries, and both with ``speedup``.
+    coordinates : pair of arrays, optional
+        For nested low rank, where the rows and the columns lie: arrays of shape (m, d) and (n, d), or (m,) and (n,).
+        None stands for lines that are clustered as they stand. By default clusters are runs of lines, or are found
+        from the entries of M, whatever is better.
     method : str, default="auto"
         The only method to try: "thresholding", "low_rank", "transform", "convolution", "kronecker", "butterfly",
-        "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
+        "nested", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -134,6 +142,7 @@ def factorize(
         n_factors = as_factor_count("n_factors", n_factors)
         if method in ("low_rank", "sparse_plus_low_rank") and n_factors != 2:
             raise ValueError(f"n_factors must be 2 for {method}, got {n_factors}")
+    points = as_coordinates("coordinates", coordinates, matrix.shape)
     given = {"complexity": complexity, "max_error": max_error, "speedup": speedup}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
@@ -157,7 +166,8 @@ def factorize(
     if speedup is not None:
         blocks = structure.blocks if block is not None or min(matrix.shape) < _BLOCK else (None, (_BLOCK, _BLOCK))
         structure = Structure(blocks, Pricing(matrix.shape, matrix.dtype, vectors))
-    search = Search(session, matrix, target, n_factors, () if is_tiny and not has_target else methods, structure)
+    methods = () if is_tiny and not has_target else methods
+    search = Search(session, matrix, target, n_factors, methods, structure, points)
     with session.interruptible():
         _explore(search)
         if structure.pricing is not None and budget is not None:

@@ -16,10 +16,10 @@ from ..operators import SparseProduct
 from ..runtime.session import Session
 from ..runtime.threads import blas_threads
 from ..typing import Array
-from .clusters import Clusters
 from .curves import Curve
 from .nested_bases import Grid, Step, assembled, compressed, entries_of, gridded, merged
 from .targets import Target
+from .trees import Tree
 
 _LEAVES = 8, 128  # lines of the smallest and largest leaves: the geometric mean of rows and columns
 _FIRST_LEAF = 32  # of the first tries
@@ -29,20 +29,13 @@ _TRIES = 6  # prices in the search for the target's
 _VECTOR = 2.0  # what a basis vector costs, relative to its entries: it has couplings, too
 _ROUNDS = 2  # of choosing near blocks
 _GAPS = 1, 2, 3  # levels between two steps
-_PRECISE = 1e-6  # the error below which Gram matrices are not precise enough
+_PRECISE = 2e-7  # the error below which Gram matrices are not precise enough
 _START = 1e-4  # the price to begin with, likewise
 _STRIDE = 3.0  # by which its logarithm changes first
 _NEARLY, _SAME = 0.01, 0.05  # an excess, and a change of a price's logarithm, with which its search ends
 _MARGIN = 0.97  # of the largest error, that is aimed at
+_RATE = 4.0  # the power of the number of entries with which errors fall, about
 _TINY = 1e-300
-
-
-class Tree(NamedTuple):
-    """Clusters of rows and columns, of equal depth, and where they are from."""
-
-    rows: Clusters
-    columns: Clusters
-    name: str
 
 
 class Point(NamedTuple):
@@ -159,6 +152,19 @@ class Goal(NamedTuple):
             return log(point.entries / self.budget)
         return log(2 * max(point.error, _TINY) / (self.target.size * point.price))
 
+    def score(self, point: Point) -> float:
+        """How good points near the goal are, the lower the better: as if errors fell with entries at one rate."""
+        error = log(max(point.error, _TINY))
+        if self.target.limit is not None:
+            return _RATE * log(point.entries) + error - log(max(self.target.limit, _TINY))
+        if self.budget is not None:
+            return _RATE * log(point.entries / self.budget) + error
+        return point.error + point.entries / self.target.size
+
+    def is_perfect(self, point: Point) -> bool:
+        """Whether a lower error is not worth the time that it takes to find."""
+        return self.budget is not None and point.entries <= self.budget and point.error < _PRECISE
+
 
 def priced(make: Callable[[float], Point], goal: Goal, start: float) -> list[Point]:
     """Points at prices that approach the goal's, from a price to start with, by false position and bisection."""
@@ -168,7 +174,7 @@ def priced(make: Callable[[float], Point], goal: Goal, start: float) -> list[Poi
     for i in range(_TRIES):
         points.append(make(exp(place)))
         excess = goal.excess(points[-1])
-        if abs(excess) < _NEARLY:
+        if abs(excess) < _NEARLY or goal.is_perfect(points[-1]):
             break
         if excess > 0:
             low = place, excess
@@ -197,16 +203,15 @@ class Found(NamedTuple):
 def nested(
     session: Session,
     matrix: Array,
-    trees: Sequence[Tree],
+    trees: Callable[[int], Sequence[Callable[[], Tree]]],
     goals: Sequence[Goal],
     n_factors: int | None = None,
     is_hopeless: Callable[[Sequence[Point]], bool] = lambda points: False,
 ) -> Curve | None:
-    """Representations near some goals, over the best of some trees; None if there are none.
+    """Representations near some goals, over the best of some trees of a depth; None if there are none.
 
-    For leaves of a medium size, a price is found for the first goal. At this price, the best tree is chosen, then
-    the size of the leaves, then the expected rank. For these, a price is found for each goal. After the first
-    prices, ``is_hopeless`` may end it.
+    With leaves of a medium size, the best tree for the first goal is found; ``is_hopeless`` may end it there. Then
+    leaves become smaller, and larger, as long as that is better. At last other expected ranks are tried.
     """
     levels = levels_of(matrix.shape)
     if not levels or not (n_factors is None or (n_factors > 1 and n_factors % 2)):
@@ -226,25 +231,35 @@ def nested(
         return point
 
     usual, *others = _EXPECTED
-    make = family_of(trees[0], levels[0])
-    points = priced(lambda price: make(price, usual), goals[0], _START / matrix.size)
-    first = min(points, key=lambda point: abs(goals[0].excess(point)))
-    best = Found(first, trees[0], levels[0])
-    for tree in trees[1:]:
-        points.append(family_of(tree, levels[0])(first.price, usual))
-        if points[-1].cost < best.point.cost:
-            best = found[-1]
-    if is_hopeless(points):
+    goal = goals[0]
+
+    def tried(tree: Tree, level: int, price: float, expected: float = usual) -> Found:
+        """The best point for the first goal from a level up."""
+        make = family_of(tree, level)
+        points = priced(lambda price: make(price, expected), goal, price)
+        return Found(min(points, key=goal.score), tree, level)
+
+    first, *rest = trees(max(levels))
+    best = tried(first(), levels[0], _START / matrix.size)
+    for tree in rest:
+        if not goal.is_perfect(best.point):
+            best = min(best, tried(tree(), levels[0], best.point.price), key=lambda each: goal.score(each.point))
+    if is_hopeless([each.point for each in found]):
         return None
-    for level in levels[1:]:
-        if family_of(best.tree, level)(first.price, usual).cost < best.point.cost:
-            best = found[-1]
-    make, expected = family_of(best.tree, best.level), usual
-    for share in others:
-        if make(first.price, share).cost < best.point.cost:
-            best, expected = found[-1], share
-    for goal in goals:
-        priced(lambda price: make(price, expected), goal, first.price)
+    for direction in (-1, 1):
+        level = best.level + direction
+        while level in levels and not goal.is_perfect(best.point):
+            other = tried(best.tree, level, best.point.price)
+            if goal.score(other.point) >= goal.score(best.point):
+                break
+            best, level = other, level + direction
+    make, chosen = family_of(best.tree, best.level), usual
+    for expected in others:
+        point = make(best.point.price, expected)
+        if goal.score(point) < goal.score(best.point):
+            best, chosen = found[-1], expected
+    for each in goals if chosen != usual else goals[1:]:
+        priced(lambda price: make(price, chosen), each, best.point.price)
     return curve_of(matrix, found)
 
 

@@ -1,0 +1,94 @@
+"""Trees of rows and columns for nested low rank: as the lines stand, from coordinates, or found from the matrix."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..linalg import frobenius
+from ..runtime.session import Session
+from ..typing import Array
+from ..validation import as_numbers, is_series, require_finite
+from .clusters import Clusters, clusters_in_order, clusters_of_both, clusters_of_points
+from .co_bisection import clusters_of_matrix
+
+Coordinates = tuple[Array | None, Array | None]  # of rows and of columns, one line each; None for as they stand
+
+_SMOOTH = 0.7  # the distance of neighbouring lines, over that of any two: with more, their order tells nothing
+_MOST_LINES = 256  # that are looked at for it
+
+
+class Tree(NamedTuple):
+    """Clusters of rows and columns, of equal depth, and where they are from."""
+
+    rows: Clusters
+    columns: Clusters
+    name: str
+
+
+def as_coordinates(name: str, value: Any, shape: tuple[int, int]) -> Coordinates | None:
+    """A pair of arrays (m, d) and (n, d'), or (m,) and (n,), as float64; each may be None."""
+    if value is None:
+        return None
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(f"{name} must be a pair of arrays, of rows and columns, each of which may be None")
+    rows, columns = (
+        _as_points(f"{name}[{i}]", each, count, lines)
+        for i, (each, count, lines) in enumerate(zip(value, shape, ("rows", "columns"), strict=True))
+    )
+    return rows, columns
+
+
+def _as_points(name: str, value: Any, count: int, lines: str) -> Array | None:
+    if value is None:
+        return None
+    points = as_numbers(name, value)
+    if np.iscomplexobj(points):
+        raise TypeError(f"{name} must be real, got {points.dtype}")
+    if points.ndim not in (1, 2) or points.size == 0 or len(points) != count:
+        raise ValueError(f"{name} must have one line for each of M's {count} {lines}, got the shape {points.shape}")
+    require_finite(name, points)
+    points = points.astype(np.float64).reshape(count, -1)
+    size = np.abs(points).max()
+    return points / size if size > 0 else points  # so that squares stay in range
+
+
+def trees_of(
+    session: Session, matrix: Array, coordinates: Coordinates | None, depth: int
+) -> list[Callable[[], Tree]]:
+    """The trees to choose from; each is made when it is called."""
+    m, n = matrix.shape
+
+    def in_order() -> Tree:
+        return Tree(clusters_in_order(m, depth), clusters_in_order(n, depth), "in order")
+
+    def found() -> Tree:
+        return Tree(*clusters_of_matrix(session, matrix, depth), "of rows and columns found together")
+
+    if coordinates is not None:
+        return [lambda: _tree_of_points(coordinates, matrix.shape, depth)]
+    is_ordered = min(_roughness(matrix), _roughness(matrix.T)) < _SMOOTH
+    return [in_order, found] if is_ordered else [found]
+
+
+def _tree_of_points(coordinates: Coordinates, shape: tuple[int, int], depth: int) -> Tree:
+    rows, columns = coordinates
+    if rows is not None and columns is not None and rows.shape[1] == columns.shape[1]:
+        return Tree(*clusters_of_both(rows, columns, depth), "from coordinates")
+    sides = [
+        clusters_in_order(count, depth) if points is None else clusters_of_points(points, depth)
+        for points, count in zip(coordinates, shape, strict=True)
+    ]
+    return Tree(sides[0], sides[1], "from coordinates")
+
+
+def _roughness(matrix: Array) -> float:
+    """How far neighbouring rows are from each other, relative to two rows that are half of all apart."""
+    count = len(matrix)
+    if count < 4:
+        return 0.0
+    places = np.unique(np.linspace(0, count - 2, _MOST_LINES).astype(int))
+    some = matrix[places]
+    near = frobenius(matrix[places + 1] - some)
+    far = frobenius(matrix[(places + count // 2) % count] - some)
+    return near / far if far > 0 else 0.0
