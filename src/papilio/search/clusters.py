@@ -51,8 +51,8 @@ def bisected_together(
     orders = [np.arange(count) for count in shape]
     bounds = [[np.array([0, count])] for count in shape]
     for _ in range(depth):
-        parts = zip(*(np.split(order, ends[-1][1:-1]) for order, ends in zip(orders, bounds, strict=True)), strict=True)
-        pairs = [arranged(*lines) for lines in parts]
+        parts = [np.split(order, ends[-1][1:-1]) for order, ends in zip(orders, bounds, strict=True)]
+        pairs = [arranged(*lines) for lines in zip(*parts, strict=True)]
         orders = [np.concatenate(lines) for lines in zip(*pairs, strict=True)]
         for own, count in zip(bounds, shape, strict=True):
             ends = own[-1]
@@ -83,10 +83,8 @@ def clusters_of_both(rows: Array, columns: Array, depth: int) -> tuple[Clusters,
     def arranged(own: Array, others: Array) -> tuple[Array, Array]:
         points = np.concatenate([rows[own], columns[others]])
         along = (points - points.mean(axis=0)) @ widest_direction(points - points.mean(axis=0))
-        return tuple(
-            lines[np.argsort(place, kind="stable")]
-            for lines, place in ((own, along[: own.size]), (others, along[own.size :]))
-        )
+        places = along[: own.size], along[own.size :]
+        return own[np.argsort(places[0], kind="stable")], others[np.argsort(places[1], kind="stable")]
 
     return bisected_together((len(rows), len(columns)), depth, arranged)
 

@@ -15,7 +15,7 @@ from .clusters import Clusters, bisected_together, widest_direction
 
 _STEPS = 8  # of subspace iteration, each with the matrix and its adjoint
 _VECTORS = 6  # of the subspace
-_PLACED = 2  # singular vectors that places are made of: points in the plane need two, and those in space do with them
+_PLACED = 2  # singular vectors that places are made of: as many as points in the plane need
 _AROUND = 3  # lines that places are found from, over those of a cluster: beyond its ends, too
 _WHOLE = 4  # clusters of at least this part of all lines are seen by themselves
 

@@ -1,6 +1,7 @@
 """`factorize`: a matrix as a product of sparse factors, with at most one target for the product."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, sqrt
 
@@ -11,7 +12,7 @@ from ..results import Callback, Factorization, Status, warn_if_slower
 from ..runtime.session import Session
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.palm import Limits
-from ..typing import MatrixLike, RandomState
+from ..typing import ArrayLike, MatrixLike, RandomState
 from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real
 from .attempts import BY_ENTRIES, METHODS, Search, Structure, error_of
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
@@ -59,8 +60,8 @@ def factorize(
     - transforms: cosine and Haar transforms with permuted and scaled lines, and matrices that are nearly sparse in
       the domain of a fast transform;
     - butterfly factors under unknown permutations;
-    - nested low rank: kernels, integral operators, covariances. Lines are clustered, blocks of neighbouring clusters
-      are kept, and all others share orthonormal bases, level by level;
+    - nested low rank, for kernels, integral operators and covariances: lines are clustered, blocks of neighbouring
+      clusters are kept, and all others share orthonormal bases, level by level;
     - sums of a sparse matrix and one of low rank;
     - the hierarchical strategy, from either side, with two and three factors, and sparse factors of low rank; they
       end with annealing, which loosens and tightens the sets of the factors to escape from local minima.
@@ -93,9 +94,9 @@ def factorize(
         Blocks run two to three times faster per entry than single entries, and at equal numbers of entries their
         errors are higher. By default single entries, and both with ``speedup``.
     coordinates : pair of arrays, optional
-        For nested low rank, where the rows and the columns lie: arrays of shape (m, d) and (n, d), or (m,) and (n,).
+        For nested low rank, where the rows and columns lie: arrays of shape (m, d) and (n, d), or (m,) and (n,).
         None stands for lines that are clustered as they stand. By default clusters are runs of lines, or are found
-        from the entries of M, whatever is better.
+        from the entries of M, whichever is better.
     method : str, default="auto"
         The only method to try: "thresholding", "low_rank", "transform", "convolution", "kronecker", "butterfly",
         "nested", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
@@ -166,8 +167,8 @@ def factorize(
     if speedup is not None:
         blocks = structure.blocks if block is not None or min(matrix.shape) < _BLOCK else (None, (_BLOCK, _BLOCK))
         structure = Structure(blocks, Pricing(matrix.shape, matrix.dtype, vectors))
-    methods = () if is_tiny and not has_target else methods
-    search = Search(session, matrix, target, n_factors, methods, structure, points)
+    allowed: Sequence[str] = () if is_tiny and not has_target else methods
+    search = Search(session, matrix, target, n_factors, allowed, structure, points)
     with session.interruptible():
         _explore(search)
         if structure.pricing is not None and budget is not None:

@@ -35,6 +35,7 @@ _STRIDE = 3.0  # by which its logarithm changes first
 _NEARLY, _SAME = 0.01, 0.05  # an excess, and a change of a price's logarithm, with which its search ends
 _MARGIN = 0.97  # of the largest error, that is aimed at
 _RATE = 4.0  # the power of the number of entries with which errors fall, about
+_BETTER = 0.02  # by which the score of another tree must be lower
 _TINY = 1e-300
 
 
@@ -168,8 +169,9 @@ class Goal(NamedTuple):
 
 def priced(make: Callable[[float], Point], goal: Goal, start: float) -> list[Point]:
     """Points at prices that approach the goal's, from a price to start with, by false position and bisection."""
-    bounds = [log(price / goal.target.size) for price in _PRICES]
-    place, stride, points = float(np.clip(log(start), *bounds)), _STRIDE, []
+    least, most = (log(price / goal.target.size) for price in _PRICES)
+    place, stride = min(max(log(start), least), most), _STRIDE
+    points: list[Point] = []
     low, high = (-inf, 0.0), (inf, 0.0)  # places where the price is too low and too high, and the excess there
     for i in range(_TRIES):
         points.append(make(exp(place)))
@@ -181,11 +183,11 @@ def priced(make: Callable[[float], Point], goal: Goal, start: float) -> list[Poi
         else:
             high = place, excess
         if low[0] == -inf or high[0] == inf:
-            moved = float(np.clip(place + (stride if excess > 0 else -stride), *bounds))
+            moved = min(max(place + (stride if excess > 0 else -stride), least), most)
             stride *= 2
         else:
             share = low[1] / (low[1] - high[1]) if i % 2 else 0.5
-            moved = low[0] + float(np.clip(share, 0.1, 0.9)) * (high[0] - low[0])
+            moved = low[0] + min(max(share, 0.1), 0.9) * (high[0] - low[0])
         if abs(moved - place) < _SAME:
             break
         place = moved
@@ -243,7 +245,9 @@ def nested(
     best = tried(first(), levels[0], _START / matrix.size)
     for tree in rest:
         if not goal.is_perfect(best.point):
-            best = min(best, tried(tree(), levels[0], best.point.price), key=lambda each: goal.score(each.point))
+            other = tried(tree(), levels[0], best.point.price)
+            if goal.score(other.point) < goal.score(best.point) - _BETTER:
+                best = other
     if is_hopeless([each.point for each in found]):
         return None
     for direction in (-1, 1):
@@ -278,10 +282,8 @@ def curve_of(matrix: Array, found: Sequence[Found]) -> Curve:
     def detail(place: int) -> str:
         point, tree, level = front[place]
         ranks = np.concatenate([point.steps[0].rows.sum(axis=1), point.steps[0].columns.sum(axis=1)])
-        count, steps = 2**level, len(point.steps)
-        return (
-            f"{count} clusters {tree.name}, {steps} {'level' if steps == 1 else 'levels'}, mean rank {ranks.mean():.1f}"
-        )
+        count = f"{len(point.steps)} {'level' if len(point.steps) == 1 else 'levels'}"
+        return f"{2**level} clusters {tree.name}, {count}, mean rank {ranks.mean():.1f}"
 
     entries, errors = (np.array([getattr(each.point, name) for each in front]) for name in ("entries", "error"))
     return Curve("nested", entries, errors, build, detail)

@@ -21,8 +21,8 @@ from .nested_product import Bases, nested_product
 class Grid:
     """A matrix in blocks: ``values`` (p, a, q, b), of which the rows (p, a) and columns (q, b) are in use.
 
-    ``sizes`` (p, q) are the entries of each block that is kept as it is. Where ``is_kept``, it has to be: a part of
-    it was kept before and is missing here.
+    ``sizes`` (p, q) are the entries of each block that is kept as it is. Where ``is_kept``, it has to be: a part
+    of it was kept before and is missing here.
     """
 
     def __init__(self, values: Array, rows: Array, columns: Array, sizes: Array, is_kept: Array) -> None:
@@ -49,7 +49,7 @@ class Grid:
 
     @cached_property
     def tails(self) -> Array:
-        """The energy of each block outside of its k leading singular vectors, for k = 0, 1, …: (p, q, min(a, b))."""
+        """The energy of each block outside of its k leading singular vectors, (p, q, k) for k = 0, 1, …"""
         is_tall = self.values.shape[1] > self.values.shape[3]
         grams = self.column_grams.swapaxes(0, 1) if is_tall else self.row_grams
         return np.cumsum(np.maximum(np.linalg.eigvalsh(grams), 0), axis=2)[:, :, ::-1]

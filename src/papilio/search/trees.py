@@ -1,4 +1,4 @@
-"""Trees of rows and columns for nested low rank: as the lines stand, from coordinates, or found from the matrix."""
+"""Trees of rows and columns for nested low rank: as lines stand, from coordinates, or found from the matrix."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from ..linalg import frobenius
 from ..runtime.session import Session
 from ..typing import Array
-from ..validation import as_numbers, is_series, require_finite
+from ..validation import as_numbers, require_finite
 from .clusters import Clusters, clusters_in_order, clusters_of_both, clusters_of_points
 from .co_bisection import clusters_of_matrix
 
@@ -46,7 +46,7 @@ def _as_points(name: str, value: Any, count: int, lines: str) -> Array | None:
     if np.iscomplexobj(points):
         raise TypeError(f"{name} must be real, got {points.dtype}")
     if points.ndim not in (1, 2) or points.size == 0 or len(points) != count:
-        raise ValueError(f"{name} must have one line for each of M's {count} {lines}, got the shape {points.shape}")
+        raise ValueError(f"{name} must have one line for each of M's {count} {lines}, got shape {points.shape}")
     require_finite(name, points)
     points = points.astype(np.float64).reshape(count, -1)
     size = np.abs(points).max()
