@@ -39,6 +39,8 @@ _MOST_RANK = 256  # singular values of larger matrices, unless the target allows
 _BUILDS, _SPARE_SHARE = 3, 0.01  # how often a product is built larger, if so much of the budget is not used
 _FASTEST = 1.7  # entries of a product that may take as long as one of the dense matrix
 _MOST_CURVES = 4  # of a method, where times are measured
+_AHEAD, _AHEAD_IF_LARGE = 0.2, 0.4  # the rank of a best product that others will not reach, over theirs
+_LARGE = 512  # the short side from which iterations take minutes
 _SPARE = 10  # more columns than singular vectors in subspace iteration
 
 
@@ -107,6 +109,18 @@ class Search:
     def is_settled(self) -> bool:
         """Whether PALM can hardly improve on the best product: it is exact."""
         return self.best is not None and self.best.error <= EXACT and self.target.limit is None
+
+    @property
+    def is_won(self) -> bool:
+        """Whether nested low rank is so far ahead of all other methods that iterations will not catch up."""
+        if self.best is None or self.best.method != "nested":
+            return False
+        others = [attempt for attempt in self.attempts if attempt.method != "nested" and attempt.nnz > 0]
+        if self.structure.pricing is not None:
+            lowest = min((attempt.error for attempt in others), default=inf)
+        else:
+            lowest = min((self.target.rank(attempt.nnz, attempt.error) for attempt in others), default=inf)
+        return self.best_rank < (_AHEAD if min(self.matrix.shape) <= _LARGE else _AHEAD_IF_LARGE) * lowest
 
     # -- what is known of the matrix -------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def clusters_of_matrix(session: Session, matrix: Array, depth: int) -> tuple[Clu
                 _with_neighbours(columns, weights[rows].sum(axis=0)),
             )
         block = weights if rows.size == m else weights[np.ix_(*around)]
-        places = session.wait(lambda: _places(block), 2 * _STEPS * _VECTORS * block.size)
+        places = session.wait(lambda: places_of(block), 2 * _STEPS * _VECTORS * block.size)
         points = np.concatenate([places[0][: rows.size], places[1][: columns.size]])
         points -= points.mean(axis=0)
         along = points @ widest_direction(points)
@@ -56,7 +56,7 @@ def _with_neighbours(lines: Array, weights: Array) -> Array:
     return np.concatenate([lines, np.argpartition(-weights, count - 1)[:count]])
 
 
-def _places(weights: Array) -> tuple[Array, Array]:
+def places_of(weights: Array) -> tuple[Array, Array]:
     """Points for rows and columns: singular vectors of the normalised weights from the second on, unnormalised."""
     roots = [np.sqrt(np.maximum(weights.sum(axis=axis), np.finfo(np.float32).tiny)) for axis in (1, 0)]
     scaled = weights / roots[0][:, None]

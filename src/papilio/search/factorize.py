@@ -193,7 +193,7 @@ def factorize(
 def _explore(search: Search) -> None:
     """All methods, from the cheapest to the most expensive."""
     explore_structure(search)
-    if search.matrix.any() and not search.is_settled and not search.session.stopped:
+    if search.matrix.any() and not (search.is_settled or search.is_won or search.session.stopped):
         _approximate(search)
 
 

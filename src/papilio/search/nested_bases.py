@@ -88,7 +88,7 @@ def gridded(matrix: Array, rows: Clusters, columns: Clusters, level: int) -> Gri
     exact = np.complex128 if np.iscomplexobj(matrix) else np.float64
     values = values.astype(exact, copy=False).reshape(sides[0].shape + sides[1].shape)
     sizes = np.multiply.outer(sides[0].sum(axis=1), sides[1].sum(axis=1))
-    return Grid(values, *sides, sizes, np.zeros(sizes.shape, bool))
+    return Grid(values, sides[0], sides[1], sizes, np.zeros(sizes.shape, bool))
 
 
 def compressed(grid: Grid, is_near: Array, tolerances: tuple[float, float], is_precise: bool = False) -> Step:
@@ -138,7 +138,7 @@ def _leading_vectors(values: Array, is_far: Array, used: Array, tolerance: float
     for i in range(p):
         rows = values[i][:, is_far[i]].reshape(a, -1)
         if rows.shape[1] > a:
-            rows = np.linalg.qr(rows.conj().T, mode="r").conj().T
+            rows = np.asarray(np.linalg.qr(rows.conj().T, mode="r")).conj().T
         if rows.size:
             U, sizes, _ = np.linalg.svd(rows, full_matrices=False)
             vectors[i, :, : sizes.size], energies[i, : sizes.size] = U, sizes**2

@@ -20,7 +20,7 @@ from .known_transforms import recognise
 from .kronecker import kronecker
 from .nested import Goal, Point, nested
 from .sparse_low_rank import least_sum, random_sum, sums
-from .trees import trees_of
+from .trees import may_be_nested, trees_of
 
 
 def explore_structure(search: Search) -> None:
@@ -150,6 +150,8 @@ _BUDGETS = (1.0, 0.6, 1.5)  # of nested products, over that of a target in time
 
 def _nested(search: Search) -> Iterator[Curve]:
     target = search.target
+    if search.best is not None and search.coordinates is None and not may_be_nested(search.matrix):
+        return
 
     def is_hopeless(points: Sequence[Point]) -> bool:
         return min(target.rank(point.entries, point.error) for point in points) > _BEHIND * search.best_rank

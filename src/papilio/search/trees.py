@@ -10,11 +10,12 @@ from ..runtime.session import Session
 from ..typing import Array
 from ..validation import as_numbers, require_finite
 from .clusters import Clusters, clusters_in_order, clusters_of_both, clusters_of_points
-from .co_bisection import clusters_of_matrix
+from .co_bisection import clusters_of_matrix, places_of
 
 Coordinates = tuple[Array | None, Array | None]  # of rows and of columns, one line each; None for as they stand
 
 _SMOOTH = 0.7  # the distance of neighbouring lines, over that of any two: with more, their order tells nothing
+_LOW_RANK = 0.01  # the energy beyond a rank of a quarter that blocks of low rank have at most, of all
 _MOST_LINES = 256  # that are looked at for it
 
 
@@ -69,6 +70,31 @@ def trees_of(
         return [lambda: _tree_of_points(coordinates, matrix.shape, depth)]
     is_ordered = min(_roughness(matrix), _roughness(matrix.T)) < _SMOOTH
     return [in_order, found] if is_ordered else [found]
+
+
+def may_be_nested(matrix: Array) -> bool:
+    """Whether halves of rows and columns have two blocks that are nearly of low rank: as they stand, or found.
+
+    A quick look at some lines, to tell noise and fast transforms from kernels.
+    """
+    rows, columns = (np.unique(np.linspace(0, count - 1, _MOST_LINES).astype(int)) for count in matrix.shape)
+    some = matrix[np.ix_(rows, columns)]
+    if _least_tail(some) < _LOW_RANK:
+        return True
+    places = places_of(np.abs(some).astype(np.float32))
+    found = [np.argsort(place[:, 0], kind="stable") for place in places]
+    return _least_tail(some[np.ix_(*found)]) < _LOW_RANK
+
+
+def _least_tail(matrix: Array) -> float:
+    """The energy of two opposite quarters beyond a low rank, relative to all."""
+    tails = []
+    for half in np.array_split(matrix, 2):
+        for block in np.array_split(half, 2, axis=1):
+            energies = np.linalg.svd(block, compute_uv=False).astype(np.float64) ** 2
+            tails.append(energies[energies.size // 4 :].sum())
+    total = frobenius(matrix) ** 2
+    return float(min(tails[0] + tails[3], tails[1] + tails[2]) / total) if total > 0 else 0.0
 
 
 def _tree_of_points(coordinates: Coordinates, shape: tuple[int, int], depth: int) -> Tree:
