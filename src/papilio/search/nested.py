@@ -6,6 +6,7 @@ target: the lower, the more entries and the lower the error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import exp, inf, log
 from typing import NamedTuple
 
@@ -25,7 +26,8 @@ _LEAVES = 8, 128  # lines of the smallest and largest leaves: the geometric mean
 _FIRST_LEAF = 32  # of the first tries
 _EXPECTED = 1 / 4, 1 / 8, 1 / 2  # the rank of far blocks, relative to the leaves, from which near ones are told
 _PRICES = 1e-20, 1e2  # relative to the mean energy of an entry
-_TRIES = 6  # prices in the search for the target's
+_TRIES = 8  # prices in the search for the target's
+_SMALL = 1 << 18  # entries of a matrix for which all sizes of leaves and all expected ranks are tried
 _VECTOR = 2.0  # what a basis vector costs, relative to its entries: it has couplings, too
 _ROUNDS = 2  # of choosing near blocks
 _GAPS = 1, 2, 3  # levels between two steps
@@ -150,16 +152,16 @@ class Goal(NamedTuple):
         if self.target.limit is not None:
             return log(max(_MARGIN * self.target.limit, _TINY) / max(point.error, _TINY))
         if self.budget is not None:
-            return log(point.entries / self.budget)
+            return log(max(point.entries, 1) / self.budget)
         return log(2 * max(point.error, _TINY) / (self.target.size * point.price))
 
     def score(self, point: Point) -> float:
         """How good points near the goal are, the lower the better: as if errors fell with entries at one rate."""
         error = log(max(point.error, _TINY))
         if self.target.limit is not None:
-            return _RATE * log(point.entries) + error - log(max(self.target.limit, _TINY))
+            return _RATE * log(max(point.entries, 1)) + error - log(max(self.target.limit, _TINY))
         if self.budget is not None:
-            return _RATE * log(point.entries / self.budget) + error
+            return _RATE * log(max(point.entries, 1) / self.budget) + error
         return point.error + point.entries / self.target.size
 
     def is_perfect(self, point: Point) -> bool:
@@ -213,7 +215,8 @@ def nested(
     """Representations near some goals, over the best of some trees of a depth; None if there are none.
 
     With leaves of a medium size, the best tree for the first goal is found; ``is_hopeless`` may end it there. Then
-    leaves become smaller, and larger, as long as that is better. At last other expected ranks are tried.
+    leaves become larger, and smaller, as long as that is better. At last other expected ranks are tried. A small
+    matrix is tried with all sizes of leaves and all expected ranks.
     """
     levels = levels_of(matrix.shape)
     if not levels or not (n_factors is None or (n_factors > 1 and n_factors % 2)):
@@ -224,7 +227,7 @@ def nested(
     def family_of(tree: Tree, level: int) -> Callable[[float, float], Point]:
         family = Family(session, matrix, tree, level, n_steps)
 
-        def point(price: float, expected: float) -> Point:
+        def point(expected: float, price: float) -> Point:
             session.check()
             made = family.point(price, expected)
             found.append(Found(made, tree, level))
@@ -233,37 +236,42 @@ def nested(
         return point
 
     usual, *others = _EXPECTED
-    goal = goals[0]
+    goal, is_small = goals[0], matrix.size <= _SMALL
 
-    def tried(tree: Tree, level: int, price: float, expected: float = usual) -> Found:
-        """The best point for the first goal from a level up."""
-        make = family_of(tree, level)
-        points = priced(lambda price: make(price, expected), goal, price)
-        return Found(min(points, key=goal.score), tree, level)
+    def tried(tree: Tree, level: int, price: float) -> Found:
+        """The best point for the first goal from a level up, with the usual rank, or all for a small matrix."""
+        make, begin = family_of(tree, level), len(found)
+        for expected in _EXPECTED if is_small else (usual,):
+            priced(partial(make, expected), goal, price)
+            price = min(found[begin:], key=score).point.price
+        return min(found[begin:], key=score)
+
+    def score(each: Found) -> float:
+        return goal.score(each.point)
 
     first, *rest = trees(max(levels))
     best = tried(first(), levels[0], _START / matrix.size)
     for tree in rest:
         if not goal.is_perfect(best.point):
             other = tried(tree(), levels[0], best.point.price)
-            if goal.score(other.point) < goal.score(best.point) - _BETTER:
-                best = other
+            best = other if score(other) < score(best) - _BETTER else best
     if is_hopeless([each.point for each in found]):
         return None
     for direction in (-1, 1):
-        level = best.level + direction
+        level = levels[0] + direction
         while level in levels and not goal.is_perfect(best.point):
-            other = tried(best.tree, level, best.point.price)
-            if goal.score(other.point) >= goal.score(best.point):
+            other, level = tried(best.tree, level, best.point.price), level + direction
+            if score(other) < score(best):
+                best = other
+            elif not is_small:
                 break
-            best, level = other, level + direction
     make, chosen = family_of(best.tree, best.level), usual
-    for expected in others:
-        point = make(best.point.price, expected)
-        if goal.score(point) < goal.score(best.point):
+    for expected in others if not is_small else ():
+        make(expected, best.point.price)
+        if score(found[-1]) < score(best):
             best, chosen = found[-1], expected
     for each in goals if chosen != usual else goals[1:]:
-        priced(lambda price: make(price, chosen), each, best.point.price)
+        priced(partial(make, chosen), each, best.point.price)
     return curve_of(matrix, found)
 
 
