@@ -71,6 +71,8 @@ def clusters_of_points(points: Array, depth: int) -> Clusters:
     """Clusters of points (n, d), one per line: each is cut across the direction in which it spreads most."""
 
     def arranged(lines: Array) -> Array:
+        if lines.size < 2:
+            return lines
         centred = points[lines] - points[lines].mean(axis=0)
         return lines[np.argsort(centred @ widest_direction(centred), kind="stable")]
 
@@ -81,8 +83,11 @@ def clusters_of_both(rows: Array, columns: Array, depth: int) -> tuple[Clusters,
     """Clusters of two sets of points in one space: pairs of clusters are cut across one direction."""
 
     def arranged(own: Array, others: Array) -> tuple[Array, Array]:
+        if own.size + others.size < 2:
+            return own, others
         points = np.concatenate([rows[own], columns[others]])
-        along = (points - points.mean(axis=0)) @ widest_direction(points - points.mean(axis=0))
+        centred = points - points.mean(axis=0)
+        along = centred @ widest_direction(centred)
         places = along[: own.size], along[own.size :]
         return own[np.argsort(places[0], kind="stable")], others[np.argsort(places[1], kind="stable")]
 

@@ -14,7 +14,7 @@ from .co_bisection import clusters_of_matrix, places_of
 
 Coordinates = tuple[Array | None, Array | None]  # of rows and of columns, one line each; None for as they stand
 
-_SMOOTH = 0.7  # the distance of neighbouring lines, over that of any two: with more, their order tells nothing
+_BEHIND, _EQUAL = 10.0, 1e-10  # a tail larger than these times and by this much is that of a worse order
 _LOW_RANK = 0.01  # the energy beyond a rank of a quarter that blocks of low rank have at most, of all
 _MOST_LINES = 256  # that are looked at for it
 
@@ -68,8 +68,10 @@ def trees_of(
 
     if coordinates is not None:
         return [lambda: _tree_of_points(coordinates, matrix.shape, depth)]
-    is_ordered = min(_roughness(matrix), _roughness(matrix.T)) < _SMOOTH
-    return [in_order, found] if is_ordered else [found]
+    standing, together = _tails(matrix)
+    if standing > _BEHIND * together + _EQUAL:
+        return [found]
+    return [in_order] if together > _BEHIND * standing + _EQUAL else [in_order, found]
 
 
 def may_be_nested(matrix: Array) -> bool:
@@ -77,13 +79,16 @@ def may_be_nested(matrix: Array) -> bool:
 
     A quick look at some lines, to tell noise and fast transforms from kernels.
     """
+    return min(_tails(matrix)) < _LOW_RANK
+
+
+def _tails(matrix: Array) -> tuple[float, float]:
+    """The least energy beyond a low rank with lines as they stand, and as they are found to belong together."""
     rows, columns = (np.unique(np.linspace(0, count - 1, _MOST_LINES).astype(int)) for count in matrix.shape)
     some = matrix[np.ix_(rows, columns)]
-    if _least_tail(some) < _LOW_RANK:
-        return True
     places = places_of(np.abs(some).astype(np.float32))
     found = [np.argsort(place[:, 0], kind="stable") for place in places]
-    return _least_tail(some[np.ix_(*found)]) < _LOW_RANK
+    return _least_tail(some), _least_tail(some[np.ix_(*found)])
 
 
 def _least_tail(matrix: Array) -> float:
@@ -106,15 +111,3 @@ def _tree_of_points(coordinates: Coordinates, shape: tuple[int, int], depth: int
         for points, count in zip(coordinates, shape, strict=True)
     ]
     return Tree(sides[0], sides[1], "from coordinates")
-
-
-def _roughness(matrix: Array) -> float:
-    """How far neighbouring rows are from each other, relative to two rows that are half of all apart."""
-    count = len(matrix)
-    if count < 4:
-        return 0.0
-    places = np.unique(np.linspace(0, count - 2, _MOST_LINES).astype(int))
-    some = matrix[places]
-    near = frobenius(matrix[places + 1] - some)
-    far = frobenius(matrix[(places + count // 2) % count] - some)
-    return near / far if far > 0 else 0.0
