@@ -26,15 +26,15 @@ _LEAVES = 8, 128  # lines of the smallest and largest leaves: the geometric mean
 _FIRST_LEAF = 32  # of the first tries
 _EXPECTED = 1 / 4, 1 / 8, 1 / 2  # the rank of far blocks, relative to the leaves, from which near ones are told
 _PRICES = 1e-20, 1e2  # relative to the mean energy of an entry
-_TRIES = 8  # prices in the search for the target's
+_TRIES, _FEW_TRIES = 8, 5  # prices in the search for the target's: at first, and from one that was found before
 _SMALL = 1 << 18  # entries of a matrix for which all sizes of leaves and all expected ranks are tried
 _VECTOR = 2.0  # what a basis vector costs, relative to its entries: it has couplings, too
 _ROUNDS = 2  # of choosing near blocks
-_GAPS = 1, 2, 3  # levels between two steps
+_GAPS, _WIDE_GAPS = (1, 2, 3), (2, 3)  # levels between two steps, and those that mostly pay, for large matrices
 _PRECISE = 2e-7  # the error below which Gram matrices are not precise enough
 _START = 1e-4  # the price to begin with, likewise
-_STRIDE = 3.0  # by which its logarithm changes first
-_NEARLY, _SAME = 0.01, 0.05  # an excess, and a change of a price's logarithm, with which its search ends
+_STRIDE, _SHORT_STRIDE = 3.0, 1.0  # by which its logarithm changes first, likewise
+_NEARLY, _SAME = 0.02, 0.05  # an excess, and a change of a price's logarithm, with which its search ends
 _MARGIN = 0.97  # of the largest error, that is aimed at
 _RATE = 4.0  # the power of the number of entries with which errors fall, about
 _BETTER = 0.02  # by which the score of another tree must be lower
@@ -65,6 +65,7 @@ class Family:
     def __init__(self, session: Session, matrix: Array, tree: Tree, level: int, n_steps: int | None) -> None:
         self._session, self._level = session, level
         self._n_steps = n_steps  # exactly; any number without
+        self._is_small = matrix.size <= _SMALL
         grid: Grid = session.wait(lambda: gridded(matrix, tree.rows, tree.columns, level), matrix.size)
         self._grid, self._energy = grid, float(frobenius(matrix)) ** 2
         self._leaf = int(min(grid.rows.shape[1], grid.columns.shape[1]))
@@ -114,14 +115,15 @@ class Family:
 
     def _steps_above(self, point: Point, is_precise: bool) -> Iterator[Point]:
         below = point.steps[-1]
-        for gap in _GAPS:
-            if point.levels[-1] - gap < 1:
+        top = point.levels[-1]
+        for gap in _GAPS if self._is_small or top < 3 else _WIDE_GAPS:
+            if top - gap < 1:
                 break
             grid = merged(below, 2**gap)
             if grid.is_kept.all():
                 break
             step = self._compressed(grid, grid.is_kept, point.price, is_precise)
-            steps, levels = [*point.steps, step], [*point.levels, point.levels[-1] - gap]
+            steps, levels = [*point.steps, step], [*point.levels, top - gap]
             yield Point(*self._figures(steps, point.price), steps, levels)
 
     def _figures(self, steps: Sequence[Step], price: float) -> tuple[int, float, float]:
@@ -169,13 +171,16 @@ class Goal(NamedTuple):
         return self.budget is not None and point.entries <= self.budget and point.error < _PRECISE
 
 
-def priced(make: Callable[[float], Point], goal: Goal, start: float) -> list[Point]:
-    """Points at prices that approach the goal's, from a price to start with, by false position and bisection."""
+def priced(make: Callable[[float], Point], goal: Goal, start: float, is_warm: bool = False) -> list[Point]:
+    """Points at prices that approach the goal's, from a price to start with, by false position and bisection.
+
+    A warm start is near the goal's price.
+    """
     least, most = (log(price / goal.target.size) for price in _PRICES)
-    place, stride = min(max(log(start), least), most), _STRIDE
+    place, stride = min(max(log(start), least), most), _SHORT_STRIDE if is_warm else _STRIDE
     points: list[Point] = []
     low, high = (-inf, 0.0), (inf, 0.0)  # places where the price is too low and too high, and the excess there
-    for i in range(_TRIES):
+    for i in range(_FEW_TRIES if is_warm else _TRIES):
         points.append(make(exp(place)))
         excess = goal.excess(points[-1])
         if abs(excess) < _NEARLY or goal.is_perfect(points[-1]):
@@ -242,7 +247,7 @@ def nested(
         """The best point for the first goal from a level up, with the usual rank, or all for a small matrix."""
         make, begin = family_of(tree, level), len(found)
         for expected in _EXPECTED if is_small else (usual,):
-            priced(partial(make, expected), goal, price)
+            priced(partial(make, expected), goal, price, is_warm=bool(begin) and not is_small)
             price = min(found[begin:], key=score).point.price
         return min(found[begin:], key=score)
 
@@ -271,7 +276,7 @@ def nested(
         if score(found[-1]) < score(best):
             best, chosen = found[-1], expected
     for each in goals if chosen != usual else goals[1:]:
-        priced(partial(make, chosen), each, best.point.price)
+        priced(partial(make, chosen), each, best.point.price, is_warm=not is_small)
     return curve_of(matrix, found)
 
 
