@@ -5,7 +5,7 @@ import pytest
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.clusters import as_coordinates, clusters_in_order, clusters_of_points
+from papilio.search.clusters import clusters_in_order, clusters_of_points
 from papilio.search.rank_butterfly import Precision
 from papilio.search.sampled import Entries, in_chunks
 from papilio.search.skeletons import Levels, Side, far_lines, nested_from_entries
@@ -318,12 +318,6 @@ def test_a_matrix_takes_its_own_shape_only():
     assert pp.factorize(M, shape=(4, 3)).operator.shape == (4, 3)
     with pytest.raises(ValueError, match=r"M must have shape \(3, 4\), got \(4, 3\)"):
         pp.factorize(M, shape=(3, 4))
-
-
-def test_coordinates_as_numbers():
-    rows, columns = as_coordinates("coordinates", ([1, 2, 3], [4.0, 5.0]), (3, 2))
-    assert rows.tolist() == [[1.0], [2.0], [3.0]]
-    assert columns.shape == (2, 1)
 
 
 # -- its parts -----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from ..typing import Array
 from .curves import Block, Curve, assembled, blocks_of, largest, leading_subspace, relative_error
 from .pricing import TOLERANCE, Pricing
 from .targets import EXACT, Target
+from .trees import Coordinates
 
 METHODS = (
     "thresholding",
@@ -28,6 +29,7 @@ METHODS = (
     "transform",
     "convolution",
     "kronecker",
+    "nested",
     "sparse_plus_low_rank",
     "butterfly",
     "hierarchical",
@@ -37,6 +39,8 @@ _MOST_RANK = 256  # singular values of larger matrices, unless the target allows
 _BUILDS, _SPARE_SHARE = 3, 0.01  # how often a product is built larger, if so much of the budget is not used
 _FASTEST = 1.7  # entries of a product that may take as long as one of the dense matrix
 _MOST_CURVES = 4  # of a method, where times are measured
+_AHEAD, _AHEAD_IF_LARGE = 0.2, 0.4  # the rank of a best product that others will not reach, over theirs
+_LARGE = 512  # the short side from which iterations take minutes
 _SPARE = 10  # more columns than singular vectors in subspace iteration
 
 
@@ -61,16 +65,20 @@ class Search:
         n_factors: int | None = None,
         methods: Sequence[str] = METHODS,
         structure: Structure = BY_ENTRIES,
+        coordinates: Coordinates | None = None,
     ) -> None:
         self.session, self.matrix, self.target = session, matrix, target
         self.n_factors, self.methods, self.structure = n_factors, tuple(methods), structure
+        self.coordinates = coordinates
         self.attempts: list[Attempt] = []
         self.best: Factorization | None = None
         self._costs: WeakKeyDictionary[SparseProduct, float] = WeakKeyDictionary()
 
     def allows(self, method: str) -> bool:
-        """Whether a method may be tried; some have two factors."""
+        """Whether a method may be tried; some have two factors, and nested low rank has an odd number of them."""
         has_two = method in ("low_rank", "sparse_plus_low_rank")
+        if method == "nested" and self.n_factors is not None and self.n_factors % 2 == 0:
+            return False
         return method in self.methods and (not has_two or self.n_factors in (None, 2))
 
     @property
@@ -101,6 +109,18 @@ class Search:
     def is_settled(self) -> bool:
         """Whether PALM can hardly improve on the best product: it is exact."""
         return self.best is not None and self.best.error <= EXACT and self.target.limit is None
+
+    @property
+    def is_won(self) -> bool:
+        """Whether nested low rank is so far ahead of all other methods that iterations will not catch up."""
+        if self.best is None or self.best.method != "nested":
+            return False
+        others = [attempt for attempt in self.attempts if attempt.method != "nested" and attempt.nnz > 0]
+        if self.structure.pricing is not None:
+            lowest = min((attempt.error for attempt in others), default=inf)
+        else:
+            lowest = min((self.target.rank(attempt.nnz, attempt.error) for attempt in others), default=inf)
+        return self.best_rank < (_AHEAD if min(self.matrix.shape) <= _LARGE else _AHEAD_IF_LARGE) * lowest
 
     # -- what is known of the matrix -------------------------------------------------------------------
 

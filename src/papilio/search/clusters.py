@@ -1,12 +1,11 @@
 """Clusters: rows or columns of a matrix, halved again and again, so that neighbours share clusters."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..typing import Array
-from ..validation import as_numbers, require_finite
 
 _DIRECTIONS = 3  # iterations for the direction in which points spread most
 
@@ -42,13 +41,25 @@ class Clusters(NamedTuple):
 
 def bisected(count: int, depth: int, arranged: Callable[[Array], Array]) -> Clusters:
     """A tree of ``count`` lines: each cluster is arranged in some order, and cut in the middle."""
-    order, bounds = np.arange(count), [np.array([0, count])]
+    return bisected_together((count, 0), depth, lambda lines, _: (arranged(lines), _))[0]
+
+
+def bisected_together(
+    shape: tuple[int, int], depth: int, arranged: Callable[[Array, Array], tuple[Array, Array]]
+) -> tuple[Clusters, Clusters]:
+    """Trees of rows and of columns: clusters of equal number are arranged together, and cut in the middle."""
+    orders = [np.arange(count) for count in shape]
+    bounds = [[np.array([0, count])] for count in shape]
     for _ in range(depth):
-        order = np.concatenate([arranged(part) for part in np.split(order, bounds[-1][1:-1])])
-        ends = bounds[-1]
-        middles = (ends[:-1] + ends[1:] + 1) // 2
-        bounds.append(np.append(np.column_stack([ends[:-1], middles]).ravel(), count))
-    return Clusters(order, tuple(bounds))
+        parts = [np.split(order, ends[-1][1:-1]) for order, ends in zip(orders, bounds, strict=True)]
+        pairs = [arranged(*lines) for lines in zip(*parts, strict=True)]
+        orders = [np.concatenate(lines) for lines in zip(*pairs, strict=True)]
+        for own, count in zip(bounds, shape, strict=True):
+            ends = own[-1]
+            middles = (ends[:-1] + ends[1:] + 1) // 2
+            own.append(np.append(np.column_stack([ends[:-1], middles]).ravel(), count))
+    rows, columns = (Clusters(order, tuple(own)) for order, own in zip(orders, bounds, strict=True))
+    return rows, columns
 
 
 def clusters_in_order(count: int, depth: int) -> Clusters:
@@ -60,13 +71,30 @@ def clusters_of_points(points: Array, depth: int) -> Clusters:
     """Clusters of points (n, d), one per line: each is cut across the direction in which it spreads most."""
 
     def arranged(lines: Array) -> Array:
+        if lines.size < 2:
+            return lines
         centred = points[lines] - points[lines].mean(axis=0)
-        return lines[np.argsort(centred @ _widest_direction(centred), kind="stable")]
+        return lines[np.argsort(centred @ widest_direction(centred), kind="stable")]
 
     return bisected(len(points), depth, arranged)
 
 
-def _widest_direction(centred: Array) -> Array:
+def clusters_of_both(rows: Array, columns: Array, depth: int) -> tuple[Clusters, Clusters]:
+    """Clusters of two sets of points in one space: pairs of clusters are cut across one direction."""
+
+    def arranged(own: Array, others: Array) -> tuple[Array, Array]:
+        if own.size + others.size < 2:
+            return own, others
+        points = np.concatenate([rows[own], columns[others]])
+        centred = points - points.mean(axis=0)
+        along = centred @ widest_direction(centred)
+        places = along[: own.size], along[own.size :]
+        return own[np.argsort(places[0], kind="stable")], others[np.argsort(places[1], kind="stable")]
+
+    return bisected_together((len(rows), len(columns)), depth, arranged)
+
+
+def widest_direction(centred: Array) -> Array:
     """The leading right singular vector of points around their mean, by a few iterations."""
     direction = np.sqrt(np.einsum("ij,ij->j", centred, centred))  # a start that leans to the widest axis
     direction[np.argmax(direction)] *= 2
@@ -74,28 +102,3 @@ def _widest_direction(centred: Array) -> Array:
         direction = centred.T @ (centred @ direction)
         direction /= np.linalg.norm(direction) or 1.0
     return direction
-
-
-def as_coordinates(name: str, value: Any, shape: tuple[int, int]) -> tuple[Array, Array]:
-    """``value`` as the points of the rows and of the columns of a matrix, (m, d) and (n, d)."""
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise TypeError(f"{name} must be a pair (rows, columns) of arrays, got {type(value).__name__}")
-    found = []
-    for i, (points, count, lines) in enumerate(zip(value, shape, ("rows", "columns"), strict=True)):
-        array = as_numbers(f"{name}[{i}]", points)
-        if array.dtype.kind == "c":
-            raise TypeError(f"{name}[{i}] must hold real numbers, got dtype {array.dtype}")
-        array = array[:, None] if array.ndim == 1 else array
-        if array.ndim != 2 or len(array) != count or array.shape[1] == 0:
-            raise ValueError(
-                f"{name}[{i}] must have shape ({count},) or ({count}, d), one point for each of {count} {lines}, "
-                f"got {np.shape(points)}"
-            )
-        require_finite(f"{name}[{i}]", array)
-        found.append(array.astype(np.float64))
-    if found[0].shape[1] != found[1].shape[1]:
-        raise ValueError(
-            f"{name} must have points of one dimension, got {found[0].shape[1]} for rows and {found[1].shape[1]} "
-            "for columns"
-        )
-    return found[0], found[1]

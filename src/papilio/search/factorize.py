@@ -1,6 +1,7 @@
 """`factorize`: a matrix as a product of sparse factors, with at most one target for the product."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, sqrt
 from typing import Any
@@ -16,7 +17,7 @@ from ..typing import ArrayLike, MatrixLike, RandomState
 from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real, as_shape
 from .attempts import BY_ENTRIES, METHODS, Search, Structure, error_of
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
-from .clusters import as_coordinates
+from .coordinates import as_coordinates, in_one_space
 from .pricing import Pricing
 from .sampled import Entries, EntriesFunction, is_function
 from .structured import explore_structure
@@ -45,8 +46,8 @@ def factorize(
     speedup: float | None = None,
     vectors: int = BLOCK,
     block: int | tuple[int, int] | None = None,
+    coordinates: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     method: str = "auto",
-    coordinates: tuple[ArrayLike, ArrayLike] | None = None,
     time_budget: float | None = None,
     progress: bool = False,
     callback: Callback | None = None,
@@ -63,6 +64,8 @@ def factorize(
     - transforms: cosine and Haar transforms with permuted and scaled lines, and matrices that are nearly sparse in
       the domain of a fast transform;
     - butterfly factors under unknown permutations;
+    - nested low rank, for kernels, integral operators and covariances: lines are clustered, blocks of neighbouring
+      clusters are kept, and all others share orthonormal bases, level by level;
     - sums of a sparse matrix and one of low rank;
     - the hierarchical strategy, from either side, with two and three factors, and sparse factors of low rank; they
       end with annealing, which loosens and tightens the sets of the factors to escape from local minima.
@@ -108,13 +111,15 @@ def factorize(
         Rows and columns of the blocks that the hierarchical strategy makes its factors of, such as 4 or (4, 4).
         Blocks run two to three times faster per entry than single entries, and at equal numbers of entries their
         errors are higher. By default single entries, and both with ``speedup``.
+    coordinates : pair of arrays, optional
+        For nested low rank, where the rows and columns lie: arrays of shape (m, d) and (n, d), or (m,) and (n,).
+        None stands for lines that are clustered as they stand. By default clusters are runs of lines, or are found
+        from the entries of M, whichever is better.
     method : str, default="auto"
         The only method to try: "thresholding", "low_rank", "transform", "convolution", "kronecker", "butterfly",
-        "sparse_plus_low_rank" or "hierarchical"; "auto" tries all. For a callable, "butterfly" or "nested"; "auto"
-        takes the one that needs fewer entries, judging by some blocks, and the other one if it fails.
-    coordinates : (array, array), optional
-        For a callable: the places of its rows and of its columns, as arrays of shapes (m, d) and (n, d), or (m,)
-        and (n,). Rows are then clustered by their places, and columns too, and not by their order.
+        "nested", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all. For a callable, "butterfly" or
+        "nested"; "auto" takes the one that needs fewer entries, judging by some blocks, and the other one if it
+        fails.
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -174,14 +179,13 @@ def factorize(
         return _factorize_function(
             M, shape, complexity, max_error, method, coordinates, callback, random_state, time_budget, progress
         )
-    if coordinates is not None:
-        raise ValueError("coordinates are for a callable: they cannot be combined with a matrix")
     matrix, unit = in_units(as_matrix("M", M, None if shape is None else as_shape("shape", shape)))
     methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
     if n_factors is not None:
         n_factors = as_factor_count("n_factors", n_factors)
         if method in ("low_rank", "sparse_plus_low_rank") and n_factors != 2:
             raise ValueError(f"n_factors must be 2 for {method}, got {n_factors}")
+    points = as_coordinates("coordinates", coordinates, matrix.shape)
     given = {"complexity": complexity, "max_error": max_error, "speedup": speedup}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
@@ -205,7 +209,8 @@ def factorize(
     if speedup is not None:
         blocks = structure.blocks if block is not None or min(matrix.shape) < _BLOCK else (None, (_BLOCK, _BLOCK))
         structure = Structure(blocks, Pricing(matrix.shape, matrix.dtype, vectors))
-    search = Search(session, matrix, target, n_factors, () if is_tiny and not has_target else methods, structure)
+    allowed: Sequence[str] = () if is_tiny and not has_target else methods
+    search = Search(session, matrix, target, n_factors, allowed, structure, points)
     with session.interruptible():
         _explore(search)
         if structure.pricing is not None and budget is not None:
@@ -251,7 +256,7 @@ def _factorize_function(
         budget = int(as_complexity("complexity", complexity, size, None) * size[0] * size[1] + 1e-9)
     if max_error is not None:
         limit = as_real("max_error", max_error, 0.0)
-    points = None if coordinates is None else as_coordinates("coordinates", coordinates, size)
+    points = in_one_space("coordinates", as_coordinates("coordinates", coordinates, size))
     session = Session(
         callback,
         random_state=random_state,
@@ -268,7 +273,7 @@ def _factorize_function(
 def _explore(search: Search) -> None:
     """All methods, from the cheapest to the most expensive."""
     explore_structure(search)
-    if search.matrix.any() and not search.is_settled and not search.session.stopped:
+    if search.matrix.any() and not (search.is_settled or search.is_won or search.session.stopped):
         _approximate(search)
 
 

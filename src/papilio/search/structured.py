@@ -1,6 +1,6 @@
 """Products by structure, cheapest to find first: each method gives curves, and needs no iterations."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
@@ -19,7 +19,9 @@ from .curves import Curve, low_rank, single, thresholding
 from .domains import domains
 from .known_transforms import recognise
 from .kronecker import kronecker
+from .nested import Goal, Point, nested
 from .sparse_low_rank import least_sum, random_sum, sums
+from .trees import may_be_nested, trees_of
 
 
 def explore_structure(search: Search) -> None:
@@ -30,6 +32,9 @@ def explore_structure(search: Search) -> None:
         if search.allows(method) and search.matrix.any():
             with search.session.part(0.02, f"{method.replace('_', ' ')}: "):
                 _explore(search, method, curves)
+    if search.allows("nested") and search.matrix.any() and not search.is_settled:
+        with search.session.part(0.1, "nested: "):
+            _explore(search, "nested", _nested)
     if search.allows("sparse_plus_low_rank") and search.matrix.any() and not search.is_settled:
         with search.session.part(0.1, "sparse plus low rank: "):
             _explore(search, "sparse_plus_low_rank", _sums)
@@ -157,6 +162,33 @@ def _sums(search: Search) -> Iterator[Curve]:
             return iter(())
         target = target._replace(budget=entries)
     return sums(search.session, search.matrix, target, int(min(most, size)))
+
+
+_BEHIND = 2.0  # times the best rank so far: with more, nested low rank is given up after its first tries
+_BUDGETS = (1.0, 0.6, 1.5)  # of nested products, over that of a target in time
+
+
+def _nested(search: Search) -> Iterator[Curve]:
+    target = search.target
+    if search.best is not None and search.coordinates is None and not may_be_nested(search.matrix):
+        return
+
+    def is_hopeless(points: Sequence[Point]) -> bool:
+        return min(target.rank(point.entries, point.error) for point in points) > _BEHIND * search.best_rank
+
+    goals = [Goal(target, target.budget)]
+    if search.structure.pricing is not None and target.budget is not None:
+        goals = [Goal(target, share * target.budget) for share in _BUDGETS]
+    curve = _nested_curve(search, goals, is_hopeless)
+    if curve is not None:
+        yield curve
+
+
+def _nested_curve(
+    search: Search, goals: Sequence[Goal], is_hopeless: Callable[[Sequence[Point]], bool]
+) -> Curve | None:
+    trees = partial(trees_of, search.session, search.matrix, search.coordinates)
+    return nested(search.session, search.matrix, trees, goals, search.n_factors, is_hopeless)
 
 
 _QUICK: dict[str, Callable[[Search], Iterator[Curve]]] = {
