@@ -117,7 +117,7 @@ def test_bisection_gives_each_pair_of_clusters_once():
         (np.ones((3, 2)), "coordinates must be a pair"),
         ((np.ones(3),), "coordinates must be a pair"),
         ("ab", "coordinates must be a pair"),
-        ((np.ones(4), None), r"coordinates\[0\] must have shape \(3,\) or \(3, d\), one point for each of 3 rows, got \(4,\)"),
+        ((np.ones(4), None), r"coordinates\[0\] must have shape \(3,\) or \(3, d\), .* got \(4,\)"),
         ((None, np.ones((3, 2))), r"coordinates\[1\] must have shape .*, one point for each of 5 columns"),
         ((np.ones((3, 2, 2)), None), r"coordinates\[0\] must have shape"),
         ((np.ones((3, 0)), None), r"coordinates\[0\] must have shape"),
