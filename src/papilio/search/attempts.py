@@ -22,9 +22,11 @@ from .curves import Block, Curve, assembled, blocks_of, largest, leading_subspac
 from .pricing import TOLERANCE, Pricing
 from .targets import EXACT, Target
 
+OF_TWO_FACTORS = ("low_rank", "subspaces", "sparse_plus_low_rank")
 METHODS = (
     "thresholding",
     "low_rank",
+    "subspaces",
     "transform",
     "convolution",
     "kronecker",
@@ -70,7 +72,7 @@ class Search:
 
     def allows(self, method: str) -> bool:
         """Whether a method may be tried; some have two factors."""
-        has_two = method in ("low_rank", "sparse_plus_low_rank")
+        has_two = method in OF_TWO_FACTORS
         return method in self.methods and (not has_two or self.n_factors in (None, 2))
 
     @property

@@ -13,7 +13,7 @@ from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.palm import Limits
 from ..typing import MatrixLike, RandomState
 from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real
-from .attempts import BY_ENTRIES, METHODS, Search, Structure, error_of
+from .attempts import BY_ENTRIES, METHODS, OF_TWO_FACTORS, Search, Structure, error_of
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
 from .pricing import Pricing
 from .structured import explore_structure
@@ -52,6 +52,7 @@ def factorize(
 
     - thresholding: the largest entries of M;
     - low rank: the leading singular vectors, in each block if M is block-diagonal up to the order of its lines;
+    - subspaces: low rank in clusters of the columns of a wide matrix, or of the rows of a tall one;
     - convolution: circulant, Toeplitz and Hankel matrices, also of two levels, by fast transforms;
     - Kronecker products of small matrices, and short sums of them;
     - transforms: cosine and Haar transforms with permuted and scaled lines, and matrices that are nearly sparse in
@@ -89,8 +90,8 @@ def factorize(
         Blocks run two to three times faster per entry than single entries, and at equal numbers of entries their
         errors are higher. By default single entries, and both with ``speedup``.
     method : str, default="auto"
-        The only method to try: "thresholding", "low_rank", "transform", "convolution", "kronecker", "butterfly",
-        "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
+        The only method to try: "thresholding", "low_rank", "subspaces", "transform", "convolution", "kronecker",
+        "butterfly", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -132,7 +133,7 @@ def factorize(
     methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
     if n_factors is not None:
         n_factors = as_factor_count("n_factors", n_factors)
-        if method in ("low_rank", "sparse_plus_low_rank") and n_factors != 2:
+        if method in OF_TWO_FACTORS and n_factors != 2:
             raise ValueError(f"n_factors must be 2 for {method}, got {n_factors}")
     given = {"complexity": complexity, "max_error": max_error, "speedup": speedup}
     names = [name for name, value in given.items() if value is not None]

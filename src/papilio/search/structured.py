@@ -19,6 +19,7 @@ from .domains import domains
 from .known_transforms import recognise
 from .kronecker import kronecker
 from .sparse_low_rank import least_sum, random_sum, sums
+from .subspaces import subspaces
 
 
 def explore_structure(search: Search) -> None:
@@ -106,6 +107,10 @@ def _low_rank(search: Search) -> Iterator[Curve]:
         yield low_rank(search.blocks, search.matrix.shape, frobenius(search.matrix) ** 2)
 
 
+def _subspaces(search: Search) -> Iterator[Curve]:
+    return subspaces(search.session, search.matrix, search.target.budget)
+
+
 def _transform(search: Search) -> Iterator[Curve]:
     known = recognise(search.matrix)
     if known is not None:
@@ -143,5 +148,6 @@ _QUICK: dict[str, Callable[[Search], Iterator[Curve]]] = {
     "convolution": _convolution,
     "kronecker": _kronecker,
     "transform": _transform,
-    "low_rank": _low_rank,  # last: all singular values of a large matrix take longest
+    "low_rank": _low_rank,  # late: all singular values of a large matrix take longest
+    "subspaces": _subspaces,
 }
