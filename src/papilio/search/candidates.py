@@ -235,7 +235,8 @@ def _tried(
     share = option.start_steps / (option.start_steps + _annealing_steps(rounds))
     with session.part(share):
         start = start_of(search, option, _LEAST_STEPS)
-        if not session.stopped and start.error <= _HOPELESS * lowest:
+        has_more = option.phase_steps > _LEAST_STEPS  # large matrices have none
+        if has_more and not session.stopped and start.error <= _HOPELESS * lowest:
             start = start_of(search, option)
     if not rounds or session.stopped or start.error > _BEHIND * lowest:
         return start, start

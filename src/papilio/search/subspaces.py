@@ -47,7 +47,7 @@ def subspaces(session: Session, matrix: Array, budget: int | None) -> Iterator[C
         return
     is_wide = matrix.shape[0] < matrix.shape[1]
     lines = np.ascontiguousarray(matrix.T) if is_wide else matrix
-    ranks = _RANKS if budget is None else (max(round(_COLUMNS_SHARE * budget / len(lines)), 1),)
+    ranks = _RANKS if budget is None else (max(round(budget / (len(lines) + count * lines.shape[1])), 1),)
     for rank in ranks:
         if rank <= lines.shape[1] // 2:
             clusters, bases = _clustered(session, lines, rank, count)
@@ -104,12 +104,17 @@ def _clustered(session: Session, lines: Array, rank: int, count: int) -> tuple[l
 
 
 def _arranged(session: Session, lines: Array, part: Array) -> Array:
-    """Lines in the order of their coordinates along the second singular vector."""
+    """Lines by their angle in the plane of the first two singular vectors.
+
+    A line and its multiples lie in the same subspaces: they have one angle, whatever their signs are.
+    """
     session.check()
     basis = _basis(session, lines[part], _random(lines.shape[1], 2, lines), _FIRST)
-    rotation = np.linalg.svd(lines[part] @ basis.conj(), full_matrices=False)[2]
-    along = lines[part] @ (basis.conj() @ rotation[1].conj())
-    return part[np.argsort(along.real, kind="stable")]
+    turn = np.linalg.svd(lines[part] @ basis.conj(), full_matrices=False)[2]
+    first, second = (lines[part] @ (basis.conj() @ turn.conj().T)).T
+    sizes = np.abs(first) ** 2 + np.abs(second) ** 2
+    slopes = (first.conj() * second).real / np.where(sizes > 0, sizes, 1)
+    return part[np.argsort(slopes, kind="stable")]
 
 
 def _basis(session: Session, part: Array, basis: Array, n_iter: int) -> Array:
