@@ -31,6 +31,7 @@ _START_WORK = 3e10  # multiplications that a phase of a start may take: all step
 _BEHIND = 2  # a candidate that starts with more than this many times the lowest error is not annealed
 _HOPELESS = 5  # nor is its start finished if its first steps end with more than this many times
 _LARGE = 128  # the short side up to which three factors in blocks are tried
+_SAMPLE = 4  # lines of a wide or tall matrix, times its short side, on which a start is tried first
 _INNER = 2  # columns of the sparse factors of low rank over those of the dense ones
 
 
@@ -212,6 +213,9 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factoriz
     for option, steps in zip(options, trial_steps, strict=True):
         begin = perf_counter()
         with session.part(steps / total, f"{option.title}: "):
+            if _error_on_some_lines(search, option) > _BEHIND * lowest:
+                search.add_failure(option.method, f"{option.detail}, far behind on some lines", begin)
+                continue
             start, fit = _tried(search, option, _trial_rounds(options, option, effort), lowest)
         lowest = min(lowest, start.error)
         trials.append(Trial(option, start, search.add(option.method, option.detail, fit, begin)))
@@ -225,6 +229,28 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factoriz
         fit = annealed(session, search.matrix, option.schedule, best.start, option.rounds(effort))
     longer = search.add(option.method, f"{option.detail}, annealed for longer", fit, begin)
     return min(longer, best.fit, key=error_of)
+
+
+def _error_on_some_lines(search: Search, option: Candidate) -> float:
+    """The error of a start on random columns of a wide matrix, or rows of a tall one; 0 if it is neither.
+
+    They have factors of their own, and fewer lines are easier to fit. In blocks it would be the other way round:
+    which lines share them is chosen among all.
+    """
+    shape, outer = search.matrix.shape, option.schedule.factors[0]
+    count = _SAMPLE * min(shape)
+    if not isinstance(outer, SparseColumns | SparseRows) or max(shape) < 2 * count:
+        return 0.0
+    lines = np.sort(np.random.default_rng(0).permutation(max(shape))[:count])
+    some = search.matrix[:, lines] if shape[0] < shape[1] else search.matrix[lines]
+    if not some.any():
+        return 0.0
+    schedule = option.schedule
+    schedule = Schedule(
+        [type(outer)(some.shape, outer.k), *schedule.factors[1:]], schedule.residuals, side=schedule.side
+    )
+    limits = Limits(max_iter=_LEAST_STEPS, inertia=True)
+    return factorize_by_splits(search.session, some, schedule, limits, polish=False).error
 
 
 def _tried(

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..linalg import frobenius, inner
+from ..linalg import column_norms, frobenius, inner
 from ..runtime.session import Session
 from ..typing import Array
-from .clusters import bisected
 from .curves import Block, Curve, leading_subspace, low_rank
 
 _COLUMNS_SHARE = 0.6  # of the entries, for the columns; half or two thirds are hardly worse
@@ -51,9 +50,7 @@ def subspaces(session: Session, matrix: Array, budget: int | None) -> Iterator[C
     for rank in ranks:
         if rank <= lines.shape[1] // 2:
             clusters, bases = _clustered(session, lines, rank, count)
-            blocks = [
-                _block(session, lines, *each, is_wide) for each in zip(clusters, bases, strict=True) if each[0].size
-            ]
+            blocks = [_block(session, lines, *each, is_wide) for each in zip(clusters, bases, strict=True)]
             yield _as_curve(blocks, matrix, "columns" if is_wide else "rows")
 
 
@@ -83,38 +80,38 @@ def _block(session: Session, lines: Array, cluster: Array, basis: Array, is_wide
 
 def _clustered(session: Session, lines: Array, rank: int, count: int) -> tuple[list[Array], list[Array]]:
     """The lines of each cluster, and its subspace as orthonormal columns, by k-subspaces in single precision."""
+    is_used = lines.any(axis=1)  # zeros need no entries
     lines = lines.astype(np.complex64 if np.iscomplexobj(lines) else np.float32)
-    tree = bisected(len(lines), count.bit_length() - 1, lambda part: _arranged(session, lines, part))
-    clusters = [tree.lines(tree.depth, i) for i in range(count)]
-    bases = [_random(lines.shape[1], rank, lines)] * count
-    missed = np.inf
-    for i in range(_ROUNDS):
-        bases = [
-            _basis(session, lines[cluster], basis, _FIRST if i == 0 else 1)
-            for cluster, basis in zip(clusters, bases, strict=True)
-        ]
+    bases, missed = _started(session, lines, rank, count), np.inf
+    for _ in range(_ROUNDS):
         nearest, energy = _nearest(session, lines, bases)
-        clusters = [np.flatnonzero(nearest == j) for j in range(len(bases))]
+        clusters = [np.flatnonzero((nearest == j) & is_used) for j in range(len(bases))]
         used = [j for j, cluster in enumerate(clusters) if cluster.size]
         clusters, bases = [clusters[j] for j in used], [bases[j] for j in used]
         before, missed = missed, np.sqrt(max(inner(lines, lines) - energy, 0.0))
         if before - missed <= _STALLED * missed:
             break
+        bases = [_basis(session, lines[each], basis, 1) for each, basis in zip(clusters, bases, strict=True)]
     return clusters, bases
 
 
-def _arranged(session: Session, lines: Array, part: Array) -> Array:
-    """Lines by their angle in the plane of the first two singular vectors.
+def _started(session: Session, lines: Array, rank: int, count: int) -> list[Array]:
+    """Subspaces of lines that are neighbours of one of them, up to their signs.
 
-    A line and its multiples lie in the same subspaces: they have one angle, whatever their signs are.
+    As in k-means++, that one is drawn with a probability by what the subspaces before leave of it.
     """
-    session.check()
-    basis = _basis(session, lines[part], _random(lines.shape[1], 2, lines), _FIRST)
-    turn = np.linalg.svd(lines[part] @ basis.conj(), full_matrices=False)[2]
-    first, second = (lines[part] @ (basis.conj() @ turn.conj().T)).T
-    sizes = np.abs(first) ** 2 + np.abs(second) ** 2
-    slopes = (first.conj() * second).real / np.where(sizes > 0, sizes, 1)
-    return part[np.argsort(slopes, kind="stable")]
+    random, size = np.random.default_rng(0), max(len(lines) // count, 1)
+    norms = column_norms(lines.T)
+    unit = lines / np.where(norms > 0, norms, 1).astype(np.float32)[:, None]
+    left, bases = norms**2, []
+    for _ in range(count):
+        chosen = random.choice(len(lines), p=left / left.sum()) if left.sum() > 0 else random.integers(len(lines))
+        cosines = np.abs(unit @ unit[chosen].conj())
+        near = np.argpartition(-cosines, size - 1)[:size]
+        bases.append(_basis(session, lines[near], _random(lines.shape[1], rank, lines), _FIRST))
+        energies = (np.abs(lines @ bases[-1].conj()) ** 2).sum(axis=1)
+        left = np.minimum(left, np.maximum(norms**2 - energies, 0.0))
+    return bases
 
 
 def _basis(session: Session, part: Array, basis: Array, n_iter: int) -> Array:

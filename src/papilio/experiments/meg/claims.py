@@ -1,5 +1,6 @@
 """What a fast gain matrix should give, and what the tables say."""
 
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def _errors(found: Tables) -> list[Claim]:
                 Claim(
                     f"{ratio} times fewer entries: an error of at most {most:g}, in less than {_SECONDS:g} s.",
                     verdict(error <= most and seconds < _SECONDS),
-                    f"{error:.4f} in {seconds:.1f} s",
+                    f"{error:.4f} in {seconds:.1f} s ({float(ours['cpu_seconds']):.1f} s of the processor)",
                 )
             )
     for ratio, share in _OF_SVD.items():
@@ -130,17 +131,30 @@ def _error_of(row: Row) -> str:
 
 
 def _seconds_of(row: Row) -> str:
-    seconds = float(row["seconds"])
-    return f"{'more than ' if row['error'] == 'inf' else ''}{seconds:.{1 if seconds < 100 else 0}f} s"
+    return ("more than " if row["error"] == "inf" else "") + _seconds(float(row["seconds"]))
+
+
+def _seconds(value: float) -> str:
+    return "" if isnan(value) else f"{value:.{1 if value < 100 else 0}f} s"
 
 
 def _error_table(found: Tables) -> str:
     rows = [
-        (case.kind, str(case.ratio), f"{int(row['entries']):,}", _error_of(row), row["method"], _seconds_of(row))
+        (
+            case.kind,
+            str(case.ratio),
+            f"{int(row['entries']):,}",
+            _error_of(row),
+            row["method"],
+            _seconds_of(row),
+            _seconds(float(row["cpu_seconds"])),
+        )
         for case, row in found.items()
         if case.kind != DENSE
     ]
-    return markdown_table(("", "fewer entries", "entries", "error", "method", "time"), rows, "lrrrl")
+    return markdown_table(
+        ("", "fewer entries", "entries", "error", "method", "time", "of the processor"), rows, "lrrrl"
+    )
 
 
 def _distance_table(found: Tables, settings: dict[str, Any]) -> str:
@@ -172,9 +186,12 @@ def _pursuit_table(found: Tables) -> str:
             rows.append(
                 (
                     f"{case.ratio} times fewer",
-                    f"{float(row['speedup']):.1f}×",
+                    f"{float(row['speedup_vector']):.1f}×",
+                    f"{float(row['speedup_block']):.1f}×",
                     f"{ours[0]} against {dense[0]}, {together:.1f}×",
                     f"{ours[1]} against {dense[1]}, {one:.1f}×",
                 )
             )
-    return markdown_table(("matrix", "product", "all signals together", "one signal at a time"), rows, "l")
+    return markdown_table(
+        ("matrix", "one vector", "256 vectors", "all signals together", "one signal at a time"), rows, "l"
+    )

@@ -40,6 +40,10 @@ def _of_tvb_data() -> tuple[Array, Array]:
     folder = files("tvb_data")
     with as_file(folder.joinpath(_MATRIX)) as path:
         matrix = np.load(path, allow_pickle=False)
-    with as_file(folder.joinpath(_SURFACE)) as path, ZipFile(path) as archive, archive.open("vertices.txt") as file:
+    with (
+        as_file(folder.joinpath(_SURFACE)) as path,
+        ZipFile(path) as archive,
+        archive.open("vertices.txt") as file,
+    ):
         millimetres = np.loadtxt(file)
     return matrix[~np.isnan(matrix).any(axis=1)], millimetres / 10

@@ -4,7 +4,7 @@ import multiprocessing
 from importlib.util import find_spec
 from math import ceil
 from multiprocessing.connection import Connection
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 from ...linalg import frobenius
@@ -14,11 +14,15 @@ _FACTORS, _PER_ROW, _DECAY = 4, 8, 0.8  # of "rectmat": the number of factors, e
 
 
 class Fit(NamedTuple):
-    """Entries, error and seconds; without a result, the error is infinite, and the seconds are those of the wait."""
+    """Entries, error, seconds, and those of the processor.
+
+    Without a result, the error is infinite, and the seconds are those of the wait.
+    """
 
     entries: int
     error: float
     seconds: float
+    cpu_seconds: float
 
 
 def is_available() -> bool:
@@ -50,7 +54,7 @@ def factorize(matrix: Array, entries: int, limit: float) -> Fit:
         begin = perf_counter()
         if started and receiver.poll(limit):
             return Fit(*receiver.recv())
-        return Fit(entries, float("inf"), perf_counter() - begin)
+        return Fit(entries, float("inf"), perf_counter() - begin, float("nan"))
     except EOFError:
         raise RuntimeError("pyfaust ended without a result") from None
     finally:
@@ -67,8 +71,8 @@ def _work(sender: Connection, matrix: Array, entries: int) -> None:
     k, dense = rectmat(matrix.shape, entries)
     parameters = ParamsHierarchicalRectMat(m, n, _FACTORS, k, _PER_ROW, rho=_DECAY, P=dense)
     sender.send(True)
-    begin = perf_counter()
+    begin, cpu_begin = perf_counter(), process_time()
     product = hierarchical(target, parameters, backend=2020)
-    seconds = perf_counter() - begin
+    seconds = perf_counter() - begin, process_time() - cpu_begin
     error = frobenius(target - product.toarray()) / frobenius(target)
-    sender.send((int(product.nnz_sum()), float(error), seconds))
+    sender.send((int(product.nnz_sum()), float(error), *seconds))

@@ -41,7 +41,7 @@ def figure_of(rows: list[Row], settings: dict[str, Any]) -> Any:
 
 
 def _title(low: float, high: float, is_last: bool) -> str:
-    return f"sources more than {low:g} cm apart" if is_last else f"{low:g} to {high:g} cm apart"
+    return f"more than {low:g} cm apart" if is_last else f"{low:g} to {high:g} cm apart"
 
 
 def _draw_errors(ax: Any, rows: list[Row]) -> None:
@@ -70,7 +70,9 @@ def _draw_boxes(ax: Any, rows: list[Row], i: int) -> None:
         dict(zip(names, (float(row[quantile_column(i, each)]) for each in QUANTILES), strict=True)) for row in rows
     ]
     labels = ["dense" if row["kind"] == DENSE else row["ratio"] for row in rows]
-    drawn = ax.bxp(boxes, showfliers=False, widths=0.6, patch_artist=True, medianprops={"color": "#D55E00", "lw": 2})
+    drawn = ax.bxp(
+        boxes, showfliers=False, widths=0.6, patch_artist=True, medianprops={"color": "#D55E00", "lw": 2}
+    )
     for patch, row in zip(drawn["boxes"], rows, strict=True):
         patch.set_facecolor("0.85" if row["kind"] == DENSE else "#9ECAE1")
     ax.set_xticks(range(1, len(rows) + 1), labels)

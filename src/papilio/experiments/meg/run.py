@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from time import perf_counter
-from typing import Any, NamedTuple
+from time import perf_counter, process_time
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,13 +17,14 @@ from ...typing import Array
 from ..tables import rounded
 from ..trials import Ledger, OnProgress, Rows, run_trials
 from . import peers
-from .gain import Gain, load_gain
+from .gain import SIMULATED, Gain, load_gain
 from .localisation import Draws, distances, draw
 
 DENSE, PAPILIO, SVD, PYFAUST = "dense", "papilio", "truncated SVD", "pyfaust"
 QUANTILES = (5, 25, 50, 75, 95)  # percent: the whiskers, the box and its middle
 
 KEYS = ("kind", "ratio")
+Result = TypeVar("Result")
 
 
 class Case(NamedTuple):
@@ -43,13 +44,15 @@ def quantile_column(i: int, quantile: int) -> str:
     return f"range_{i + 1}_distance_{quantile}"
 
 
-TIMES = (*KEYS, "seconds", "speedup", "omp_together", "dense_omp_together", "omp_one", "dense_omp_one")
+_SPEEDS = ("speedup_vector", "speedup_block", "omp_together", "dense_omp_together", "omp_one", "dense_omp_one")
+TIMES = (*KEYS, "seconds", "cpu_seconds", *_SPEEDS)
 
 
 def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress) -> None:
     """Write table.csv with errors and quantiles of distances, and times.csv; both have a row for each case.
 
-    ``seconds`` are those of the factorization, on one thread. Those of ``omp`` are per signal: of all signals
+    ``seconds`` are those of the factorization, on one thread, and ``cpu_seconds`` those in which the processor
+    worked on it. Those of ``omp`` are per signal: of all signals
     together, and of one at a time with a dictionary that was prepared before; the dense matrix is timed beside
     each product.
     """
@@ -94,27 +97,32 @@ def measure(settings: dict[str, Any], gain: Gain, draws: list[Draws], case: Case
     """The row of a case in the table, and that with its times."""
     row: dict[str, Any] = {**case._asdict(), "matrix": gain.origin, "shape": "×".join(map(str, gain.matrix.shape))}
     times: dict[str, Any] = case._asdict()
-    budget = gain.matrix.size // case.ratio
+    budget, seconds = gain.matrix.size // case.ratio, (0.0, 0.0)
     if case.kind == PAPILIO:
-        begin = perf_counter()
-        fit = factorize(gain.matrix, complexity=1 / case.ratio)
-        times["seconds"] = rounded(perf_counter() - begin, 4)
+        fit, seconds = _timed(partial(factorize, gain.matrix, complexity=1 / case.ratio))
         row |= {"entries": fit.operator.nnz, "error": rounded(fit.error, 6), "method": fit.method}
         if case.ratio in settings["located"]:
             row |= _located(gain, draws, fit.operator)
-            times |= {"speedup": rounded(fit.speedup, 4)} | _omp_seconds(settings, gain.matrix, fit.operator, draws)
+            times |= {f"speedup_{name}": rounded(value, 4) for name, value in fit.speedup._asdict().items()}
+            times |= _omp_seconds(settings, gain.matrix, fit.operator, draws)
     elif case.kind == SVD:
-        begin = perf_counter()
-        rank, error = truncated_svd(gain.matrix, budget)
-        times["seconds"] = rounded(perf_counter() - begin, 4)
+        (rank, error), seconds = _timed(partial(truncated_svd, gain.matrix, budget))
         row |= {"entries": rank * sum(gain.matrix.shape), "error": rounded(error, 6)}
     elif case.kind == PYFAUST:
         peer = peers.factorize(gain.matrix, budget, settings["peer_seconds"])
-        times["seconds"] = rounded(peer.seconds, 4)
+        seconds = peer.seconds, peer.cpu_seconds
         row |= {"entries": peer.entries, "error": rounded(peer.error, 6)}
     else:
         row |= {"entries": gain.matrix.size, "error": 0.0} | _located(gain, draws, gain.matrix)
+    times |= {name: rounded(value, 4) for name, value in zip(("seconds", "cpu_seconds"), seconds, strict=True)}
     return [row], [times]
+
+
+def _timed(call: Callable[[], Result]) -> tuple[Result, tuple[float, float]]:
+    """What ``call`` returns, its seconds, and those of the processor."""
+    begin, cpu_begin = perf_counter(), process_time()
+    result = call()
+    return result, (perf_counter() - begin, process_time() - cpu_begin)
 
 
 def truncated_svd(matrix: Array, budget: int) -> tuple[int, float]:
@@ -161,7 +169,7 @@ def _code_each(coder: Coder, signals: Array) -> None:
 
 def _warm_up() -> None:
     """Compile the kernels, which must not count."""
-    gain = load_gain("simulated", 16, 256)
+    gain = load_gain(SIMULATED, 8, 128)
     fit = factorize(gain.matrix, complexity=0.25)
     for matrix in (gain.matrix, fit.operator):
         omp(matrix, gain.matrix[:, :40], 2)
