@@ -2,9 +2,9 @@
 
 A wide matrix has many columns, and often each is like some others: gain matrices, dictionaries, features of many
 samples. A cluster whose columns lie near a subspace of rank r takes m·r entries for the basis U_i of the subspace,
-and r more per column. Low rank of the whole matrix would need a basis for all clusters at once. The clusters are
-found by k-subspaces (Bradley and Mangasarian 2000): the best subspace of each cluster, and the nearest subspace for
-each column, in turns.
+and r more per column. Low rank of the whole matrix would need one basis for all clusters at once. The clusters are
+found by k-subspaces (Bradley and Mangasarian 2000): the best subspace of each cluster, and the nearest subspace
+for each column, in turns.
 """
 
 from collections.abc import Iterator, Sequence

@@ -20,13 +20,14 @@ class Draws(NamedTuple):
 
 def draw(gain: Gain, low: float, high: float, count: int, seed: Sequence[int]) -> Draws:
     """Pairs of sources with a distance from ``low`` to ``high`` centimetres, and normal amplitudes."""
-    random, pairs = np.random.default_rng(seed), []
+    random = np.random.default_rng(seed)
+    pairs: list[tuple[int, int]] = []
     while len(pairs) < count:
-        first = random.integers(len(gain.places))
+        first = int(random.integers(len(gain.places)))
         distances = np.linalg.norm(gain.places - gain.places[first], axis=1)
         others = np.flatnonzero((distances >= low) & (distances <= high))
         if others.size:
-            pairs.append((first, random.choice(others)))
+            pairs.append((first, int(random.choice(others))))
     chosen = np.array(pairs)
     amplitudes = random.standard_normal((count, 2))
     return Draws(chosen, np.einsum("msi,si->ms", gain.matrix[:, chosen], amplitudes))

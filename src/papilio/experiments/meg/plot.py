@@ -32,16 +32,15 @@ def figure_of(rows: list[Row], settings: dict[str, Any]) -> Any:
     located = [row for row in rows if row[quantile_column(0, QUANTILES[0])]]
     for i, ax in enumerate(others):
         _draw_boxes(ax, located, i)
-        ax.set_title(_title(*ranges[i], is_last=i == len(ranges) - 1), fontsize="medium")
+        low, high = ranges[i]
+        is_last = i == len(ranges) - 1
+        title = f"more than {low:g} cm apart" if is_last else f"{low:g} to {high:g} cm apart"
+        ax.set_title(title, fontsize="medium")
         ax.sharey(others[0])
     others[0].set_ylabel("distance of the found source, cm")
     others[0].set_ylim(bottom=-0.2)
     others[len(others) // 2].set_xlabel("how many times fewer entries than the dense matrix")
     return figure
-
-
-def _title(low: float, high: float, is_last: bool) -> str:
-    return f"more than {low:g} cm apart" if is_last else f"{low:g} to {high:g} cm apart"
 
 
 def _draw_errors(ax: Any, rows: list[Row]) -> None:

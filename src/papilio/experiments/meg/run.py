@@ -148,11 +148,13 @@ def _omp_seconds(
     """Seconds per signal, the best of some rounds, in which all take turns."""
     signals = np.hstack([each.signals for each in draws])
     few = signals[:, :: max(signals.shape[1] // settings["one_by_one"], 1)][:, : settings["one_by_one"]]
-    ready = {"omp_one": Coder(product), "dense_omp_one": Coder(dense)}
+    ready, dense_ready = Coder(product), Coder(dense)
     calls: dict[str, tuple[Callable[[], Any], int]] = {
         "omp_together": (partial(omp, product, signals, 2), signals.shape[1]),
         "dense_omp_together": (partial(omp, dense, signals, 2), signals.shape[1]),
-    } | {name: (partial(_code_each, coder, few), few.shape[1]) for name, coder in ready.items()}
+        "omp_one": (partial(_code_each, ready, few), few.shape[1]),
+        "dense_omp_one": (partial(_code_each, dense_ready, few), few.shape[1]),
+    }
     best = dict.fromkeys(calls, np.inf)
     for _ in range(settings["timing_rounds"]):
         for name, (call, count) in calls.items():

@@ -1,8 +1,8 @@
 """A simulated MEG gain matrix: a spherical conductor, a folded surface of sources, and a helmet of sensors.
 
-The field of a current dipole in a spherically symmetric conductor has a closed form (J. Sarvas, "Basic mathematical
-and electromagnetic concepts of the biomagnetic inverse problem", 1987). Currents outside of the dipole are accounted
-for, and the conductivities of the layers do not matter. Lengths are in metres.
+The field of a current dipole in a spherically symmetric conductor has a closed form (J. Sarvas, "Basic
+mathematical and electromagnetic concepts of the biomagnetic inverse problem", 1987). Currents outside of the
+dipole are accounted for, and the conductivities of the layers do not matter. Lengths are in metres.
 """
 
 import numpy as np
