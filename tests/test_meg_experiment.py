@@ -205,7 +205,7 @@ def tables(error=0.1, svd=0.4, peer="0.2", seconds=20.0, far=0.6, omp=1e-3):
         ({"seconds": 61.0}, [DIFFERS, HOLDS, HOLDS, DIFFERS, HOLDS, HOLDS]),
         ({"svd": 0.12}, [HOLDS, DIFFERS, DIFFERS, HOLDS, HOLDS, HOLDS]),
         ({"peer": "0.09"}, [HOLDS, HOLDS, HOLDS, DIFFERS, HOLDS, HOLDS]),
-        ({"peer": "inf"}, [HOLDS] * 6),
+        ({"peer": "inf"}, [HOLDS, HOLDS, HOLDS, "not decided", HOLDS, HOLDS]),
         ({"far": 1.0}, [HOLDS, HOLDS, HOLDS, HOLDS, DIFFERS, HOLDS]),
         ({"omp": 1.5e-3}, [HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, DIFFERS]),
     ],

@@ -10,6 +10,7 @@ from .run import DENSE, PAPILIO, PYFAUST, SVD, Case, quantile_column
 
 _MOST_ERRORS = {25: 0.16}  # by how many times fewer entries
 _OF_SVD = {6: 0.8, 12: 0.8}
+_NOT_DECIDED = "not decided"  # the other method was stopped
 _SECONDS, _TIMES_FASTER, _OMP_FASTER, _FARTHER = 60.0, 10.0, 3.0, 0.5
 
 Tables = dict[Case, Row]  # rows of both tables together
@@ -76,15 +77,14 @@ def _peer(found: Tables) -> list[Claim]:
     claims = []
     for case, peer in found.items():
         if case.kind == PYFAUST and (ours := found.get(Case(PAPILIO, case.ratio))) is not None:
-            faster = _core_seconds(peer) / _core_seconds(ours)
-            claims.append(
-                Claim(
-                    f"{case.ratio} times fewer entries: a lower error than pyfaust's, at least "
-                    f"{_TIMES_FASTER:g} times faster.",
-                    verdict(float(ours["error"]) < float(peer["error"]) and faster >= _TIMES_FASTER),
-                    f"{_error_of(ours)} against {_error_of(peer)}, {faster:.0f} times",
-                )
-            )
+            text = f"{case.ratio} times fewer entries: an error below pyfaust's, {_TIMES_FASTER:g} times faster."
+            if peer["error"] == "inf":
+                claims.append(Claim(text, _NOT_DECIDED, f"no result after {_seconds(float(peer['seconds']))}"))
+                continue
+            faster = float(peer["cpu_seconds"]) / float(ours["cpu_seconds"])
+            is_better = float(ours["error"]) < float(peer["error"]) and faster >= _TIMES_FASTER
+            figures = f"{_error_of(ours)} against {_error_of(peer)}, {faster:.0f} times"
+            claims.append(Claim(text, verdict(is_better), figures))
     return claims
 
 
@@ -124,12 +124,6 @@ def _omp_gains(row: Row) -> tuple[float, float]:
         float(row["dense_omp_together"]) / float(row["omp_together"]),
         float(row["dense_omp_one"]) / float(row["omp_one"]),
     )
-
-
-def _core_seconds(row: Row) -> float:
-    """Those of the processor, which other work does not disturb; of the wait, if there is no result."""
-    seconds = float(row["cpu_seconds"])
-    return float(row["seconds"]) if isnan(seconds) else seconds
 
 
 def _error_of(row: Row) -> str:

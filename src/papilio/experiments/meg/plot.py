@@ -38,7 +38,8 @@ def figure_of(rows: list[Row], settings: dict[str, Any]) -> Any:
         ax.set_title(title, fontsize="medium")
         ax.sharey(others[0])
     others[0].set_ylabel("distance of the found source, cm")
-    others[0].set_ylim(bottom=-0.2)
+    highest = max(float(row[quantile_column(i, QUANTILES[-1])]) for row in located for i in range(len(ranges)))
+    others[0].set_ylim(-0.03 * highest, 1.05 * highest or 1.0)
     others[len(others) // 2].set_xlabel("how many times fewer entries than the dense matrix")
     return figure
 
