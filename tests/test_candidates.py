@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import papilio as pp
 from papilio.results import Factorization, History, Status
 from papilio.runtime.session import Session
 from papilio.search import candidates as module
@@ -284,3 +285,18 @@ def test_the_plan_is_about_what_the_search_takes():
     assert done == sorted(done)
     assert done[0] < 0.01
     assert done[-1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_what_is_far_behind_on_some_lines_is_not_tried_on_all(is_wide, few_rounds):
+    """Neighbours on a curve are near subspaces, and no product of sparse factors."""
+    x, y = np.linspace(0, 1, 12)[:, None], np.linspace(0, 1, 300)
+    M = 1 / (0.05 + (x - y) ** 2)
+    fit = pp.factorize(M if is_wide else M.T, complexity=0.3)
+    assert fit.method == "subspaces"
+    left_out = [attempt for attempt in fit.attempts if attempt.method == "hierarchical"]
+    assert [attempt.nnz for attempt in left_out] == [0, 0]
+    assert all("far behind on some lines" in attempt.detail for attempt in left_out)
+    alone = pp.factorize(M if is_wide else M.T, complexity=0.3, method="hierarchical", n_factors=2)
+    assert alone.method == "hierarchical"
+    assert alone.error > 2 * fit.error

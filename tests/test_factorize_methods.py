@@ -380,7 +380,7 @@ def test_complexity_holds_whatever_a_method_finds(method, kind):
     matrix[2, 3] = kind == "one entry"
     if kind == "noise":
         matrix = np.random.default_rng(0).standard_normal((9, 7))
-    for n_factors in (None, 2) if method in ("low_rank", "sparse_plus_low_rank") else (None, 2, 3):
+    for n_factors in (None, 2) if method in ("low_rank", "subspaces", "sparse_plus_low_rank") else (None, 2, 3):
         fit = pp.factorize(matrix, method=method, complexity=0.6, n_factors=n_factors, callback=stop_after(20))
         assert fit.operator.nnz <= 0.6 * matrix.size
         assert n_factors in (None, len(fit.operator.factors))
@@ -394,7 +394,7 @@ def test_complexity_holds_whatever_a_method_finds(method, kind):
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (4, 4), (6, 3)])
 def test_the_number_of_factors_holds_for_every_matrix(method, shape):
     for matrix in (np.zeros(shape), np.ones(shape), np.random.default_rng(0).standard_normal(shape)):
-        for n_factors in (2,) if method in ("low_rank", "sparse_plus_low_rank") else (2, 3, 5):
+        for n_factors in (2,) if method in ("low_rank", "subspaces", "sparse_plus_low_rank") else (2, 3, 5):
             fit = pp.factorize(matrix, method=method, n_factors=n_factors, callback=stop_after(20))
             assert len(fit.operator.factors) == n_factors
             size = np.linalg.norm(matrix) or 1.0

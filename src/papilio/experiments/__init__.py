@@ -15,4 +15,5 @@ PAGES = {
     "seconds": ("plot", "claims"),
     "large": ("plot", "claims"),
     "recovery": ("plot", "claims"),
+    "meg": ("plot", "claims"),
 }

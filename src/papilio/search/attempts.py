@@ -23,9 +23,11 @@ from .curves import Block, Curve, assembled, blocks_of, largest, leading_subspac
 from .pricing import TOLERANCE, Pricing
 from .targets import EXACT, Target
 
+OF_TWO_FACTORS = ("low_rank", "subspaces", "sparse_plus_low_rank")
 METHODS = (
     "thresholding",
     "low_rank",
+    "subspaces",
     "transform",
     "convolution",
     "kronecker",
@@ -76,7 +78,7 @@ class Search:
 
     def allows(self, method: str) -> bool:
         """Whether a method may be tried; some have two factors, and nested low rank has an odd number of them."""
-        has_two = method in ("low_rank", "sparse_plus_low_rank")
+        has_two = method in OF_TWO_FACTORS
         if method == "nested" and self.n_factors is not None and self.n_factors % 2 == 0:
             return False
         return method in self.methods and (not has_two or self.n_factors in (None, 2))

@@ -33,6 +33,7 @@ _BEHIND = 2  # a candidate that starts with more than this many times the lowest
 _HOPELESS = 5  # nor is its start finished if its first steps end with more than this many times
 _LAGGING = 1.03  # the same for large matrices, in terms of the first steps of other candidates
 _LARGE = 128  # the short side up to which three factors in blocks are tried, and all candidates to their end
+_SAMPLE = 4  # lines of a wide or tall matrix, times its short side, on which a start is tried first
 _INNER = 2  # columns of the sparse factors of low rank over those of the dense ones
 
 
@@ -216,6 +217,9 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factoriz
     for option, steps in zip(options, trial_steps, strict=True):
         begin = perf_counter()
         with session.part(steps / total, f"{option.title}: "):
+            if _error_on_some_lines(search, option) > _BEHIND * lowest:
+                search.add_failure(option.method, f"{option.detail}, far behind on some lines", begin)
+                continue
             most = min(_HOPELESS * lowest, np.inf if min(option.schedule.shape) <= _LARGE else _LAGGING * first)
             quick, start, fit = _tried(search, option, _trial_rounds(options, option, effort), lowest, most)
         first, lowest = min(first, quick.error), min(lowest, start.error)
@@ -232,6 +236,28 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Factoriz
     return min(longer, best.fit, key=error_of)
 
 
+def _error_on_some_lines(search: Search, option: Candidate) -> float:
+    """The error of a start on random columns of a wide matrix, or rows of a tall one; 0 if it is neither.
+
+    They have factors of their own, and fewer lines are easier to fit. In blocks it would be the other way round:
+    which lines share them is chosen among all.
+    """
+    shape, outer = search.matrix.shape, option.schedule.factors[0]
+    count = _SAMPLE * min(shape)
+    if not isinstance(outer, SparseColumns | SparseRows) or max(shape) < 2 * count:
+        return 0.0
+    lines = np.sort(np.random.default_rng(0).permutation(max(shape))[:count])
+    some = search.matrix[:, lines] if shape[0] < shape[1] else search.matrix[lines]
+    if not some.any():
+        return 0.0
+    schedule = option.schedule
+    schedule = Schedule(
+        [type(outer)(some.shape, outer.k), *schedule.factors[1:]], schedule.residuals, side=schedule.side
+    )
+    limits = Limits(max_iter=_LEAST_STEPS, inertia=True)
+    return factorize_by_splits(search.session, some, schedule, limits, polish=False).error
+
+
 def _tried(
     search: Search, option: Candidate, rounds: int | None, lowest: float, most: float
 ) -> tuple[Factorization, Factorization, Factorization]:
@@ -244,9 +270,11 @@ def _tried(
     share = option.start_steps / (option.start_steps + _annealing_steps(rounds))
     with session.part(share):
         quick = start = start_of(search, option, _LEAST_STEPS)
-        if not session.stopped and quick.error <= most:
+        has_more = option.phase_steps > _LEAST_STEPS  # very large matrices have none
+        if has_more and not session.stopped and quick.error <= most:
             start = start_of(search, option)
-    if not rounds or session.stopped or start is quick or start.error > _BEHIND * lowest:
+    is_left = quick.error > most or start.error > _BEHIND * lowest
+    if not rounds or session.stopped or is_left:
         return quick, start, start
     with session.part(1 - share):
         return quick, start, annealed(session, search.matrix, option.schedule, start, rounds)

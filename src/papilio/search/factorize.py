@@ -15,7 +15,7 @@ from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.palm import Limits
 from ..typing import ArrayLike, MatrixLike, RandomState
 from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real, as_shape
-from .attempts import BY_ENTRIES, METHODS, Search, Structure, error_of
+from .attempts import BY_ENTRIES, METHODS, OF_TWO_FACTORS, Search, Structure, error_of
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
 from .coordinates import as_coordinates, in_one_space
 from .pricing import Pricing
@@ -59,6 +59,7 @@ def factorize(
 
     - thresholding: the largest entries of M;
     - low rank: the leading singular vectors, in each block if M is block-diagonal up to the order of its lines;
+    - subspaces: low rank in clusters of the columns of a wide matrix, or of the rows of a tall one;
     - convolution: circulant, Toeplitz and Hankel matrices, also of two levels, by fast transforms;
     - Kronecker products of small matrices, and short sums of them;
     - transforms: cosine and Haar transforms with permuted and scaled lines, and matrices that are nearly sparse in
@@ -116,10 +117,10 @@ def factorize(
         None stands for lines that are clustered as they stand. By default clusters are runs of lines, or are found
         from the entries of M, whichever is better.
     method : str, default="auto"
-        The only method to try: "thresholding", "low_rank", "transform", "convolution", "kronecker", "butterfly",
-        "nested", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all. For a callable, "butterfly" or
-        "nested"; "auto" takes the one that needs fewer entries, judging by some blocks, and the other one if it
-        fails.
+        The only method to try: "thresholding", "low_rank", "subspaces", "transform", "convolution", "kronecker",
+        "butterfly", "nested", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all. For a callable,
+        "butterfly" or "nested"; "auto" takes the one that needs fewer entries, judging by some blocks, and the
+        other one if it fails.
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -183,7 +184,7 @@ def factorize(
     methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
     if n_factors is not None:
         n_factors = as_factor_count("n_factors", n_factors)
-        if method in ("low_rank", "sparse_plus_low_rank") and n_factors != 2:
+        if method in OF_TWO_FACTORS and n_factors != 2:
             raise ValueError(f"n_factors must be 2 for {method}, got {n_factors}")
     points = as_coordinates("coordinates", coordinates, matrix.shape)
     given = {"complexity": complexity, "max_error": max_error, "speedup": speedup}

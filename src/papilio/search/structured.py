@@ -21,6 +21,7 @@ from .known_transforms import recognise
 from .kronecker import kronecker
 from .nested import Goal, Point, nested
 from .sparse_low_rank import least_sum, random_sum, sums
+from .subspaces import subspaces
 from .trees import may_be_nested, trees_of
 
 
@@ -127,6 +128,10 @@ def _low_rank(search: Search) -> Iterator[Curve]:
         yield low_rank(search.blocks, search.matrix.shape, frobenius(search.matrix) ** 2)
 
 
+def _subspaces(search: Search) -> Iterator[Curve]:
+    return subspaces(search.session, search.matrix, search.target.budget)
+
+
 def _transform(search: Search) -> Iterator[Curve]:
     known = recognise(search.matrix)
     if known is not None:
@@ -195,5 +200,6 @@ _QUICK: dict[str, Callable[[Search], Iterator[Curve]]] = {
     "convolution": _convolution,
     "kronecker": _kronecker,
     "transform": _transform,
-    "low_rank": _low_rank,  # last: all singular values of a large matrix take longest
+    "low_rank": _low_rank,  # late: all singular values of a large matrix take longest
+    "subspaces": _subspaces,
 }

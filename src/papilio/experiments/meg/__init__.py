@@ -1,0 +1,1 @@
+"""A MEG gain matrix made fast: error against complexity, and localisation of two sources."""
