@@ -36,15 +36,15 @@ def explore_structure(search: Search) -> None:
     if search.allows("nested") and search.matrix.any() and not search.is_settled:
         with search.session.part(0.1, "nested: "):
             _explore(search, "nested", _nested)
+    if search.allows("butterfly") and _may_have_rank(search):
+        with search.session.part(0.02, "butterfly: "):
+            _explore(search, "butterfly", _butterflies_of_rank)
     if search.allows("sparse_plus_low_rank") and search.matrix.any() and not search.is_settled:
         with search.session.part(0.1, "sparse plus low rank: "):
             _explore(search, "sparse_plus_low_rank", _sums)
     if search.allows("butterfly") and _may_win(search, butterfly_entries(search.matrix.shape)):
         with search.session.part(0.2, "butterfly: "):
             _explore_butterflies(search)
-    if search.allows("butterfly") and _may_have_rank(search):
-        with search.session.part(0.02, "butterfly: "):
-            _explore(search, "butterfly", _butterflies_of_rank)
 
 
 def _explore(search: Search, method: str, curves: Callable[[Search], Iterator[Curve]]) -> None:
