@@ -243,10 +243,10 @@ def nested(
     usual, *others = _EXPECTED
     goal, is_small = goals[0], matrix.size <= _SMALL
 
-    def tried(tree: Tree, level: int, price: float) -> Found:
-        """The best point for the first goal from a level up, with the usual rank, or all for a small matrix."""
+    def tried(tree: Tree, level: int, price: float, ranks: Sequence[float] = (usual,)) -> Found:
+        """The best point for the first goal from a level up, with some expected ranks."""
         make, begin = family_of(tree, level), len(found)
-        for expected in _EXPECTED if is_small else (usual,):
+        for expected in ranks:
             priced(partial(make, expected), goal, price, is_warm=bool(begin) and not is_small)
             price = min(found[begin:], key=score).point.price
         return min(found[begin:], key=score)
@@ -262,10 +262,13 @@ def nested(
             best = other if score(other) < score(best) - _BETTER else best
     if is_hopeless([each.point for each in found]):
         return None
+    ranks = _EXPECTED if is_small else (usual,)
+    if is_small and not goal.is_perfect(best.point):
+        best = min(best, tried(best.tree, levels[0], best.point.price, others), key=score)
     for direction in (-1, 1):
         level = levels[0] + direction
         while level in levels and not goal.is_perfect(best.point):
-            other, level = tried(best.tree, level, best.point.price), level + direction
+            other, level = tried(best.tree, level, best.point.price, ranks), level + direction
             if score(other) < score(best):
                 best = other
             elif not is_small:
