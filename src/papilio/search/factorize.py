@@ -2,42 +2,32 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from math import inf, sqrt
 from typing import Any
+
+from scipy.sparse.linalg import LinearOperator
 
 from ..constraints.blocks import as_block
 from ..linalg import in_units
 from ..operators.cost import BLOCK
-from ..results import Callback, Factorization, Status, warn_if_slower
+from ..results import Callback, Factorization, warn_if_slower
 from ..runtime.session import Session
-from ..solvers.hierarchical import factorize_by_splits
-from ..solvers.palm import Limits
 from ..typing import ArrayLike, MatrixLike, RandomState
 from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real, as_shape
-from .attempts import BY_ENTRIES, METHODS, OF_TWO_FACTORS, Search, Structure, error_of
-from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
-from .coordinates import as_coordinates, in_one_space
+from .attempts import BY_ENTRIES, METHODS, OF_TWO_FACTORS, Search, Structure
+from .coordinates import as_coordinates
+from .from_products import factorize_operator
 from .pricing import Pricing
-from .sampled import Entries, EntriesFunction, is_function
-from .structured import explore_structure
+from .products import is_known_by_products
+from .sampled import EntriesFunction, is_function
+from .stored import searched
 from .targets import Target, as_complexity, as_speedup, least_entries
-from .units import in_unit_of
-from .unstored import UNSTORED_METHODS, Goal, factorize_unstored
+from .unstored import factorize_entries
 
-_KNEES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities at which the knee may be
-_FEW_KNEES = (0.05, 0.1, 0.25, 0.5)  # for large matrices
-_QUICK_STEPS = 50
-_HALVINGS, _FEW_HALVINGS = 6, 2  # of the interval in which the fewest entries lie, for small and large matrices
-_PROMISING = 1.5  # a quick fit within this many times the target is worth longer ones
-_ANNEALED = 4  # the same where there is time for annealing
-_LARGE = 128  # the short side above which less is tried
-_REPEATS = 2  # of a search for a product that is fast enough
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 
 
 def factorize(
-    M: MatrixLike | EntriesFunction,
+    M: MatrixLike | EntriesFunction | LinearOperator,
     *,
     shape: tuple[int, int] | None = None,
     n_factors: int | None = None,
@@ -83,12 +73,20 @@ def factorize(
 
     Both rely on neighbouring rows, and columns, being similar: in the order that is given, or by ``coordinates``.
 
+    Of a SciPy ``LinearOperator``, only products with random vectors are taken, with it and with its adjoint: the
+    inverse of a sparse matrix, a covariance, a Schur complement. Nested low rank is found from them. Lines are
+    clustered in their order, or by what their products have in common if M is square and that is better, or by
+    ``coordinates``. The number of products, at most 1,000 in all, grows until the error is small enough, or nothing
+    is gained any longer; if the operator is self-adjoint or symmetric, its adjoint is used only once. First of all,
+    the adjoint is checked.
+
     Parameters
     ----------
-    M : (m, n) matrix, or callable
+    M : (m, n) matrix, callable or LinearOperator
         Real or complex, dense or sparse. A callable ``entries(rows, columns)`` takes two arrays of indices and
         returns the block ``M[np.ix_(rows, columns)]``; it is called often, so its entries should be computed all
-        at once. What it raises comes through, with a note.
+        at once. An operator of at most 96 rows or columns is read as a whole, and treated as a matrix. What a
+        callable or an operator raises comes through, with a note.
     shape : (int, int), optional
         The shape of M, for a callable. A matrix has one, with which this must agree if it is given.
     n_factors : int, optional
@@ -98,7 +96,8 @@ def factorize(
         lowest error that was found within it.
     max_error : float, optional
         The largest relative error. The result has the fewest entries that were found to reach it. For a callable,
-        the default is 1e-6, and 1e-4 in single precision, if ``complexity`` is not given either.
+        the default is 1e-6, and 1e-4 in single precision, if ``complexity`` is not given either. For a
+        LinearOperator, it is the only target, and the default is 1e-3.
     speedup : float, optional
         How many times faster than the dense matrix the product should be on this machine, above 1. The result has
         the lowest error that was found for products as fast as that: of single entries, of blocks, of low rank,
@@ -115,12 +114,12 @@ def factorize(
     coordinates : pair of arrays, optional
         For nested low rank, where the rows and columns lie: arrays of shape (m, d) and (n, d), or (m,) and (n,).
         None stands for lines that are clustered as they stand. By default clusters are runs of lines, or are found
-        from the entries of M, whichever is better.
+        from the entries of M, whichever is better. A callable or an operator needs both, in one space.
     method : str, default="auto"
         The only method to try: "thresholding", "low_rank", "subspaces", "transform", "convolution", "kronecker",
         "butterfly", "nested", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all. For a callable,
         "butterfly" or "nested"; "auto" takes the one that needs fewer entries, judging by some blocks, and the
-        other one if it fails.
+        other one if it fails. For a LinearOperator, "nested" or "auto".
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -147,6 +146,11 @@ def factorize(
         and columns, so that its error may be near 1. A status of "no_structure" says that no product with fewer
         entries than M met the target: the result is then the one of the lowest error, or a small M itself.
 
+        For a LinearOperator, ``error`` is an estimate on 16 random vectors that were not used otherwise;
+        ``n_products`` counts the products, those with the adjoint included. "no_structure" then comes with the
+        product of the lowest error that was found, or with zeros if all errors are above 1. So does "stopped", if
+        there was no time for a product.
+
         Without ``complexity`` and ``max_error``, the result of a matrix has the lowest sum of error and relative
         complexity of all attempts: one percent more entries would save less than one percent of error. The sum of
         a product that is exact (an error of at most 1e-9, or 1e-5 in single precision) and has at most half of M's
@@ -171,15 +175,34 @@ def factorize(
     >>> fit = pp.factorize(entries, shape=(2048, 2048), max_error=1e-4)
     >>> fit.method, fit.error <= 1e-4, fit.error_is_estimate, fit.operator.relative_complexity < 0.15
     ('butterfly', True, True, True)
+
+    From products only, here with the inverse of a sparse matrix:
+
+    >>> import scipy.sparse as sp
+    >>> from scipy.sparse.linalg import LinearOperator, splu
+    >>> A = sp.diags_array([-1.0, 2.1, -1.0], offsets=[-1, 0, 1], shape=(1000, 1000))
+    >>> solve = splu(A.tocsc()).solve
+    >>> inverse = LinearOperator(A.shape, matvec=solve, matmat=solve, rmatvec=solve, rmatmat=solve, dtype=float)
+    >>> fit = pp.factorize(inverse, max_error=1e-6)
+    >>> fit.error <= 1e-6, fit.error_is_estimate, fit.n_products < 100, fit.operator.relative_complexity < 0.1
+    (True, True, True, True)
     """
+    _require_at_most_one(complexity=complexity, max_error=max_error, speedup=speedup)
+    session = Session(
+        callback,
+        random_state=random_state,
+        time_budget=time_budget,
+        progress=as_flag("progress", progress),
+        title="factorize",
+    )
     if is_function(M):
-        only_for_matrices = {"n_factors": n_factors, "speedup": speedup, "block": block}
-        for name, value in only_for_matrices.items():
-            if value is not None:
-                raise ValueError(f"{name} is for matrices: it cannot be combined with a callable")
-        return _factorize_function(
-            M, shape, complexity, max_error, method, coordinates, callback, random_state, time_budget, progress
-        )
+        _refuse("a callable", n_factors=n_factors, speedup=speedup, block=block)
+        return factorize_entries(session, M, shape, complexity, max_error, method, coordinates)
+    if is_known_by_products(M):
+        _refuse("a LinearOperator", n_factors=n_factors, complexity=complexity, speedup=speedup, block=block)
+        if shape is not None and as_shape("shape", shape) != M.shape:
+            raise ValueError(f"M must have shape {as_shape('shape', shape)}, got {M.shape}")
+        return factorize_operator(session, M, max_error, method, coordinates)
     matrix, unit = in_units(as_matrix("M", M, None if shape is None else as_shape("shape", shape)))
     methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
     if n_factors is not None:
@@ -187,12 +210,8 @@ def factorize(
         if method in OF_TWO_FACTORS and n_factors != 2:
             raise ValueError(f"n_factors must be 2 for {method}, got {n_factors}")
     points = as_coordinates("coordinates", coordinates, matrix.shape)
-    given = {"complexity": complexity, "max_error": max_error, "speedup": speedup}
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) > 1:
-        raise ValueError(f"{' and '.join(names)} cannot be combined: give one of them")
     structure = BY_ENTRIES if block is None else Structure((as_block(block, (min(matrix.shape),) * 2),))
-    budget, vectors, progress = None, as_integer("vectors", vectors, 1), as_flag("progress", progress)
+    budget, vectors = None, as_integer("vectors", vectors, 1)
     if speedup is not None:
         speedup = as_speedup("speedup", speedup)
         budget = int(matrix.size / speedup)
@@ -201,9 +220,6 @@ def factorize(
         budget = int(complexity * matrix.size + 1e-9)
     if max_error is not None:
         max_error = as_real("max_error", max_error, 0.0)
-    session = Session(
-        callback, random_state=random_state, time_budget=time_budget, progress=progress, title="factorize"
-    )
     target = Target(matrix.size, budget, max_error, matrix.dtype.char in "fF")
     has_target = budget is not None or max_error is not None or n_factors is not None
     is_tiny = least_entries(matrix.shape, 2) >= matrix.size  # no product could gain anything
@@ -212,16 +228,7 @@ def factorize(
         structure = Structure(blocks, Pricing(matrix.shape, matrix.dtype, vectors))
     allowed: Sequence[str] = () if is_tiny and not has_target else methods
     search = Search(session, matrix, target, n_factors, allowed, structure, points)
-    with session.interruptible():
-        _explore(search)
-        if structure.pricing is not None and budget is not None:
-            _make_sure(search, budget)
-        fit = search.best or search.itself()
-        session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
-    status = Status.STOPPED if session.stopped else fit.status
-    fit = replace(
-        fit, operator=in_unit_of("M", fit.operator, unit), status=status, attempts=tuple(search.attempts)
-    )
+    fit = searched(search, unit)
     if speedup is not None and search.best is None:
         warnings.warn(
             f"no product with an error below 1 is {speedup:g} times faster than the dense matrix on this machine: "
@@ -233,146 +240,14 @@ def factorize(
     return fit
 
 
-def _factorize_function(
-    function: EntriesFunction,
-    shape: Any,
-    complexity: float | None,
-    max_error: float | None,
-    method: str,
-    coordinates: Any,
-    callback: Callback | None,
-    random_state: RandomState,
-    time_budget: float | None,
-    progress: bool,
-) -> Factorization:
-    """Check the arguments for a matrix that is given by its blocks, and factorize it."""
-    if shape is None:
-        raise ValueError("shape must be given with a callable: (rows, columns), or one integer")
-    size = as_shape("shape", shape)
-    as_choice("method", method, ("auto", *UNSTORED_METHODS))
-    if complexity is not None and max_error is not None:
-        raise ValueError("complexity and max_error cannot be combined: give one of them")
-    budget = limit = None
-    if complexity is not None:
-        budget = int(as_complexity("complexity", complexity, size, None) * size[0] * size[1] + 1e-9)
-    if max_error is not None:
-        limit = as_real("max_error", max_error, 0.0)
-    points = in_one_space("coordinates", as_coordinates("coordinates", coordinates, size))
-    session = Session(
-        callback,
-        random_state=random_state,
-        time_budget=time_budget,
-        progress=as_flag("progress", progress),
-        title="factorize",
-    )
-    entries = Entries(function, size, session)
-    if budget is None and limit is None:
-        limit = 1e-4 if entries.is_single else 1e-6
-    return factorize_unstored(session, entries, Goal(limit, budget), method, points)
+def _require_at_most_one(**targets: Any) -> None:
+    names = [name for name, value in targets.items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{' and '.join(names)} cannot be combined: give one of them")
 
 
-def _explore(search: Search) -> None:
-    """All methods, from the cheapest to the most expensive."""
-    explore_structure(search)
-    if search.matrix.any() and not (search.is_settled or search.is_won or search.session.stopped):
-        _approximate(search)
-
-
-def _make_sure(search: Search, budget: int) -> None:
-    """Time the best product once more; if it was mistaken for a faster one, search again for a smaller one.
-
-    A product that is dropped may have been slow for a moment only. So it is timed at the end, too.
-    """
-    dropped: list[Factorization] = []
-    for _ in range(_REPEATS):
-        if search.best is None or search.session.stopped:
-            break
-        cost = search.price_again(search.best.operator)
-        if cost <= budget:
-            break
-        search.target = search.target._replace(budget=int(budget * budget / cost))
-        dropped.append(search.best)
-        search.best = None
-        _explore(search)
-    for fit in sorted(dropped, key=error_of):
-        if search.best is not None and fit.error >= search.best.error:
-            break
-        if search.price_again(fit.operator) <= budget:
-            search.best = fit
-            break
-
-
-# -- PALM and annealing, for each target ---------------------------------------------------------------
-
-
-def _approximate(search: Search) -> None:
-    """The hierarchical strategy and sparse low rank, where they may win."""
-    if search.target.budget is not None:
-        best_candidate(search, search.target.budget)
-    elif search.target.limit is not None:
-        _halve(search, search.target.limit)
-    else:
-        _look_for_knee(search)
-
-
-def _halve(search: Search, limit: float) -> None:
-    """The fewest entries with an error of at most ``limit``, by halving the interval in which they lie."""
-    shape, is_large = search.matrix.shape, min(search.matrix.shape) > _LARGE
-    low = least_entries(shape, search.n_factors or 2)
-    high = search.matrix.size if search.best is None else search.best.operator.nnz
-    halvings = _FEW_HALVINGS if is_large else _HALVINGS
-    for _ in range(halvings):
-        budget = int(sqrt(low * high))
-        if low >= high or search.session.stopped:
-            break
-        with search.session.part(1 / halvings):
-            with search.session.part(0.2, "looking for fewer entries: "):
-                error = _quick_error(search, int(0.8 * high)) if search.allows("hierarchical") else 0.0
-            if error > (_PROMISING if is_large else _ANNEALED) * limit:
-                break
-            with search.session.part(0.8):
-                fit = best_candidate(search, budget, effort=0.5)
-        if fit is not None and fit.error <= limit:
-            high = min(budget, fit.operator.nnz)
-        else:
-            low = budget + 1
-
-
-def _look_for_knee(search: Search) -> None:
-    """The lowest sum of error and complexity: quick fits with some numbers of entries, then the best of these."""
-    size, least = search.matrix.size, least_entries(search.matrix.shape, search.n_factors or 2)
-    if least >= size:
-        if search.n_factors is not None:
-            best_candidate(search, least)
-        return
-    if not search.allows("hierarchical"):
-        if search.best is not None:
-            best_candidate(search, search.best.operator.nnz)
-        return
-    knees = _FEW_KNEES if min(search.matrix.shape) > _LARGE else _KNEES
-    budgets = sorted({max(int(knee * size), least) for knee in knees})
-    quick_steps = 2 * _QUICK_STEPS * len(budgets)
-    share = quick_steps / (quick_steps + sum(expected_steps(allowed_candidates(search, size // 2))))
-    sums: dict[int, float] = {}
-    with search.session.part(share, "looking for the knee: "):
-        for budget in budgets:
-            # No error could make up for more entries than this.
-            if budget / size >= search.best_rank or search.session.stopped:
-                break
-            with search.session.part(1 / len(budgets)):
-                sums[budget] = _quick_error(search, budget) + budget / size
-    if not sums or min(sums.values()) > _PROMISING * search.best_rank:
-        return
-    with search.session.part(1 - share):
-        best_candidate(search, min(sums, key=lambda budget: sums[budget]))
-
-
-def _quick_error(search: Search, budget: int) -> float:
-    """The error that a few iterations of the hierarchical strategy reach with ``budget`` entries."""
-    shape = search.matrix.shape
-    if not search.allows("hierarchical") or budget < least_entries(shape, search.n_factors or 2):
-        return inf
-    schedule = even_schedule(shape, search.n_factors or 2, budget, best_side(shape))
-    steps = min(_QUICK_STEPS, *(option.phase_steps for option in allowed_candidates(search, budget)))
-    limits = Limits(max_iter=steps, inertia=True)
-    return factorize_by_splits(search.session, search.matrix, schedule, limits, polish=steps == _QUICK_STEPS).error
+def _refuse(kind: str, **options: Any) -> None:
+    """Options that only matrices take."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} is for matrices: it cannot be combined with {kind}")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,14 +20,18 @@ from ..results import Attempt, Factorization, History, Status
 from ..runtime.memory import memory
 from ..runtime.session import Interrupted, Session
 from ..typing import Array
+from ..validation import as_choice, as_real, as_shape
 from .butterfly_shapes import deepest, planned
 from .clusters import clusters_in_order, clusters_of_points
+from .coordinates import as_coordinates, in_one_space
 from .rank_butterfly import Precision, butterfly_of_rank
-from .sampled import Entries, in_chunks
+from .sampled import Entries, EntriesFunction, in_chunks
 from .skeletons import Side, nested_from_entries, planned_levels
+from .targets import as_complexity
 from .units import in_unit_of
 
-UNSTORED_METHODS = ("butterfly", "nested")
+_METHODS = ("butterfly", "nested")
+_DOUBLE_ERROR, _SINGLE_ERROR = 1e-6, 1e-4  # the largest, by precision, if nothing is asked for
 _CHECKED = 50  # rows on which the error is measured
 _AT_A_TIME = 10  # of these rows: large products take a while
 _COARSE = 16  # the rank of the product that is there before all others
@@ -59,11 +63,36 @@ class _Way(NamedTuple):
     build: Callable[[], SparseProduct | None]
 
 
-def factorize_unstored(
+def factorize_entries(
+    session: Session,
+    function: EntriesFunction,
+    shape: Any,
+    complexity: float | None,
+    max_error: float | None,
+    method: str,
+    coordinates: Any,
+) -> Factorization:
+    """`factorize` of a matrix that is given by its blocks: checks, and a default for the largest error."""
+    if shape is None:
+        raise ValueError("shape must be given with a callable: (rows, columns), or one integer")
+    size = as_shape("shape", shape)
+    as_choice("method", method, ("auto", *_METHODS))
+    budget = limit = None
+    if complexity is not None:
+        budget = int(as_complexity("complexity", complexity, size, None) * size[0] * size[1] + 1e-9)
+    if max_error is not None:
+        limit = as_real("max_error", max_error, 0.0)
+    points = in_one_space("coordinates", as_coordinates("coordinates", coordinates, size))
+    entries = Entries(function, size, session)
+    if budget is None and limit is None:
+        limit = _SINGLE_ERROR if entries.is_single else _DOUBLE_ERROR
+    return _factorized(session, entries, Goal(limit, budget), method, points)
+
+
+def _factorized(
     session: Session, entries: Entries, goal: Goal, method: str, coordinates: tuple[Array, Array] | None
 ) -> Factorization:
-    """The result of `factorize` for a function that returns blocks of a matrix."""
-    methods = UNSTORED_METHODS if method == "auto" else (method,)
+    methods = _METHODS if method == "auto" else (method,)
     with session.interruptible():
         with entries.without_stopping():
             search = _Search(session, entries, goal, coordinates)
