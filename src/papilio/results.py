@@ -79,6 +79,8 @@ class Factorization:
         The method by which `factorize` found it; empty from other solvers.
     attempts : tuple of Attempt
         Everything that `factorize` tried, in order; empty from other solvers.
+    error_is_estimate : bool
+        Whether ``error`` was measured on a part of X only, as for a matrix that is not stored.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class Factorization:
     history: History = field(repr=False, compare=False)
     method: str = ""
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
+    error_is_estimate: bool = False
 
     @cached_property
     def speedup(self) -> Speedup:
