@@ -1,51 +1,36 @@
 """Factorize an operator of which only products are known, its own and those of its adjoint."""
 
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
-from itertools import count, takewhile
-from math import ceil, log2
+from functools import reduce
+from math import ceil, inf, log2
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..operators import SparseProduct
+from ..operators.csr import to_csr
 from ..results import Attempt, Factorization, History, Status
 from ..runtime.session import Interrupted, Session
 from ..typing import Array
 from .neighbourhoods import Neighbourhood, by_points, features_of, in_given_order
 from .products import Products
-from .sketched import Sketch, nested_from_sketches
+from .sketched import Sketch, far_energy, nested_from_sketches
 from .units import in_unit_of
 
 FEW = 32  # rows or columns up to which an operator is read as a whole
 DEFAULT_ERROR = 1e-3
-_FIRST, _GROWTH = 32, 1.5  # vectors each way, at first and from round to round
+_FIRST, _GROWTH = 32, 1.5  # vectors each way at first; how their number grows
+_LEAPS = 2  # rounds at first whose number of vectors grows by the square of that
 _MOST = 1000  # products in all
 _CHECKED = 16  # fresh vectors on which the error is measured
-_LINES_PER_NEIGHBOUR = 24  # vectors for each near cluster
+_VECTORS_PER_NEIGHBOUR = 24
 _SHARE = 0.7  # of the error that is allowed: what is left out on purpose
-_FAR_BEHIND = 3.0  # times the lowest error: a way that is not followed any longer
+_FAR_BEHIND = 2.0  # times the lowest error: what is not followed any longer
 _STALLED = 0.9  # of the error of two rounds before: nothing is gained by more products
+_CLEARLY = 0.9  # of what the given order leaves: another order is better
 _WORTHWHILE = 0.99  # of the dense matrix's entries: a product with more is none
 _LOOSE, _TRIMS = 0.6, 2  # an error so far below the target allows fewer entries; how often they are looked for
-
-
-class _Way(NamedTuple):
-    """How lines are clustered, and whether clusters have neighbours."""
-
-    order: str
-    has_neighbours: bool
-
-    def __str__(self) -> str:
-        return f"{self.order}, {'with' if self.has_neighbours else 'without'} neighbours"
-
-
-class _Fit(NamedTuple):
-    operator: SparseProduct
-    error: float
 
 
 class _Rounds:
@@ -55,135 +40,132 @@ class _Rounds:
         self,
         session: Session,
         products: Products,
-        limit: float,
+        max_error: float,
         coordinates: tuple[Array, Array] | None,
     ) -> None:
         self.session, self.products, self.coordinates = session, products, coordinates
-        self.limit = max(limit, 1e-6 if products.dtype.char in "fF" else 1e-13)
-        self.goal = limit
+        self.limit = max(max_error, 1e-6 if products.dtype.char in "fF" else 1e-13)
         self.attempts: list[Attempt] = []
-        self.best: _Fit | None = None
-        is_square = products.shape[0] == products.shape[1]
-        orders = ("coordinates",) if coordinates else ("given order", "order by products")[: 1 + is_square]
-        self.ways = [_Way(order, flag) for order in orders for flag in (True, False)]
-        self.errors: list[float] = []  # the lowest of each round
-        self._scale = 1.0
+        self.best: tuple[SparseProduct, float] | None = None
+        self._errors: list[float] = []  # the lowest of each round
+        self._is_tried = {True: True, False: True}  # with and without neighbours
+        self._checked: tuple[Array, Array] | None = None
 
     @property
     def is_met(self) -> bool:
         """Whether the best product meets the target, and is smaller than the matrix."""
         m, n = self.products.shape
-        return (
-            self.best is not None
-            and self.best.error <= self.limit
-            and self.best.operator.nnz <= _WORTHWHILE * m * n
-        )
+        return self.best is not None and self.best[1] <= self.limit and self.best[0].nnz <= _WORTHWHILE * m * n
 
     @property
     def is_stalled(self) -> bool:
         """Whether more products have hardly lowered the error."""
-        return len(self.errors) > 3 and self.errors[-1] > _STALLED * self.errors[-3]
+        return len(self._errors) > 2 and self._errors[-1] > _STALLED * self._errors[-3]
 
     def run(self) -> None:
         """Rounds with more and more vectors, until the error is met or nothing is gained."""
-        sizes = list(self._sizes())
-        checked = self.products.fresh(_CHECKED)
-        for place, size in enumerate(sizes):
+        sizes = self._sizes()
+        for size in sizes:
             with self.session.part(size / sum(sizes)):
                 with self.session.part(0.5):
-                    if place > 0:
-                        self.products.absorb(*checked)
-                        checked = self.products.fresh(_CHECKED)
-                    self.products.extend(size)
+                    self._gather(size)
                 with self.session.part(0.5):
-                    self._round(checked)
+                    self._round(_SHARE * self.limit)
             if self.is_met or self.is_stalled:
                 break
-        for _ in range(_TRIMS if self.is_met else 0):
-            if not self._trimmed(checked):
+        tolerance = _SHARE * self.limit
+        for _ in range(_TRIMS):
+            if not self.is_met or self.best is None or self.best[1] > _LOOSE * self.limit:
                 break
+            tolerance *= 0.9 * min(self.limit / max(self.best[1], 1e-300), 100.0)
+            self._round(tolerance)
 
-    def _sizes(self) -> Iterator[int]:
-        """Numbers of vectors: what a product can gain from, and what the limit of products allows."""
-        m, n = self.products.shape
+    def _sizes(self) -> list[int]:
+        """Numbers of vectors of the rounds: as the limit of products allows, and no more than lines."""
         ways = 1 if self.products.mirror else 2
-        most = min((_MOST - _CHECKED) // ways, min(m, n))
-        sizes = (ceil(_FIRST * _GROWTH**k) for k in count())
-        yield from takewhile(lambda size: size <= most, sizes)
+        most = min((_MOST - _CHECKED) // ways, min(self.products.shape))
+        sizes = [_FIRST]
+        while sizes[-1] <= most:
+            sizes.append(ceil(sizes[-1] * _GROWTH ** (2 if len(sizes) <= _LEAPS else 1)))
+        return sizes[:-1] or [most]
 
-    def _round(self, checked: tuple[Array, Array]) -> None:
-        """One product for each way; those that are far behind are left."""
-        found: dict[_Way, float] = {}
-        orders: dict[str, Neighbourhood] = {}
-        for way in self.ways:
-            if way.order not in orders:
-                orders[way.order] = self._neighbourhood(way.order)
-            with self.session.part(1 / len(self.ways), f"{way}: "):
-                fit = self._built(way, orders[way.order], _SHARE * self.limit, checked)
-            if fit is not None:
-                found[way] = fit.error
-        if not found:
-            return
+    def _gather(self, size: int) -> None:
+        """Products with ``size`` vectors each way, and with fresh ones; those that were fresh are used now."""
+        if self._checked is not None:
+            self.products.absorb(*self._checked)
+        self._checked = self.products.fresh(_CHECKED)
+        self.products.extend(size)
+
+    def _round(self, tolerance: float) -> None:
+        """A product with neighbours and one without; that which is far behind is not tried again."""
+        places = self._neighbourhood()
+        found: dict[bool, float] = {}
+        most = self.products.known // _VECTORS_PER_NEIGHBOUR
+        for has_neighbours in (True, False):
+            if not self._is_tried[has_neighbours] or (has_neighbours and most < 2):
+                continue
+            name = f"{places.name}, {'with' if has_neighbours else 'without'} neighbours"
+            with self.session.part(0.5, f"{name}: "):
+                found[has_neighbours] = self._attempt(name, places, most if has_neighbours else 1, tolerance)
         lowest = min(found.values())
-        self.errors.append(lowest)
-        self.ways = [way for way in self.ways if found.get(way, 0.0) <= _FAR_BEHIND * lowest]
-
-    def _trimmed(self, checked: tuple[Array, Array]) -> bool:
-        """Whether there is a product with fewer entries, as the error is far below what is allowed."""
-        assert self.best is not None
-        before = self.best
-        if before.error > _LOOSE * self.limit:
-            return False
-        self._scale *= 0.9 * min(self.limit / max(before.error, 1e-300), 100.0)
-        for way in self.ways:
-            self._built(way, self._neighbourhood(way.order), _SHARE * self._scale * self.limit, checked)
-        return self.best is not before
+        if lowest < inf:
+            self._errors.append(lowest)
+            for has_neighbours, error in found.items():
+                self._is_tried[has_neighbours] = error <= _FAR_BEHIND * lowest
 
     # -- one product -----------------------------------------------------------------------------------
 
-    def _neighbourhood(self, order: str) -> Neighbourhood:
+    def _neighbourhood(self) -> Neighbourhood:
+        """Clusters by coordinates; else in the given order, or in that which products tell if it is better."""
+        known, shape = self.products, self.products.shape
+        depth = max(int(log2(min(shape))) - 1, 0)
+        if self.coordinates is not None:
+            return by_points("coordinates", *self.coordinates, depth)
+        given = in_given_order(shape, depth)
+        if shape[0] != shape[1]:
+            return given
         self.session.check()
-        shape = self.products.shape
-        depth = max(int(log2(min(shape) / 2)), 0)
-        if self.coordinates:
-            return by_points(order, *self.coordinates, depth)
-        if order == "given order":
-            return in_given_order(shape, depth)
-        sides = [self.products.samples] + ([] if self.products.mirror else [self.products.adjoint_samples])
-        points = features_of(np.hstack(sides))
-        return by_points(order, points, points, depth)
+        points = features_of(known.samples if known.mirror else np.hstack([known.samples, known.adjoint_samples]))
+        other = by_points("order by products", points, points, depth)
+        self.session.check()
+        is_better = far_energy(self._sketch(other), other) < _CLEARLY * far_energy(self._sketch(given), given)
+        return other if is_better else given
 
-    def _built(
-        self, way: _Way, neighbourhood: Neighbourhood, tolerance: float, checked: tuple[Array, Array]
-    ) -> _Fit | None:
-        """A product, its error on fresh vectors, and whether it is the best so far."""
-        begin, known = perf_counter(), self.products
-        vectors = known.known
-        sketch = Sketch(
-            known.tests,
-            known.samples,
-            known.adjoint_tests,
-            known.adjoint_samples,
-            known.mirror if neighbourhood.rows is neighbourhood.columns else "",
-        )
-        most = max(vectors // _LINES_PER_NEIGHBOUR, 1) if way.has_neighbours else 1
-        operator = nested_from_sketches(self.session, sketch, neighbourhood, most, tolerance * known.norm)
-        if operator is None:
-            self.attempts.append(Attempt("nested", f"{way}: too few products", np.inf, 0, perf_counter() - begin))
-            return None
-        error = float(
-            np.linalg.norm(operator @ checked[0] - checked[1]) / np.sqrt(checked[0].shape[1]) / known.norm
-        )
-        fit = _Fit(operator, error)
-        detail = f"{way}, {known.count} products"
-        self.attempts.append(Attempt("nested", detail, error, operator.nnz, perf_counter() - begin))
-        if self.best is None or self._rank(fit) < self._rank(self.best):
-            self.best = fit
-        return fit
+    def _sketch(self, places: Neighbourhood) -> Sketch:
+        known = self.products
+        mirror = known.mirror if places.is_shared else ""
+        return Sketch(known.tests, known.samples, known.adjoint_tests, known.adjoint_samples, mirror)
 
-    def _rank(self, fit: _Fit) -> tuple[float, float]:
+    def _attempt(self, name: str, places: Neighbourhood, most: int, tolerance: float) -> float:
+        """The error of a product, which is kept if it is the best so far; infinite if there is none."""
+        begin, known, detail = perf_counter(), self.products, f"{name}, {self.products.count} products"
+        operator = nested_from_sketches(
+            self.session, self._sketch(places), places, most, tolerance * known.norm
+        )
+        error = inf if operator is None else self._error_of(operator)
+        entries = 0 if operator is None else operator.nnz
+        self.attempts.append(Attempt("nested", detail, error, entries, perf_counter() - begin))
+        if operator is not None and (self.best is None or self._rank(entries, error) < self._rank(*self._best())):
+            self.best = operator, error
+        return error
+
+    def _error_of(self, operator: SparseProduct) -> float:
+        """The relative error on fresh vectors."""
+        assert self._checked is not None
+        tests, samples = self._checked
+        # Without `operator @ tests`, which would pack the product for many more vectors.
+        images = reduce(lambda right, factor: to_csr(factor) @ right, reversed(operator.factors), tests)
+        difference = np.linalg.norm(images * operator.scale - samples) / np.sqrt(tests.shape[1])
+        norm = self.products.norm
+        return float(difference / norm) if norm > 0 else 0.0
+
+    def _rank(self, entries: int, error: float) -> tuple[float, float]:
         """The lower the better: the fewest entries within the error that is allowed, else the lowest error."""
-        return (0.0, fit.operator.nnz) if fit.error <= self.limit else (1.0, fit.error)
+        return (0.0, entries) if error <= self.limit else (1.0, error)
+
+    def _best(self) -> tuple[int, float]:
+        assert self.best is not None
+        return self.best[0].nnz, self.best[1]
 
 
 def factorize_products(
@@ -200,25 +182,21 @@ def factorize_products(
     with session.interruptible(), suppress(Interrupted):
         rounds.run()
         session.tick("end", 1, 1)
-    best = rounds.best or _coarse(products)
+    is_found = rounds.best is not None
+    operator, error = rounds.best if rounds.best is not None else (_coarse(products), 1.0)
     status = Status.CONVERGED if rounds.is_met else Status.NO_STRUCTURE
-    operator = in_unit_of("M", best.operator, products.unit).astype(products.dtype)
     return Factorization(
-        operator,
-        best.error,
+        in_unit_of("M", operator, products.unit).astype(products.dtype),
+        error,
         0,
         Status.STOPPED if session.stopped else status,
         History(),
-        "nested" if rounds.best else "low_rank",
+        "nested" if is_found else "low_rank",
         tuple(rounds.attempts),
         error_is_estimate=True,
     )
 
 
-def _coarse(products: Products) -> _Fit:
-    """What the first products tell, if there was no time for more: low rank through them."""
-    left, right = products.samples, products.adjoint_samples
-    middle = np.linalg.pinv(products.adjoint_tests.T @ left)
-    if not left.any():
-        return _Fit(SparseProduct([sp.csr_array(products.shape, dtype=left.dtype)]), 0.0)
-    return _Fit(SparseProduct([left, middle, right.conj().T]), 1.0)
+def _coarse(products: Products) -> SparseProduct:
+    """Zeros, if there was no time for more."""
+    return SparseProduct([sp.csr_array(products.shape, dtype=products.dtype)])

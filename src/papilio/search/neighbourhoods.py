@@ -29,11 +29,17 @@ class Neighbourhood(NamedTuple):
         shape = (self.rows.sizes(level).size, self.columns.sizes(level).size)
         labels = _labels(self.rows, level)[self.links[0]], _labels(self.columns, level)[self.links[1]]
         counts = sp.coo_array((np.ones(labels[0].size), labels), shape=shape).tocsr()
-        if self.rows is self.columns and level > 0:
+        if self.is_shared:
             counts = counts + counts.T + sp.eye_array(shape[0]) * counts.sum()  # itself first
         kept = _largest_of_rows(counts.tocsr(), most).multiply(_largest_of_rows(counts.T.tocsr(), most).T).tocsr()
         kept.sort_indices()
         return np.split(kept.indices, kept.indptr[1:-1])
+
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether rows and columns have the same clusters."""
+        return self.rows is self.columns
 
 
 def in_given_order(shape: tuple[int, int], depth: int) -> Neighbourhood:

@@ -15,7 +15,7 @@ on clusters twice as large, until it is small. (Levitt and Martinsson, "Linear-c
 compression of rank-structured matrices", 2022, in which each cluster is near itself only.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from .neighbourhoods import Neighbourhood
 from .nested_product import Bases, Blocks, nested_product
 
 _WIDEST = 0.75  # of the number of vectors: lines of the near clusters
+_PROBED = 16  # clusters that are looked at to compare orders
 _LEAF = 0.5  # the same in the leaves, for most of the clusters
 
 
@@ -86,6 +87,27 @@ def nested_from_sketches(
         return _Compression(session, sketch, neighbourhood, most, tolerance, level).product()
 
 
+def far_energy(sketch: Sketch, neighbourhood: Neighbourhood) -> float:
+    """How much of the far blocks of some clusters low rank leaves: the lower, the better the clusters.
+
+    The clusters have a third as many lines as there are vectors, and the rank is a sixth of these.
+    """
+    sides = [(neighbourhood.rows, neighbourhood.columns, sketch.samples, sketch.tests)]
+    if not sketch.mirror:
+        sides.append((neighbourhood.columns, neighbourhood.rows, sketch.adjoint_samples, sketch.adjoint_tests))
+    energy = 0.0
+    for own, other, samples, tests in sides:
+        vectors = tests.shape[1]
+        fitting = [level for level in range(own.depth + 1) if own.sizes(level).max() <= vectors / 3]
+        level = fitting[0] if fitting else own.depth
+        near, size = neighbourhood.near(level, 1), own.sizes(level).size
+        near = near if own is neighbourhood.rows else _transposed(near, size)
+        for i in np.unique(np.linspace(0, size - 1, _PROBED).astype(int)):
+            seen = _seen(samples[own.lines(level, i)], [tests[other.lines(level, j)] for j in near[i]])
+            energy += float(np.sum(seen.values[vectors // 6 :] ** 2))
+    return energy
+
+
 def _leaf_level(sketch: Sketch, neighbourhood: Neighbourhood, most: int) -> int | None:
     """The first level at which near clusters have few enough lines."""
     depth = min(neighbourhood.rows.depth, neighbourhood.columns.depth)
@@ -93,9 +115,8 @@ def _leaf_level(sketch: Sketch, neighbourhood: Neighbourhood, most: int) -> int 
         near = neighbourhood.near(level, most)
         counts = np.array([each.size for each in near])
         back = np.bincount(np.concatenate(near), minlength=counts.size)
-        widths = [
-            np.array([neighbourhood.columns.sizes(level).max() * counts, neighbourhood.rows.sizes(level).max() * back])
-        ]
+        tallest, widest = (tree.sizes(level).max() for tree in (neighbourhood.rows, neighbourhood.columns))
+        widths = np.concatenate([widest * counts, tallest * back])
         limit = min(sketch.tests.shape[1], sketch.adjoint_tests.shape[1])
         if np.quantile(widths, 0.75) <= _LEAF * limit and np.max(widths) <= _WIDEST * limit:
             return level
@@ -135,16 +156,18 @@ class _Compression:
     def _compress(self, level: int) -> None:
         near = self.neighbourhood.near(level, self.most)
         back = _transposed(near, self.columns.sizes.size)
-        seen_rows = self._look("rows", self.rows, self.columns, near)
+        seen_rows = self._look(self.rows, self.columns, near)
         if self.mirror:
             seen_columns = seen_rows if self.mirror == "self-adjoint" else [_conjugate(each) for each in seen_rows]
         else:
-            seen_columns = self._look("columns", self.columns, self.rows, back)
+            seen_columns = self._look(self.columns, self.rows, back)
         above = self.neighbourhood.near(level - 1, self.most)
-        widest = max(max(each.size for each in above), int(np.bincount(np.concatenate(above)).max()))
-        cap = max(int(_WIDEST * self.vectors / (2 * widest)), 1)
-        left = _bases(seen_rows, self.loss, cap)
-        right = _bases(seen_columns, self.loss, cap)
+        room = int(_WIDEST * self.vectors)
+        left = _bases(seen_rows, self.loss, _transposed(above, self.columns.sizes.size // 2), room)
+        if self.mirror:
+            right = left if self.mirror == "self-adjoint" else _conjugates(left)
+        else:
+            right = _bases(seen_columns, self.loss, above, room)
         outside = [_without(basis, each.near) for basis, each in zip(left, seen_rows, strict=True)]
         beside = [_without(basis, each.near) for basis, each in zip(right, seen_columns, strict=True)]
         of_rows = _blocks(outside, near, self.columns.sizes)  # (I − UUᴴ)X, by (i, j)
@@ -162,7 +185,7 @@ class _Compression:
             columns = _raised(self.columns, right, other, back, self.rows.tests)
         self.rows, self.columns = rows, columns
 
-    def _look(self, name: str, side: _Side, other: _Side, near: Sequence[Array]) -> list[_Seen]:
+    def _look(self, side: _Side, other: _Side, near: Sequence[Array]) -> list[_Seen]:
         found = []
         for i, sample in enumerate(side.samples):
             self.session.check()
@@ -170,9 +193,7 @@ class _Compression:
         return found
 
     def _assembled(self) -> SparseProduct:
-        rows, columns = (np.concatenate(side.tests) for side in (self.rows, self.columns))
-        samples = np.concatenate(self.rows.samples)
-        top = _seen(samples, [columns]).near
+        top = _seen(np.concatenate(self.rows.samples), [np.concatenate(self.columns.tests)]).near
         if self.mirror:
             top = (top + (top.conj().T if self.mirror == "self-adjoint" else top.T)) / 2
         if not self.levels:
@@ -186,7 +207,6 @@ class _Compression:
         near, *above = self.near
         couplings = [_halved(blocks, *sides, step) for step, blocks in enumerate(above)]
         couplings.append(_dense(top, *(side.ranks(len(self.levels) - 1) for side in sides)))
-        del rows
         return nested_product(*sides, near, couplings)
 
 
@@ -210,12 +230,23 @@ def _seen(sample: Array, tests: Sequence[Array]) -> _Seen:
     return _Seen(blocks, vectors, values / np.sqrt(max(sample.shape[1] - len(near), 1)))
 
 
-def _bases(seen: Sequence[_Seen], loss: float, cap: int) -> list[Array]:
-    """The leading singular vectors of each cluster: together, the others have no more energy than ``loss``."""
+def _bases(seen: Sequence[_Seen], loss: float, groups: Sequence[Array], room: int) -> list[Array]:
+    """The leading singular vectors of each cluster: together, the others have no more energy than ``loss``.
+
+    Those of the halves of the clusters of a group, which are near to one cluster of the next level, have only so
+    much room.
+    """
     values = np.sort(np.concatenate([each.values for each in seen]))
     place = int(np.searchsorted(np.cumsum(values**2), loss, side="right"))
     least = values[place - 1] if place > 0 else 0.0
-    return [each.vectors[:, : min(int(np.count_nonzero(each.values > least)), cap)] for each in seen]
+    ranks = np.array([np.count_nonzero(each.values > least) for each in seen])
+    for group in groups:
+        members = np.concatenate([2 * group, 2 * group + 1])
+        if ranks[members].sum() > room:
+            kept = np.concatenate([seen[i].values[: ranks[i]] for i in members])
+            least = np.partition(kept, -room - 1)[-room - 1]
+            ranks[members] = [np.count_nonzero(seen[i].values[: ranks[i]] > least) for i in members]
+    return [each.vectors[:, :rank] for each, rank in zip(seen, ranks, strict=True)]
 
 
 def _without(basis: Array, blocks: Array) -> Array:
