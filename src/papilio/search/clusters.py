@@ -1,11 +1,12 @@
 """Clusters: rows or columns of a matrix, halved again and again, so that neighbours share clusters."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..typing import Array
+from ..validation import as_numbers, require_finite
 
 _DIRECTIONS = 3  # iterations for the direction in which points spread most
 
@@ -73,3 +74,28 @@ def _widest_direction(centred: Array) -> Array:
         direction = centred.T @ (centred @ direction)
         direction /= np.linalg.norm(direction) or 1.0
     return direction
+
+
+def as_coordinates(name: str, value: Any, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """``value`` as the points of the rows and of the columns of a matrix, (m, d) and (n, d)."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(f"{name} must be a pair (rows, columns) of arrays, got {type(value).__name__}")
+    found = []
+    for i, (points, count, lines) in enumerate(zip(value, shape, ("rows", "columns"), strict=True)):
+        array = as_numbers(f"{name}[{i}]", points)
+        if array.dtype.kind == "c":
+            raise TypeError(f"{name}[{i}] must hold real numbers, got dtype {array.dtype}")
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2 or len(array) != count or array.shape[1] == 0:
+            raise ValueError(
+                f"{name}[{i}] must have shape ({count},) or ({count}, d), one point for each of {count} {lines}, "
+                f"got {np.shape(points)}"
+            )
+        require_finite(f"{name}[{i}]", array)
+        found.append(array.astype(np.float64))
+    if found[0].shape[1] != found[1].shape[1]:
+        raise ValueError(
+            f"{name} must have points of one dimension, got {found[0].shape[1]} for rows and {found[1].shape[1]} "
+            "for columns"
+        )
+    return found[0], found[1]

@@ -3,6 +3,9 @@
 import warnings
 from dataclasses import replace
 from math import inf, sqrt
+from typing import Any
+
+from scipy.sparse.linalg import LinearOperator
 
 from ..constraints.blocks import as_block
 from ..linalg import in_units
@@ -11,11 +14,14 @@ from ..results import Callback, Factorization, Status, warn_if_slower
 from ..runtime.session import Session
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.palm import Limits
-from ..typing import MatrixLike, RandomState
+from ..typing import ArrayLike, MatrixLike, RandomState
 from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real
 from .attempts import BY_ENTRIES, METHODS, Search, Structure, error_of
 from .candidates import allowed_candidates, best_candidate, best_side, even_schedule, expected_steps
+from .clusters import as_coordinates
+from .from_products import DEFAULT_ERROR, FEW, factorize_products
 from .pricing import Pricing
+from .products import Products, is_known_by_products
 from .structured import explore_structure
 from .targets import Target, as_complexity, as_speedup, least_entries
 from .units import in_unit_of
@@ -32,7 +38,7 @@ _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 
 
 def factorize(
-    M: MatrixLike,
+    M: MatrixLike | LinearOperator,
     *,
     n_factors: int | None = None,
     complexity: float | None = None,
@@ -41,6 +47,7 @@ def factorize(
     vectors: int = BLOCK,
     block: int | tuple[int, int] | None = None,
     method: str = "auto",
+    coordinates: tuple[ArrayLike, ArrayLike] | None = None,
     time_budget: float | None = None,
     progress: bool = False,
     callback: Callback | None = None,
@@ -64,17 +71,26 @@ def factorize(
     By the target, the product is never worse than thresholding and low rank, where ``n_factors`` and ``method``
     allow these. Methods that cannot win, or whose first steps are far behind, are not continued.
 
+    Of a SciPy ``LinearOperator``, only products with random vectors are taken, with it and with its adjoint: the
+    inverse of a sparse matrix, a covariance, a Schur complement. Nested low rank is found from them: distant
+    clusters of rows and columns interact through a few numbers. Lines are clustered in their order, or by what
+    their products have in common if M is square and that is better, or by ``coordinates``. The number of products,
+    at most 1,000 in all, grows until the error is small enough, or nothing is gained any longer; if the operator
+    is self-adjoint or symmetric, its adjoint is used only once. First of all, the adjoint is checked.
+
     Parameters
     ----------
-    M : (m, n) matrix
-        Real or complex, dense or sparse.
+    M : (m, n) matrix or LinearOperator
+        Real or complex, dense or sparse. An operator of at most 96 rows or columns is read as a whole, and treated
+        as a matrix. What an operator raises comes through, with a note.
     n_factors : int, optional
         The number of factors, at least 2. By default the number that gives the best result.
     complexity : float, optional
         The largest relative complexity: entries of all factors over m·n, above 0 and at most 1. The result has the
         lowest error that was found within it.
     max_error : float, optional
-        The largest relative error. The result has the fewest entries that were found to reach it.
+        The largest relative error. The result has the fewest entries that were found to reach it. For a
+        LinearOperator, it is the only target, and the default is 1e-3.
     speedup : float, optional
         How many times faster than the dense matrix the product should be on this machine, above 1. The result has
         the lowest error that was found for products as fast as that: of single entries, of blocks, of low rank,
@@ -90,7 +106,10 @@ def factorize(
         errors are higher. By default single entries, and both with ``speedup``.
     method : str, default="auto"
         The only method to try: "thresholding", "low_rank", "transform", "convolution", "kronecker", "butterfly",
-        "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
+        "sparse_plus_low_rank" or "hierarchical"; "auto" tries all. For a LinearOperator, "nested" or "auto".
+    coordinates : (rows, columns), optional
+        For a LinearOperator: where its rows and its columns are, as arrays of shapes (m, d) and (n, d), or (m,)
+        and (n,). Lines are then clustered by their places.
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -112,6 +131,11 @@ def factorize(
         itself is returned: as one factor, or beside identities if ``n_factors`` is given; within ``complexity``,
         its largest entries; and with a warning if no product is as fast as ``speedup`` says.
 
+        For a LinearOperator, ``error`` is an estimate on 16 random vectors that were not used otherwise, and
+        ``error_is_estimate`` says so; ``n_products`` counts the products, those with the adjoint included. The
+        status "no_structure" then comes with the product of the lowest error that was found, or with zeros if all
+        errors are above 1. So does "stopped", if there was no time for a product.
+
         Without ``complexity`` and ``max_error``, the result has the lowest sum of error and relative complexity of
         all attempts: one percent more entries would save less than one percent of error. The sum of a product that
         is exact (an error of at most 1e-9, or 1e-5 in single precision) and has at most half of M's entries counts
@@ -127,7 +151,34 @@ def factorize(
     <SparseProduct 16×16 float64: 4 factors (16×16×16×16×16), 128 entries, relative complexity 0.5>
     >>> fit.method, fit.error < 1e-12
     ('butterfly', True)
+
+    From products only, here with the inverse of a sparse matrix:
+
+    >>> import scipy.sparse as sp
+    >>> from scipy.sparse.linalg import LinearOperator, splu
+    >>> A = sp.diags_array([-1.0, 2.1, -1.0], offsets=[-1, 0, 1], shape=(1000, 1000))
+    >>> solve = splu(A.tocsc()).solve
+    >>> inverse = LinearOperator(A.shape, matvec=solve, matmat=solve, rmatvec=solve, rmatmat=solve, dtype=float)
+    >>> fit = pp.factorize(inverse, max_error=1e-6)
+    >>> fit.error <= 1e-6, fit.error_is_estimate, fit.n_products < 100, fit.operator.relative_complexity < 0.1
+    (True, True, True, True)
     """
+    if is_known_by_products(M):
+        only_for_matrices = {"n_factors": n_factors, "complexity": complexity, "speedup": speedup, "block": block}
+        for name, value in only_for_matrices.items():
+            if value is not None:
+                raise ValueError(f"{name} is for matrices: for a LinearOperator, give max_error")
+        limit = DEFAULT_ERROR if max_error is None else as_real("max_error", max_error, 0.0)
+        session = Session(
+            callback,
+            random_state=random_state,
+            time_budget=time_budget,
+            progress=as_flag("progress", progress),
+            title="factorize",
+        )
+        return _factorize_operator(session, M, limit, method, coordinates)
+    if coordinates is not None:
+        raise ValueError("coordinates are for a LinearOperator: they cannot be combined with a matrix")
     matrix, unit = in_units(as_matrix("M", M))
     methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
     if n_factors is not None:
@@ -158,16 +209,7 @@ def factorize(
         blocks = structure.blocks if block is not None or min(matrix.shape) < _BLOCK else (None, (_BLOCK, _BLOCK))
         structure = Structure(blocks, Pricing(matrix.shape, matrix.dtype, vectors))
     search = Search(session, matrix, target, n_factors, () if is_tiny and not has_target else methods, structure)
-    with session.interruptible():
-        _explore(search)
-        if structure.pricing is not None and budget is not None:
-            _make_sure(search, budget)
-        fit = search.best or search.itself()
-        session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
-    status = Status.STOPPED if session.stopped else fit.status
-    fit = replace(
-        fit, operator=in_unit_of("M", fit.operator, unit), status=status, attempts=tuple(search.attempts)
-    )
+    fit = _searched(search, unit)
     if speedup is not None and search.best is None:
         warnings.warn(
             f"no product with an error below 1 is {speedup:g} times faster than the dense matrix on this machine: "
@@ -177,6 +219,37 @@ def factorize(
     else:
         warn_if_slower(fit)
     return fit
+
+
+def _factorize_operator(
+    session: Session, operator: LinearOperator, limit: float, method: str, coordinates: Any
+) -> Factorization:
+    """An operator from its products; one that has only a few rows or columns as a matrix."""
+    as_choice("method", method, ("auto", "nested"))
+    shape = operator.shape
+    points = None if coordinates is None else as_coordinates("coordinates", coordinates, shape)
+    products = Products(operator, session)
+    if min(shape) > FEW or method != "auto":
+        return factorize_products(session, products, limit, points)
+    matrix, unit = in_units(products.whole())
+    search = Search(session, matrix, Target(matrix.size, None, limit, matrix.dtype.char in "fF"))
+    fit = replace(_searched(search, unit), n_products=products.count)
+    warn_if_slower(fit)
+    return fit
+
+
+def _searched(search: Search, unit: int) -> Factorization:
+    """The best product that a search finds, in the unit of the matrix."""
+    session, budget = search.session, search.target.budget
+    with session.interruptible():
+        _explore(search)
+        if search.structure.pricing is not None and budget is not None:
+            _make_sure(search, budget)
+        fit = search.best or search.itself()
+        session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
+    status = Status.STOPPED if session.stopped else fit.status
+    operator = in_unit_of("M", fit.operator, unit)
+    return replace(fit, operator=operator, status=status, attempts=tuple(search.attempts))
 
 
 def _explore(search: Search) -> None:

@@ -1,7 +1,8 @@
 """Factorize an operator of which only products are known, its own and those of its adjoint."""
 
+from collections.abc import Callable
 from contextlib import suppress
-from functools import reduce
+from functools import partial, reduce
 from math import ceil, inf, log2
 from time import perf_counter
 
@@ -15,10 +16,10 @@ from ..runtime.session import Interrupted, Session
 from ..typing import Array
 from .neighbourhoods import Neighbourhood, by_points, features_of, in_given_order
 from .products import Products
-from .sketched import Sketch, far_energy, nested_from_sketches
+from .sketched import Sketch, far_energy, low_rank_from_sketches, nested_from_sketches
 from .units import in_unit_of
 
-FEW = 32  # rows or columns up to which an operator is read as a whole
+FEW = 96  # rows or columns up to which an operator is read as a whole
 DEFAULT_ERROR = 1e-3
 _FIRST, _GROWTH = 32, 1.5  # vectors each way at first; how their number grows
 _LEAPS = 2  # rounds at first whose number of vectors grows by the square of that
@@ -47,6 +48,7 @@ class _Rounds:
         self.limit = max(max_error, 1e-6 if products.dtype.char in "fF" else 1e-13)
         self.attempts: list[Attempt] = []
         self.best: tuple[SparseProduct, float] | None = None
+        self.method = "nested"
         self._errors: list[float] = []  # the lowest of each round
         self._is_tried = {True: True, False: True}  # with and without neighbours
         self._checked: tuple[Array, Array] | None = None
@@ -59,8 +61,8 @@ class _Rounds:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether more products have hardly lowered the error."""
-        return len(self._errors) > 2 and self._errors[-1] > _STALLED * self._errors[-3]
+        """Whether more products have hardly lowered the error, or it is as large as that of zeros."""
+        return len(self._errors) > 2 and self._errors[-1] > _STALLED * min(self._errors[-3], 1.0)
 
     def run(self) -> None:
         """Rounds with more and more vectors, until the error is met or nothing is gained."""
@@ -97,7 +99,9 @@ class _Rounds:
         self.products.extend(size)
 
     def _round(self, tolerance: float) -> None:
-        """A product with neighbours and one without; that which is far behind is not tried again."""
+        """Low rank, a product with neighbours and one without; of these, that which is far behind is not tried again."""
+        loss = tolerance * self.products.norm
+        self._attempt("low_rank", "low rank", lambda: low_rank_from_sketches(self._all(), loss))
         places = self._neighbourhood()
         found: dict[bool, float] = {}
         most = self.products.known // _VECTORS_PER_NEIGHBOUR
@@ -105,8 +109,10 @@ class _Rounds:
             if not self._is_tried[has_neighbours] or (has_neighbours and most < 2):
                 continue
             name = f"{places.name}, {'with' if has_neighbours else 'without'} neighbours"
+            count = most if has_neighbours else 1
+            build = partial(nested_from_sketches, self.session, self._sketch(places), places, count, loss)
             with self.session.part(0.5, f"{name}: "):
-                found[has_neighbours] = self._attempt(name, places, most if has_neighbours else 1, tolerance)
+                found[has_neighbours] = self._attempt("nested", name, build)
         lowest = min(found.values())
         if lowest < inf:
             self._errors.append(lowest)
@@ -118,7 +124,7 @@ class _Rounds:
     def _neighbourhood(self) -> Neighbourhood:
         """Clusters by coordinates; else in the given order, or in that which products tell if it is better."""
         known, shape = self.products, self.products.shape
-        depth = max(int(log2(min(shape))) - 1, 0)
+        depth = int(log2(min(shape)))
         if self.coordinates is not None:
             return by_points("coordinates", *self.coordinates, depth)
         given = in_given_order(shape, depth)
@@ -131,22 +137,24 @@ class _Rounds:
         is_better = far_energy(self._sketch(other), other) < _CLEARLY * far_energy(self._sketch(given), given)
         return other if is_better else given
 
-    def _sketch(self, places: Neighbourhood) -> Sketch:
+    def _all(self) -> Sketch:
         known = self.products
-        mirror = known.mirror if places.is_shared else ""
-        return Sketch(known.tests, known.samples, known.adjoint_tests, known.adjoint_samples, mirror)
+        return Sketch(known.tests, known.samples, known.adjoint_tests, known.adjoint_samples, known.mirror)
 
-    def _attempt(self, name: str, places: Neighbourhood, most: int, tolerance: float) -> float:
+    def _sketch(self, places: Neighbourhood) -> Sketch:
+        return self._all() if places.is_shared else self._all()._replace(mirror="")
+
+    def _attempt(self, method: str, detail: str, build: Callable[[], SparseProduct | None]) -> float:
         """The error of a product, which is kept if it is the best so far; infinite if there is none."""
-        begin, known, detail = perf_counter(), self.products, f"{name}, {self.products.count} products"
-        operator = nested_from_sketches(
-            self.session, self._sketch(places), places, most, tolerance * known.norm
-        )
-        error = inf if operator is None else self._error_of(operator)
-        entries = 0 if operator is None else operator.nnz
-        self.attempts.append(Attempt("nested", detail, error, entries, perf_counter() - begin))
-        if operator is not None and (self.best is None or self._rank(entries, error) < self._rank(*self._best())):
-            self.best = operator, error
+        begin = perf_counter()
+        operator = build()
+        if operator is None:
+            return inf
+        error = self._error_of(operator)
+        detail = f"{detail}, {self.products.count} products"
+        self.attempts.append(Attempt(method, detail, error, operator.nnz, perf_counter() - begin))
+        if self.best is None or self._rank(operator, error) < self._rank(*self.best):
+            self.best, self.method = (operator, error), method
         return error
 
     def _error_of(self, operator: SparseProduct) -> float:
@@ -159,13 +167,9 @@ class _Rounds:
         norm = self.products.norm
         return float(difference / norm) if norm > 0 else 0.0
 
-    def _rank(self, entries: int, error: float) -> tuple[float, float]:
+    def _rank(self, operator: SparseProduct, error: float) -> tuple[float, float]:
         """The lower the better: the fewest entries within the error that is allowed, else the lowest error."""
-        return (0.0, entries) if error <= self.limit else (1.0, error)
-
-    def _best(self) -> tuple[int, float]:
-        assert self.best is not None
-        return self.best[0].nnz, self.best[1]
+        return (0.0, operator.nnz) if error <= self.limit else (1.0, error)
 
 
 def factorize_products(
@@ -180,23 +184,22 @@ def factorize_products(
     """
     rounds = _Rounds(session, products, max_error, coordinates)
     with session.interruptible(), suppress(Interrupted):
-        rounds.run()
+        if products.samples.any():
+            rounds.run()
         session.tick("end", 1, 1)
-    is_found = rounds.best is not None
-    operator, error = rounds.best if rounds.best is not None else (_coarse(products), 1.0)
-    status = Status.CONVERGED if rounds.is_met else Status.NO_STRUCTURE
+    operator, error = rounds.best or (None, inf)
+    if operator is None or not error < 1:  # zeros are better
+        zeros = sp.csr_array(products.shape, dtype=products.dtype)
+        operator, error = SparseProduct([zeros]), float(products.samples.any())
+    status = Status.CONVERGED if rounds.is_met or error == 0.0 else Status.NO_STRUCTURE
     return Factorization(
         in_unit_of("M", operator, products.unit).astype(products.dtype),
         error,
         0,
         Status.STOPPED if session.stopped else status,
         History(),
-        "nested" if is_found else "low_rank",
+        rounds.method,
         tuple(rounds.attempts),
         error_is_estimate=True,
+        n_products=products.count,
     )
-
-
-def _coarse(products: Products) -> SparseProduct:
-    """Zeros, if there was no time for more."""
-    return SparseProduct([sp.csr_array(products.shape, dtype=products.dtype)])

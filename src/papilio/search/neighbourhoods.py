@@ -35,7 +35,6 @@ class Neighbourhood(NamedTuple):
         kept.sort_indices()
         return np.split(kept.indices, kept.indptr[1:-1])
 
-
     @property
     def is_shared(self) -> bool:
         """Whether rows and columns have the same clusters."""

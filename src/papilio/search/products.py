@@ -1,12 +1,12 @@
 """A matrix that is known by its products with vectors: checked, counted, and kept."""
 
 from time import perf_counter
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from ..linalg import in_units, shifted, wide
+from ..linalg import frobenius, in_units, shifted, wide
 from ..runtime.session import Session
 from ..typing import Array
 from ..validation import as_array, working_dtype
@@ -21,9 +21,10 @@ _ADJOINT = {"f": 3e-4, "F": 3e-4}  # the same for inner products, also of solver
 class Products:
     """Products of an operator M and its adjoint with random vectors.
 
-    ``tests`` are real vectors Ω of which ``samples`` are the products MΩ; ``adjoint_tests`` and ``adjoint_samples``
-    are the same for Mᴴ. ``count`` counts them all. If M is self-adjoint, or symmetric, products with M tell those
-    with Mᴴ. Very large and very small numbers are divided by 2^unit, so that their squares stay in the number range.
+    ``tests`` are real vectors Ω of which ``samples`` are the products MΩ; ``adjoint_tests`` and
+    ``adjoint_samples`` are the same for Mᴴ. ``count`` counts them all. If M is self-adjoint, or symmetric,
+    products with M tell those with Mᴴ. Very large and very small numbers are divided by 2^unit, so that their
+    squares stay in the number range.
 
     The dot test ⟨Mx, y⟩ = ⟨x, Mᴴy⟩ comes first, with a random pair; both become part of what is kept.
     """
@@ -32,15 +33,15 @@ class Products:
         self.operator, self.shape, self._session = operator, _shape_of(operator), session
         self.count, self.unit, self._at_once = 0, 0, 1
         self.mirror = ""  # "self-adjoint" or "symmetric"
-        self.dtype = None if operator.dtype is None else working_dtype("M", operator.dtype)
+        self._is_declared = operator.dtype is not None
+        self.dtype = working_dtype("M", operator.dtype if self._is_declared else np.dtype(np.float64))
         m, n = self.shape
         x, y = self._drawn(n, 1), self._drawn(m, 1)
         begin = perf_counter()
         image = self._product(x, False)
         self._at_once = int(np.clip(_SECONDS / max(perf_counter() - begin, 1e-9), 1, _MOST_AT_ONCE))
-        self.dtype = image.dtype if self.dtype is None else self.dtype
         back = self._product(y, True)
-        self.dtype = np.result_type(self.dtype, back.dtype) if operator.dtype is None else self.dtype
+        self.dtype, self._is_declared = np.result_type(image, back), True
         unit = in_units(image)[1]
         self.unit = unit if abs(unit) > _MODERATE else 0
         image, back = self._in_units(image), self._in_units(back)
@@ -83,8 +84,8 @@ class Products:
         """The matrix, from as many products as its shorter side has lines."""
         m, n = self.shape
         is_wide = m < n
-        block = self._in_blocks(np.eye(min(m, n)), is_wide)
-        return np.asarray(block.conj().T if is_wide else block, self.dtype)
+        block = self._product(np.eye(min(m, n)), is_wide)
+        return block.conj().T if is_wide else block
 
     # -- one product -----------------------------------------------------------------------------------
 
@@ -109,7 +110,7 @@ class Products:
     def _product(self, vectors: Array, adjoint: bool) -> Array:
         """M, or Mᴴ, times some vectors, checked."""
         name = "M.rmatmat" if adjoint else "M.matmat"
-        given = vectors.astype(np.float64 if self.dtype is None else self.dtype)
+        given = vectors.astype(self.dtype)
         try:
             result = self.operator.rmatmat(given) if adjoint else self.operator.matmat(given)
         except NotImplementedError as error:
@@ -127,11 +128,11 @@ class Products:
         if block.shape != wanted:
             raise ValueError(f"{name} must return shape {wanted} for {given.shape}, got {block.shape}")
         dtype = working_dtype(name, block.dtype)
-        if self.dtype is not None and dtype.kind == "c" and self.dtype.kind != "c":
+        if self._is_declared and dtype.kind == "c" and self.dtype.kind != "c":
             raise TypeError(f"{name} must return real numbers, as M.dtype = {self.dtype} says, got {block.dtype}")
         if not np.isfinite(block).all():
             raise ValueError(f"{name} must return finite numbers only, got NaN or infinity")
-        return np.asarray(block, self.dtype if self.dtype is not None else dtype)
+        return np.asarray(block, self.dtype if self._is_declared else dtype)
 
     def _in_units(self, block: Array) -> Array:
         """In double precision, and in units."""
@@ -140,9 +141,9 @@ class Products:
 
     def _require_adjoint(self, x: Array, y: Array, image: Array, back: Array) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            difference = abs(np.vdot(y, image) - np.vdot(back, x))
-            size = max(np.linalg.norm(y) * np.linalg.norm(image), np.linalg.norm(back) * np.linalg.norm(x))
-        if not difference <= _ADJOINT.get(np.dtype(self.dtype).char, 1e-5) * size:
+            difference = abs(complex(np.vdot(y, image)) - complex(np.vdot(back, x)))
+            size = max(frobenius(y) * frobenius(image), frobenius(back) * frobenius(x))
+        if not difference <= _ADJOINT.get(self.dtype.char, 1e-5) * size:
             raise ValueError(
                 "M's adjoint must satisfy <M x, y> = <x, M^H y>, got inner products that differ by "
                 f"{difference / size:.2g} of ‖M x‖·‖y‖ for a random pair: check rmatvec or rmatmat"
@@ -152,11 +153,16 @@ class Products:
         """Whether My = Mᴴy or its conjugate for the real vector y, which is then true of all vectors."""
         tests, samples = y, self._in_units(self._product(y, False))
         self.absorb(tests, samples)
-        size = _EQUAL.get(np.dtype(self.dtype).char, 1e-8) * np.linalg.norm(samples)
+        size = _EQUAL.get(self.dtype.char, 1e-8) * np.linalg.norm(samples)
         if np.linalg.norm(samples - back) <= size:
             self.mirror = "self-adjoint"
         elif np.linalg.norm(samples.conj() - back) <= size:
             self.mirror = "symmetric"
+
+
+def is_known_by_products(value: object) -> TypeGuard[LinearOperator]:
+    """Whether a matrix is given by an operator that cannot become an array."""
+    return isinstance(value, LinearOperator) and not hasattr(value, "toarray")
 
 
 def _shape_of(operator: LinearOperator) -> tuple[int, int]:

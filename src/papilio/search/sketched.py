@@ -4,9 +4,10 @@ Let Y = MΩ and Z = MᴴΨ with random Ω and Ψ. Lines are clustered. Row clust
 
     Y_i = Σ_j M_ij Ω_j,
 
-of which the near clusters j are few. Let Ω_N be their rows of Ω. What remains of Y_i without the row space of Ω_N is
-a random sample of the far blocks: its leading left singular vectors are a basis U_i of them. The part within the row
-space gives the near blocks up to what lies in the bases: with X_i = Y_i Ω_N⁺, and W_j = Z_j Ψ_N⁺ from the columns,
+of which the near clusters j are few. Let Ω_N be their rows of Ω. What remains of Y_i without the row space of
+Ω_N is a random sample of the far blocks: its leading left singular vectors are a basis U_i of them. The part within
+the row space gives the near blocks up to what lies in the bases: with X_i = Y_i Ω_N⁺, and W_j = Z_j Ψ_N⁺ from the
+columns,
 
     D_ij = (I − U_iU_iᴴ)X_ij + U_iU_iᴴ((I − V_jV_jᴴ)W_ji)ᴴ,    M = D + U M′ Vᴴ.
 
@@ -85,6 +86,22 @@ def nested_from_sketches(
         return None
     with one_blas_thread:
         return _Compression(session, sketch, neighbourhood, most, tolerance, level).product()
+
+
+def low_rank_from_sketches(sketch: Sketch, tolerance: float) -> SparseProduct | None:
+    """M ≈ Q((ΨᴴQ)⁺Zᴴ) with a basis Q of the range of Y; None if more than ``tolerance`` of Y is outside of it.
+
+    Q has two thirds as many columns as there are vectors, at most, so that ΨᴴQ is well conditioned.
+    """
+    basis, triangle = np.linalg.qr(sketch.samples)
+    vectors, values, _ = np.linalg.svd(triangle)
+    tails = np.sqrt(np.cumsum(values[::-1] ** 2)[::-1] / sketch.samples.shape[1])
+    rank = max(int(np.count_nonzero(tails > tolerance)), 1)
+    if rank > 2 * min(sketch.tests.shape[1], sketch.adjoint_tests.shape[1]) // 3:
+        return None
+    left = basis @ vectors[:, :rank]
+    right = np.linalg.lstsq(sketch.adjoint_tests.conj().T @ left, sketch.adjoint_samples.conj().T, rcond=None)[0]
+    return SparseProduct([left, right])
 
 
 def far_energy(sketch: Sketch, neighbourhood: Neighbourhood) -> float:
@@ -179,7 +196,9 @@ class _Compression:
         self.bases[1].append(right)
         rows = _raised(self.rows, left, inner, near, self.columns.tests)
         if self.mirror:
-            columns = rows if self.mirror == "self-adjoint" else _Side(*map(_conjugates, (rows.samples, rows.tests)))
+            columns = (
+                rows if self.mirror == "self-adjoint" else _Side(*map(_conjugates, (rows.samples, rows.tests)))
+            )
         else:
             other = {(j, i): right[j].conj().T @ block.conj().T for (i, j), block in of_rows.items()}
             columns = _raised(self.columns, right, other, back, self.rows.tests)
@@ -198,16 +217,12 @@ class _Compression:
             top = (top + (top.conj().T if self.mirror == "self-adjoint" else top.T)) / 2
         if not self.levels:
             return SparseProduct([_in_own_order(top, self.neighbourhood)])
-        sides = [
-            Bases(clusters.until(self.leaves), self.levels, bases)
-            for clusters, bases in zip(
-                (self.neighbourhood.rows, self.neighbourhood.columns), self.bases, strict=True
-            )
-        ]
+        rows = Bases(self.neighbourhood.rows.until(self.leaves), self.levels, self.bases[0])
+        columns = Bases(self.neighbourhood.columns.until(self.leaves), self.levels, self.bases[1])
         near, *above = self.near
-        couplings = [_halved(blocks, *sides, step) for step, blocks in enumerate(above)]
-        couplings.append(_dense(top, *(side.ranks(len(self.levels) - 1) for side in sides)))
-        return nested_product(*sides, near, couplings)
+        couplings = [_halved(blocks, rows, columns, step) for step, blocks in enumerate(above)]
+        couplings.append(_dense(top, rows.ranks(len(above)), columns.ranks(len(above))))
+        return nested_product(rows, columns, near, couplings)
 
 
 # -- one cluster ---------------------------------------------------------------------------------------
