@@ -99,7 +99,7 @@ class _Rounds:
         self.products.extend(size)
 
     def _round(self, tolerance: float) -> None:
-        """Low rank, a product with neighbours and one without; of these, that which is far behind is not tried again."""
+        """Low rank, nested with neighbours, and without; of the latter, what is far behind is not tried again."""
         loss = tolerance * self.products.norm
         self._attempt("low_rank", "low rank", lambda: low_rank_from_sketches(self._all(), loss))
         places = self._neighbourhood()

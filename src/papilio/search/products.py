@@ -113,13 +113,11 @@ class Products:
         given = vectors.astype(self.dtype)
         try:
             result = self.operator.rmatmat(given) if adjoint else self.operator.matmat(given)
-        except NotImplementedError as error:
-            if not adjoint:
-                raise
-            raise TypeError(
-                "M must have an adjoint, rmatvec or rmatmat: factorize needs products with both M and its adjoint"
-            ) from error
         except Exception as error:
+            if adjoint and self._lacks_adjoint(given):
+                raise TypeError(
+                    "M must have an adjoint, rmatvec or rmatmat: factorize needs products with both M and its adjoint"
+                ) from error
             error.add_note(f"raised by {name}, which factorize called with a block of shape {given.shape}")
             raise
         block = as_array(name, result)
@@ -133,6 +131,16 @@ class Products:
         if not np.isfinite(block).all():
             raise ValueError(f"{name} must return finite numbers only, got NaN or infinity")
         return np.asarray(block, self.dtype if self._is_declared else dtype)
+
+    def _lacks_adjoint(self, vectors: Array) -> bool:
+        """Whether rmatvec is not defined, after rmatmat has failed: SciPy then says something else there."""
+        try:
+            self.operator.rmatvec(vectors[:, 0])
+        except NotImplementedError:
+            return True
+        except Exception:
+            return False
+        return False
 
     def _in_units(self, block: Array) -> Array:
         """In double precision, and in units."""

@@ -5,9 +5,9 @@ Let Y = MΩ and Z = MᴴΨ with random Ω and Ψ. Lines are clustered. Row clust
     Y_i = Σ_j M_ij Ω_j,
 
 of which the near clusters j are few. Let Ω_N be their rows of Ω. What remains of Y_i without the row space of
-Ω_N is a random sample of the far blocks: its leading left singular vectors are a basis U_i of them. The part within
-the row space gives the near blocks up to what lies in the bases: with X_i = Y_i Ω_N⁺, and W_j = Z_j Ψ_N⁺ from the
-columns,
+Ω_N is a random sample of the far blocks: its leading left singular vectors are a basis U_i of them. The part
+within the row space gives the near blocks up to what lies in the bases: with X_i = Y_i Ω_N⁺, and W_j = Z_j Ψ_N⁺
+from the columns,
 
     D_ij = (I − U_iU_iᴴ)X_ij + U_iU_iᴴ((I − V_jV_jᴴ)W_ji)ᴴ,    M = D + U M′ Vᴴ.
 
