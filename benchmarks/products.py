@@ -43,7 +43,7 @@ class Operators:
 
     def markdown(self) -> str:
         head = (
-            "| operator | status | error, estimated | on 200 other vectors | products | complexity | time | CPU |\n"
+            "| operator | status | error, estimated | on 200 others | products | complexity | time | CPU |\n"
             "|---|---|---:|---:|---:|---:|---:|---:|"
         )
         return "\n".join([f"## {self.title}", "", self.note, "", head, *self.rows, ""])
@@ -52,9 +52,9 @@ class Operators:
 def run(folder: Path) -> list[Table | Operators]:
     table = Operators(
         "From products only",
-        "`factorize(operator)` with the default, an error of at most 1e-3; products with the operator and its adjoint "
-        "are counted together, and so are those for the estimate. Lines are in natural order, and no coordinates are "
-        "given unless the case says so.",
+        "`factorize(operator)` with the default, an error of at most 1e-3, estimated on 16 vectors and measured on "
+        "200 others. Products with the operator and its adjoint are counted together, and so are those for the "
+        "estimate. Lines are in natural order, and no coordinates are given unless the case says so.",
     )
     applied = laplacian_inverse(table, SIDE)
     for case, operator, options in others():
@@ -69,8 +69,8 @@ def laplacian_inverse(table: Operators, side: int) -> Table:
     fit = table.add(f"inverse of the {side}×{side} Laplacian", inverse(matrix))
     applied = Table(
         "The inverse of a Laplacian: the product beside the sparse solve",
-        f"SuperLU has {solver.L.nnz + solver.U.nnz} entries in its two factors, and gives full precision; the product "
-        f"has {fit.operator.nnz} entries in {len(fit.operator.factors)} factors, and an error of {fit.error:.2g}.",
+        f"SuperLU has {solver.L.nnz + solver.U.nnz} entries in its two factors, and gives full precision; the "
+        f"product has {fit.operator.nnz} entries in {len(fit.operator.factors)} factors, and an error of {fit.error:.2g}.",
     )
     for count in (1, 256):
         x = np.random.default_rng(2).standard_normal((side**2, count))

@@ -116,7 +116,7 @@ class Products:
         except Exception as error:
             if adjoint and self._lacks_adjoint(given):
                 raise TypeError(
-                    "M must have an adjoint, rmatvec or rmatmat: factorize needs products with M and with its adjoint"
+                    "M must have an adjoint, rmatvec or rmatmat: factorize needs products with both of them"
                 ) from error
             error.add_note(f"raised by {name}, which factorize called with a block of shape {given.shape}")
             raise
