@@ -52,8 +52,8 @@ class Operators:
 def run(folder: Path) -> list[Table | Operators]:
     table = Operators(
         "From products only",
-        "`factorize(operator)` with the default, an error of at most 1e-3, estimated on 16 vectors and measured on "
-        "200 others. Products with the operator and its adjoint are counted together, and so are those for the "
+        "`factorize(operator)` with the default, an error of at most 1e-3, estimated on 16 vectors and measured "
+        "on 200 others. Products with the operator and its adjoint are counted together, and so are those for the "
         "estimate. Lines are in natural order, and no coordinates are given unless the case says so.",
     )
     applied = laplacian_inverse(table, SIDE)
@@ -67,10 +67,11 @@ def laplacian_inverse(table: Operators, side: int) -> Table:
     matrix = laplacian(side)
     solver = splu(matrix)
     fit = table.add(f"inverse of the {side}×{side} Laplacian", inverse(matrix))
+    count, error = len(fit.operator.factors), f"{fit.error:.2g}"
     applied = Table(
         "The inverse of a Laplacian: the product beside the sparse solve",
         f"SuperLU has {solver.L.nnz + solver.U.nnz} entries in its two factors, and gives full precision; the "
-        f"product has {fit.operator.nnz} entries in {len(fit.operator.factors)} factors, and an error of {fit.error:.2g}.",
+        f"product has {fit.operator.nnz} entries in {count} factors, and an error of {error}.",
     )
     for count in (1, 256):
         x = np.random.default_rng(2).standard_normal((side**2, count))

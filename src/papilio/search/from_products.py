@@ -23,6 +23,7 @@ FEW = 96  # rows or columns up to which an operator is read as a whole
 DEFAULT_ERROR = 1e-3
 _FIRST, _GROWTH = 32, 1.5  # vectors each way at first; how their number grows
 _LEAPS = 2  # rounds at first whose number of vectors grows by the square of that
+_FINEST = 2  # levels that the clusters of a square matrix do without: they would have one line or two
 _MOST = 1000  # products in all
 _CHECKED = 16  # fresh vectors on which the error is measured
 _VECTORS_PER_NEIGHBOUR = 24
@@ -124,7 +125,7 @@ class _Rounds:
     def _neighbourhood(self) -> Neighbourhood:
         """Clusters by coordinates; else in the given order, or in that which products tell if it is better."""
         known, shape = self.products, self.products.shape
-        depth = int(log2(min(shape)))
+        depth = max(int(log2(min(shape))) - (_FINEST if shape[0] == shape[1] else 0), 0)
         if self.coordinates is not None:
             return by_points("coordinates", *self.coordinates, depth)
         given = in_given_order(shape, depth)

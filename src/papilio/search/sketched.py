@@ -127,14 +127,16 @@ def far_energy(sketch: Sketch, neighbourhood: Neighbourhood) -> float:
 
 def _leaf_level(sketch: Sketch, neighbourhood: Neighbourhood, most: int) -> int | None:
     """The first level at which near clusters have few enough lines."""
-    depth = min(neighbourhood.rows.depth, neighbourhood.columns.depth)
-    for level in range(depth + 1):
+    limit = min(sketch.tests.shape[1], sketch.adjoint_tests.shape[1])
+    for level in range(min(neighbourhood.rows.depth, neighbourhood.columns.depth) + 1):
+        tallest, widest = (tree.sizes(level).max() for tree in (neighbourhood.rows, neighbourhood.columns))
+        if max(tallest, widest) > _WIDEST * limit:
+            continue
         near = neighbourhood.near(level, most)
         counts = np.array([each.size for each in near])
-        back = np.bincount(np.concatenate(near), minlength=counts.size)
-        tallest, widest = (tree.sizes(level).max() for tree in (neighbourhood.rows, neighbourhood.columns))
-        widths = np.concatenate([widest * counts, tallest * back])
-        limit = min(sketch.tests.shape[1], sketch.adjoint_tests.shape[1])
+        widths = np.concatenate(
+            [widest * counts, tallest * np.bincount(np.concatenate(near), minlength=counts.size)]
+        )
         if np.quantile(widths, 0.75) <= _LEAF * limit and np.max(widths) <= _WIDEST * limit:
             return level
     return None
@@ -164,21 +166,24 @@ class _Compression:
         self.near: list[Blocks] = []
 
     def product(self) -> SparseProduct:
-        level = self.leaves
+        level, near = self.leaves, self.neighbourhood.near(self.leaves, self.most)
         while max(self.rows.sizes.sum(), self.columns.sizes.sum()) > _WIDEST * self.vectors and level > 0:
-            self._compress(level)
-            level -= 1
+            above = self.neighbourhood.near(level - 1, self.most)
+            self._compress(level, near, above)
+            level, near = level - 1, above
         return self._assembled()
 
-    def _compress(self, level: int) -> None:
-        near = self.neighbourhood.near(level, self.most)
+    def _compress(self, level: int, near: Sequence[Array], above: Sequence[Array]) -> None:
+        """Bases of the clusters of a level, their near blocks, and the sketches of what remains.
+
+        ``near`` and ``above`` are the clusters near to each one of this level and of the next one.
+        """
         back = _transposed(near, self.columns.sizes.size)
         seen_rows = self._look(self.rows, self.columns, near)
         if self.mirror:
             seen_columns = seen_rows if self.mirror == "self-adjoint" else [_conjugate(each) for each in seen_rows]
         else:
             seen_columns = self._look(self.columns, self.rows, back)
-        above = self.neighbourhood.near(level - 1, self.most)
         room = int(_WIDEST * self.vectors)
         left = _bases(seen_rows, self.loss, _transposed(above, self.columns.sizes.size // 2), room)
         if self.mirror:
