@@ -76,6 +76,8 @@ class _Rounds:
                     self._round(_SHARE * self.limit)
             if self.is_met or self.is_stalled:
                 break
+        if self.best is None or not self.best[1] < 1:
+            self._attempt("low_rank", "low rank", lambda: low_rank_from_sketches(self._all(), inf))
         tolerance = _SHARE * self.limit
         for _ in range(_TRIMS):
             if not self.is_met or self.best is None or self.best[1] > _LOOSE * self.limit:
@@ -90,7 +92,8 @@ class _Rounds:
         sizes = [_FIRST]
         while sizes[-1] <= most:
             sizes.append(ceil(sizes[-1] * _GROWTH ** (2 if len(sizes) <= _LEAPS else 1)))
-        return sizes[:-1] or [most]
+        sizes.pop()
+        return [*sizes, most] if not sizes or 1.2 * sizes[-1] < most == min(self.products.shape) else sizes
 
     def _gather(self, size: int) -> None:
         """Products with ``size`` vectors each way, and with fresh ones; those that were fresh are used now."""

@@ -89,15 +89,17 @@ def nested_from_sketches(
 
 
 def low_rank_from_sketches(sketch: Sketch, tolerance: float) -> SparseProduct | None:
-    """M ≈ Q((ΨᴴQ)⁺Zᴴ) with a basis Q of the range of Y; None if more than ``tolerance`` of Y is outside of it.
+    """M ≈ Q((ΨᴴQ)⁺Zᴴ) with a basis Q of the range of Y; None if more than ``tolerance`` of M is outside of it.
 
-    Q has two thirds as many columns as there are vectors, at most, so that ΨᴴQ is well conditioned.
+    Q has two thirds as many columns as there are vectors, at most, so that ΨᴴQ is well conditioned; and so many if
+    the tolerance is infinite.
     """
     basis, triangle = np.linalg.qr(sketch.samples)
     vectors, values, _ = np.linalg.svd(triangle)
     tails = np.sqrt(np.cumsum(values[::-1] ** 2)[::-1] / sketch.samples.shape[1])
-    rank = max(int(np.count_nonzero(tails > tolerance)), 1)
-    if rank > 2 * min(sketch.tests.shape[1], sketch.adjoint_tests.shape[1]) // 3:
+    most = 2 * min(sketch.tests.shape[1], sketch.adjoint_tests.shape[1]) // 3
+    rank = most if np.isinf(tolerance) else max(int(np.count_nonzero(tails > tolerance)), 1)
+    if not 0 < rank <= most:
         return None
     left = basis @ vectors[:, :rank]
     right = np.linalg.lstsq(sketch.adjoint_tests.conj().T @ left, sketch.adjoint_samples.conj().T, rcond=None)[0]
