@@ -30,6 +30,7 @@ _VECTORS_PER_NEIGHBOUR = 24
 _SHARE = 0.7  # of the error that is allowed: what is left out on purpose
 _FAR_BEHIND = 2.0  # times the lowest error: what is not followed any longer
 _STALLED = 0.9  # of the error of two rounds before: nothing is gained by more products
+_NOTHING = 0.99  # an error that is hardly below that of zeros
 _CLEARLY = 0.9  # of what the given order leaves: another order is better
 _WORTHWHILE = 0.99  # of the dense matrix's entries: a product with more is none
 _LOOSE, _TRIMS = 0.6, 2  # an error so far below the target allows fewer entries; how often they are looked for
@@ -63,7 +64,7 @@ class _Rounds:
     @property
     def is_stalled(self) -> bool:
         """Whether more products have hardly lowered the error, or it is as large as that of zeros."""
-        return len(self._errors) > 2 and self._errors[-1] > _STALLED * min(self._errors[-3], 1.0)
+        return len(self._errors) > 2 and self._errors[-1] > min(_STALLED * self._errors[-3], _NOTHING)
 
     def run(self) -> None:
         """Rounds with more and more vectors, until the error is met or nothing is gained."""
