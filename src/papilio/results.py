@@ -81,6 +81,8 @@ class Factorization:
         Everything that `factorize` tried, in order; empty from other solvers.
     error_is_estimate : bool
         Whether ``error`` was measured on a part of X only, as for a matrix that is not stored.
+    n_products : int
+        How many products with vectors were taken, of an operator that is known by them only.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Factorization:
     method: str = ""
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
     error_is_estimate: bool = False
+    n_products: int = 0
 
     @cached_property
     def speedup(self) -> Speedup:

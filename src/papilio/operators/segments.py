@@ -57,15 +57,17 @@ def _program(
     pointers: list[Array] = []
     indices: list[Array] = []
     values: list[Array] = []
+    ends = [0, 0, 0]  # of pointers, indices and values
     for f, (factor, chunk) in enumerate(zip(factors, chunks, strict=True)):
         # Sums in several parts stay in the tile: other threads write into the same lines of the result.
         own = LAST * (f == len(factors) - 1 and chunk >= factor.shape[1]) | IN_PLACE * factor.is_in_place
         for groups, adds in in_chunks(factor.groups, chunk):
-            places = [sum(array.size for array in arrays) for arrays in (pointers, indices, values)]
-            steps.append([groups.height, len(groups.rows), own | ADDS * adds, *places])
+            steps.append([groups.height, len(groups.rows), own | ADDS * adds, *ends])
             pointers.append(groups.pointers)
             indices += [groups.rows.ravel(), groups.columns]
             values.append(groups.values.ravel())
+            sizes = groups.pointers.size, groups.rows.size + groups.columns.size, groups.values.size
+            ends = [end + size for end, size in zip(ends, sizes, strict=True)]
         steps[-1][2] |= ENDS
     n_reads = sum(groups.columns.size for groups in factors[0].groups)
     steps[0][2] |= DIRECT * (n_reads <= _FEW_READS * factors[0].shape[1])

@@ -76,9 +76,9 @@ def factorize(
     Of a SciPy ``LinearOperator``, only products with random vectors are taken, with it and with its adjoint: the
     inverse of a sparse matrix, a covariance, a Schur complement. Nested low rank is found from them. Lines are
     clustered in their order, or by what their products have in common if M is square and that is better, or by
-    ``coordinates``. The number of products, at most 1,000 in all, grows until the error is small enough, or nothing
-    is gained any longer; if the operator is self-adjoint or symmetric, its adjoint is used only once. First of all,
-    the adjoint is checked.
+    ``coordinates``. The number of products, at most 1,000 in all, grows until the error is small enough, or
+    nothing is gained any longer; if the operator is self-adjoint or symmetric, its adjoint is used only once. First
+    of all, the adjoint is checked.
 
     Parameters
     ----------
