@@ -77,8 +77,8 @@ def factorize(
     inverse of a sparse matrix, a covariance, a Schur complement. Nested low rank is found from them. Lines are
     clustered in their order, or by what their products have in common if M is square and that is better, or by
     ``coordinates``. The number of products, at most 1,000 in all, grows until the error is small enough, or
-    nothing is gained any longer; if the operator is self-adjoint or symmetric, its adjoint is used only once. First
-    of all, the adjoint is checked.
+    nothing is gained any longer; if the operator is self-adjoint or symmetric, its adjoint is used only once.
+    First of all, the adjoint is checked.
 
     Parameters
     ----------
@@ -196,10 +196,16 @@ def factorize(
         title="factorize",
     )
     if is_function(M):
-        _refuse("a callable", n_factors=n_factors, speedup=speedup, block=block)
+        _refuse("a callable, give max_error or complexity", n_factors=n_factors, speedup=speedup, block=block)
         return factorize_entries(session, M, shape, complexity, max_error, method, coordinates)
     if is_known_by_products(M):
-        _refuse("a LinearOperator", n_factors=n_factors, complexity=complexity, speedup=speedup, block=block)
+        _refuse(
+            "a LinearOperator, give max_error",
+            n_factors=n_factors,
+            complexity=complexity,
+            speedup=speedup,
+            block=block,
+        )
         if shape is not None and as_shape("shape", shape) != M.shape:
             raise ValueError(f"M must have shape {as_shape('shape', shape)}, got {M.shape}")
         return factorize_operator(session, M, max_error, method, coordinates)
@@ -246,8 +252,8 @@ def _require_at_most_one(**targets: Any) -> None:
         raise ValueError(f"{' and '.join(names)} cannot be combined: give one of them")
 
 
-def _refuse(kind: str, **options: Any) -> None:
-    """Options that only matrices take."""
+def _refuse(instead: str, **options: Any) -> None:
+    """Refuse options that only matrices take; ``instead`` says for what, and what it takes."""
     for name, value in options.items():
         if value is not None:
-            raise ValueError(f"{name} is for matrices: it cannot be combined with {kind}")
+            raise ValueError(f"{name} is for matrices: for {instead}")
