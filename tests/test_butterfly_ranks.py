@@ -8,11 +8,11 @@ import papilio as pp
 from papilio.kernels.interpolation import interpolate
 from papilio.runtime.session import Session
 from papilio.search.butterfly_curves import butterfly_curves
-from papilio.search.butterfly_shapes import deepest, planned, predicted_entries
-from papilio.search.clusters import clusters_in_order, clusters_of_points
-from papilio.search.rank_butterfly import Precision, Shape, butterfly_of_rank
-from papilio.search.sampled import Entries, spread
+from papilio.search.nested.clusters import clusters_in_order, clusters_of_points
 from papilio.search.targets import Target
+from papilio.search.unstored.butterfly_shapes import deepest, planned, predicted_entries
+from papilio.search.unstored.rank_butterfly import Precision, Shape, butterfly_of_rank
+from papilio.search.unstored.sampled import Entries, spread
 
 from .helpers import gaussian, true_error
 

@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.runtime.session import Interrupted, Session
-from papilio.search.clusters import (
+from papilio.search.nested.clusters import (
     bisected_together,
     clusters_in_order,
     clusters_of_both,
     clusters_of_points,
 )
-from papilio.search.co_bisection import clusters_of_matrix
-from papilio.search.coordinates import as_coordinates
-from papilio.search.trees import may_be_nested, trees_of
+from papilio.search.nested.co_bisection import clusters_of_matrix
+from papilio.search.nested.coordinates import as_coordinates
+from papilio.search.nested.trees import may_be_nested, trees_of
 
 
 def assert_is_a_tree(clusters, count, depth):

@@ -10,9 +10,9 @@ from scipy.spatial.distance import cdist
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.neighbourhoods import by_points, features_of, in_given_order
-from papilio.search.products import Products
-from papilio.search.sketched import Sketch, nested_from_sketches
+from papilio.search.unstored.neighbourhoods import by_points, features_of, in_given_order
+from papilio.search.unstored.products import Products
+from papilio.search.unstored.sketched import Sketch, nested_from_sketches
 
 from .helpers import DTYPES, gaussian, true_error
 

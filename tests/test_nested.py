@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.clusters import clusters_in_order
-from papilio.search.nested import Family, levels_of
-from papilio.search.nested_bases import assembled, compressed, entries_of, gridded, kept_blocks, merged
-from papilio.search.trees import Tree
+from papilio.search.nested.bases import assembled, compressed, entries_of, gridded, kept_blocks, merged
+from papilio.search.nested.clusters import clusters_in_order
+from papilio.search.nested.prices import Family, levels_of
+from papilio.search.nested.trees import Tree
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 

@@ -5,10 +5,10 @@ import pytest
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.clusters import clusters_in_order, clusters_of_points
-from papilio.search.rank_butterfly import Precision
-from papilio.search.sampled import Entries, in_chunks
-from papilio.search.skeletons import Levels, Side, far_lines, nested_from_entries
+from papilio.search.nested.clusters import clusters_in_order, clusters_of_points
+from papilio.search.unstored.rank_butterfly import Precision
+from papilio.search.unstored.sampled import Entries, in_chunks
+from papilio.search.unstored.skeletons import Levels, Side, far_lines, nested_from_entries
 
 from .helpers import gaussian, true_error
 

@@ -18,8 +18,8 @@ from ..runtime.forks import cached_property
 from ..runtime.session import Interrupted, Session
 from ..runtime.threads import blas_threads
 from ..typing import Array
-from .coordinates import Coordinates
 from .curves import Block, Curve, assembled, blocks_of, largest, leading_subspace, relative_error
+from .nested.coordinates import Coordinates
 from .pricing import TOLERANCE, Pricing
 from .targets import EXACT, Target
 

@@ -8,12 +8,12 @@ from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..runtime.session import Session
 from ..typing import Array
-from .butterfly_shapes import Plan, deepest, planned
-from .clusters import clusters_in_order
 from .curves import Curve
-from .rank_butterfly import Precision, butterfly_of_rank
-from .sampled import Entries
+from .nested.clusters import clusters_in_order
 from .targets import Target
+from .unstored.butterfly_shapes import Plan, deepest, planned
+from .unstored.rank_butterfly import Precision, butterfly_of_rank
+from .unstored.sampled import Entries
 
 SHORTEST = 128  # sides of matrices: smaller ones have too few levels
 _TOLERANCES = (0.2, 0.05, 0.01, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)

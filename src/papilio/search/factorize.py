@@ -14,14 +14,14 @@ from ..runtime.session import Session
 from ..typing import ArrayLike, MatrixLike, RandomState
 from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real, as_shape
 from .attempts import BY_ENTRIES, METHODS, OF_TWO_FACTORS, Search, Structure
-from .coordinates import as_coordinates
-from .from_products import factorize_operator
+from .nested.coordinates import as_coordinates
 from .pricing import Pricing
-from .products import is_known_by_products
-from .sampled import EntriesFunction, is_function
 from .stored import searched
 from .targets import Target, as_complexity, as_speedup, least_entries
-from .unstored import factorize_entries
+from .unstored.from_entries import factorize_entries
+from .unstored.from_products import factorize_operator
+from .unstored.products import is_known_by_products
+from .unstored.sampled import EntriesFunction, is_function
 
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 

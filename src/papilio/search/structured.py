@@ -19,10 +19,10 @@ from .curves import Curve, low_rank, single, thresholding
 from .domains import domains
 from .known_transforms import recognise
 from .kronecker import kronecker
-from .nested import Goal, Point, nested
+from .nested.prices import Goal, Point, nested
+from .nested.trees import may_be_nested, trees_of
 from .sparse_low_rank import least_sum, random_sum, sums
 from .subspaces import subspaces
-from .trees import may_be_nested, trees_of
 
 
 def explore_structure(search: Search) -> None:

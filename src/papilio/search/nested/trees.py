@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import frobenius
-from ..runtime.session import Session
-from ..typing import Array
+from ...linalg import frobenius
+from ...runtime.session import Session
+from ...typing import Array
 from .clusters import Clusters, clusters_in_order, clusters_of_both, clusters_of_points
 from .co_bisection import clusters_of_matrix, places_of
 from .coordinates import Coordinates

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import frobenius
-from ..operators import SparseProduct
-from ..runtime.session import Session
-from ..runtime.threads import blas_threads
-from ..typing import Array
-from .curves import Curve
-from .nested_bases import Grid, Step, assembled, compressed, entries_of, gridded, merged
-from .targets import Target
+from ...linalg import frobenius
+from ...operators import SparseProduct
+from ...runtime.session import Session
+from ...runtime.threads import blas_threads
+from ...typing import Array
+from ..curves import Curve
+from ..targets import Target
+from .bases import Grid, Step, assembled, compressed, entries_of, gridded, merged
 from .trees import Tree
 
 _LEAVES = 8, 128  # lines of the smallest and largest leaves: the geometric mean of rows and columns

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..typing import Array
+from ...typing import Array
 
 _DIRECTIONS = 3  # iterations for the direction in which points spread most
 

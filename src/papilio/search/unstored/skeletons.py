@@ -13,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..kernels.interpolation import interpolate_blocks
-from ..operators import SparseProduct
-from ..runtime.session import Session
-from ..runtime.threads import split_work
-from ..typing import Array
+from ...kernels.interpolation import interpolate_blocks
+from ...operators import SparseProduct
+from ...runtime.session import Session
+from ...runtime.threads import split_work
+from ...typing import Array
+from ..nested.assembly import Bases, nested_product
+from ..nested.clusters import Clusters
 from .butterfly_shapes import block_rank
-from .clusters import Clusters
-from .nested_product import Bases, nested_product
 from .rank_butterfly import Precision
 from .sampled import Entries, in_chunks, sampled_lines, spread
 

@@ -12,21 +12,21 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..linalg import in_units
-from ..operators import SparseProduct
-from ..operators.csr import to_csr
-from ..results import Attempt, Factorization, History, Status, warn_if_slower
-from ..runtime.session import Interrupted, Session
-from ..typing import Array
-from ..validation import as_choice, as_real
-from .attempts import Search
-from .coordinates import as_coordinates, in_one_space
+from ...linalg import in_units
+from ...operators import SparseProduct
+from ...operators.csr import to_csr
+from ...results import Attempt, Factorization, History, Status, warn_if_slower
+from ...runtime.session import Interrupted, Session
+from ...typing import Array
+from ...validation import as_choice, as_real
+from ..attempts import Search
+from ..nested.coordinates import as_coordinates, in_one_space
+from ..stored import searched
+from ..targets import Target
+from ..units import in_unit_of
 from .neighbourhoods import Neighbourhood, by_points, features_of, in_given_order
 from .products import Products
 from .sketched import Sketch, far_energy, low_rank_from_sketches, nested_from_sketches
-from .stored import searched
-from .targets import Target
-from .units import in_unit_of
 
 _FEW = 96  # rows or columns up to which an operator is read as a whole
 _DEFAULT_ERROR = 1e-3

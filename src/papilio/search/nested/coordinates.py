@@ -4,8 +4,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..typing import Array
-from ..validation import as_numbers, require_finite
+from ...typing import Array
+from ...validation import as_numbers, require_finite
 
 # Of rows and of columns, one point per line; None for lines that are clustered as they stand.
 Coordinates: TypeAlias = tuple[Array | None, Array | None]

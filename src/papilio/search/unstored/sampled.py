@@ -7,11 +7,11 @@ from typing import Any, TypeGuard
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from ..linalg import in_units, shifted
-from ..runtime.session import Session
-from ..typing import Array
-from ..validation import as_array, working_dtype
-from .clusters import Clusters
+from ...linalg import in_units, shifted
+from ...runtime.session import Session
+from ...typing import Array
+from ...validation import as_array, working_dtype
+from ..nested.clusters import Clusters
 
 EntriesFunction = Callable[[Array, Array], Any]
 

@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..kernels.interpolation import interpolate_blocks, write_rows
-from ..operators import SparseProduct
-from ..runtime.session import Session
-from ..runtime.threads import split_work
-from ..typing import Array
-from .clusters import Clusters
+from ...kernels.interpolation import interpolate_blocks, write_rows
+from ...operators import SparseProduct
+from ...runtime.session import Session
+from ...runtime.threads import split_work
+from ...typing import Array
+from ..nested.clusters import Clusters
 from .sampled import CHUNK, Entries, in_chunks, sampled_lines
 
 _MORE_ROWS, _ROWS_PER_RANK = 8, 2  # sampled rows: more than the columns of a block, or than its expected rank

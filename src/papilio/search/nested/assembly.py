@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..operators import SparseProduct
-from ..typing import Array
+from ...operators import SparseProduct
+from ...typing import Array
 from .clusters import Clusters
 
 Blocks = Mapping[tuple[int, int], Array]  # by the clusters of their rows and columns

@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linalg import frobenius
-from ..operators import SparseProduct
-from ..operators.csr import to_csr, to_dense
-from ..results import Attempt, Factorization, History, Status
-from ..runtime.memory import memory
-from ..runtime.session import Interrupted, Session
-from ..typing import Array
-from ..validation import as_choice, as_real, as_shape
+from ...linalg import frobenius
+from ...operators import SparseProduct
+from ...operators.csr import to_csr, to_dense
+from ...results import Attempt, Factorization, History, Status
+from ...runtime.memory import memory
+from ...runtime.session import Interrupted, Session
+from ...typing import Array
+from ...validation import as_choice, as_real, as_shape
+from ..nested.clusters import clusters_in_order, clusters_of_points
+from ..nested.coordinates import as_coordinates, in_one_space
+from ..targets import as_complexity
+from ..units import in_unit_of
 from .butterfly_shapes import deepest, planned
-from .clusters import clusters_in_order, clusters_of_points
-from .coordinates import as_coordinates, in_one_space
 from .rank_butterfly import Precision, butterfly_of_rank
 from .sampled import Entries, EntriesFunction, in_chunks
 from .skeletons import Side, nested_from_entries, planned_levels
-from .targets import as_complexity
-from .units import in_unit_of
 
 _METHODS = ("butterfly", "nested")
 _DOUBLE_ERROR, _SINGLE_ERROR = 1e-6, 1e-4  # the largest, by precision, if nothing is asked for

@@ -23,13 +23,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..operators import SparseProduct
-from ..runtime.session import Session
-from ..runtime.threads import one_blas_thread
-from ..typing import Array
-from .clusters import Clusters
+from ...operators import SparseProduct
+from ...runtime.session import Session
+from ...runtime.threads import one_blas_thread
+from ...typing import Array
+from ..nested.assembly import Bases, Blocks, nested_product
+from ..nested.clusters import Clusters
 from .neighbourhoods import Neighbourhood
-from .nested_product import Bases, Blocks, nested_product
 
 _WIDEST = 0.75  # of the number of vectors: lines of the near clusters
 _PROBED = 16  # clusters that are looked at to compare orders

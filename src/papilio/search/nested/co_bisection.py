@@ -9,8 +9,8 @@ which they spread most, in the middle, so that halves have equal sizes. Then eac
 
 import numpy as np
 
-from ..runtime.session import Session
-from ..typing import Array
+from ...runtime.session import Session
+from ...typing import Array
 from .clusters import Clusters, bisected_together, widest_direction
 
 _STEPS = 8  # of subspace iteration, each with the matrix and its adjoint

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from ..typing import Array
-from .clusters import Clusters, clusters_in_order, clusters_of_points
+from ...typing import Array
+from ..nested.clusters import Clusters, clusters_in_order, clusters_of_points
 
 _FEATURES = 12  # dimensions in which lines are compared
 _LINKS = 4  # of a line with the nearest ones of the other side

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.interpolation import interpolate
-from ..typing import Array
-from .clusters import Clusters
+from ...kernels.interpolation import interpolate
+from ...typing import Array
+from ..nested.clusters import Clusters
 from .rank_butterfly import Precision, Shape
 from .sampled import Entries, sampled_lines
 

@@ -6,10 +6,10 @@ from typing import TypeGuard
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from ..linalg import frobenius, in_units, shifted, wide
-from ..runtime.session import Session
-from ..typing import Array
-from ..validation import as_array, working_dtype
+from ...linalg import frobenius, in_units, shifted, wide
+from ...runtime.session import Session
+from ...typing import Array
+from ...validation import as_array, working_dtype
 
 _MODERATE = 60  # bits of a number whose square is far from the limits of the number range
 _SECONDS = 0.3  # that one call should take at most, so that there are looks at the session in between

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..operators import SparseProduct
-from ..typing import Array
+from ...operators import SparseProduct
+from ...typing import Array
+from .assembly import Bases, nested_product
 from .clusters import Clusters
-from .nested_product import Bases, nested_product
 
 
 class Grid:
