@@ -328,8 +328,12 @@ def test_bad_arguments():
         pp.factorize(operator, coordinates=(np.arange(110), np.arange(110)))
     with pytest.raises(ValueError, match="max_error"):
         pp.factorize(operator, max_error=-1)
-    with pytest.raises(ValueError, match="coordinates are for a LinearOperator"):
-        pp.factorize(MATRIX, coordinates=(np.arange(120), np.arange(110)))
+    with pytest.raises(ValueError, match="coordinates must be given for rows and for columns"):
+        pp.factorize(operator, coordinates=(np.arange(120), None))
+    with pytest.raises(ValueError, match="coordinates must have points of one dimension, got 1 for rows and 2"):
+        pp.factorize(operator, coordinates=(np.arange(120), np.ones((110, 2))))
+    with pytest.raises(ValueError, match=r"M must have shape \(3, 4\), got \(120, 110\)"):
+        pp.factorize(operator, shape=(3, 4))
     assert operator.count == 0
 
 

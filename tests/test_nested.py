@@ -211,7 +211,7 @@ def test_coordinates_replace_the_order():
 
 def test_wrong_coordinates_and_numbers_of_factors():
     matrix = kernel(40)
-    with pytest.raises(ValueError, match=r"coordinates\[1\] must have one line for each of M's 40 columns"):
+    with pytest.raises(ValueError, match=r"coordinates\[1\] must have shape .*, one point for each of 40 columns"):
         pp.factorize(matrix, coordinates=(np.ones(40), np.ones(39)))
     with pytest.raises(TypeError, match="coordinates must be a pair"):
         pp.factorize(matrix, coordinates=3)

@@ -39,6 +39,8 @@ def explore_structure(search: Search) -> None:
     if search.allows("butterfly") and _may_have_rank(search):
         with search.session.part(0.02, "butterfly: "):
             _explore(search, "butterfly", _butterflies_of_rank)
+    if search.is_won:
+        return
     if search.allows("sparse_plus_low_rank") and search.matrix.any() and not search.is_settled:
         with search.session.part(0.1, "sparse plus low rank: "):
             _explore(search, "sparse_plus_low_rank", _sums)
