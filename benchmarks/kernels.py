@@ -5,6 +5,7 @@
 The peer is h2tools (H²-matrices by the multicharge Barnes–Hut method), if it is installed.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from common import best_times, clock
 from peers import h2_entries, h2_matrix, mcbh
@@ -130,7 +132,7 @@ def low_rank(matrix: np.ndarray, entries: int) -> Compressed:
 
 
 def by_h2tools(kernel: Kernel) -> Compressed:
-    """With the largest tolerance that reaches the error, judged by some random vectors; only this one's time counts.
+    """With the largest tolerance that reaches the error on some random vectors; only its time counts.
 
     If the kernel is symmetric, h2tools knows.
     """
@@ -148,7 +150,7 @@ def by_h2tools(kernel: Kernel) -> Compressed:
 
 def error_of(matrix: np.ndarray, apply: Apply) -> float:
     """The relative error, exact: by the columns of the identity."""
-    m, n = matrix.shape
+    n = matrix.shape[1]
     lost = 0.0
     for begin in range(0, n, 1024):
         columns = np.eye(n, min(1024, n - begin), -begin)
@@ -184,8 +186,8 @@ def line() -> Cells:
     """1/(|x−y| + 0.02), in order and shuffled."""
     table = Cells(
         "The kernel 1/(|x−y| + 0.02) on a line",
-        "`factorize(M, complexity=c, method='nested')`, without coordinates. Shuffled: rows and columns in two random orders, which "
-        "`factorize` does not know; the aim is then twice the error.",
+        "`factorize(M, complexity=c, method='nested')`, without coordinates. Shuffled: rows and columns in two "
+        "random orders, which `factorize` does not know; the aim is then twice the error.",
         ("n", "lines", "limit", "complexity", "error", "aim", "met", "time", "CPU"),
     )
     for n, complexity, aim in LINE:
@@ -207,21 +209,24 @@ def line() -> Cells:
 def compared(names: Sequence[str]) -> Cells:
     """The kernels in the hands of each contestant."""
     peer = (
-        "h2tools: the largest tolerance with this error, leaves of 50 lines, from the stored matrix and coordinates."
+        "h2tools: the largest tolerance with this error, leaves of 50 lines, from the matrix and coordinates."
         if mcbh is not None
         else "h2tools is not installed, and left out."
     )
     table = Cells(
         "Kernels and covariances, to an error of 1e-3",
         f"Nested low rank: `factorize(M, max_error={MAX_ERROR:g}, method='nested')`. Low rank (truncated SVD, two "
-        "dense factors) and the hierarchical strategy "
-        f"({BUDGET:g} seconds): as many entries as nested low rank with coordinates. {peer} Speed-ups are over the "
-        "dense matrix in NumPy, for one vector and for 256 at once.",
+        f"dense factors) and the hierarchical strategy ({BUDGET:g} seconds): as many entries as nested low rank "
+        f"with coordinates. {peer} Speed-ups are over the dense matrix in NumPy, for one vector and for 256 at once."
+        f"{_threads()}",
         ("kernel", "by", "error", "complexity", "build", "CPU", "speed-up, 1", "256", ""),
     )
     for name in names:
         kernel = KERNELS[name]()
-        found = dict(contestants(kernel))
+        found = {}
+        for by, each in contestants(kernel):
+            found[by] = each
+            sys.stderr.write(f"{name}, {by}: {each}\n")
         speeds = [speedups(kernel.matrix, found, count) for count in (1, BLOCK)]
         for by, each in found.items():
             table.add(
@@ -235,6 +240,15 @@ def compared(names: Sequence[str]) -> Cells:
                 each.note,
             )
     return table
+
+
+def _threads() -> str:
+    limit = os.environ.get("OPENBLAS_NUM_THREADS")
+    return (
+        f" All with OPENBLAS_NUM_THREADS={limit} and {numba.get_num_threads()} of Numba's threads."
+        if limit
+        else ""
+    )
 
 
 def speedups(matrix: np.ndarray, found: dict[str, Compressed], count: int) -> dict[str, float]:

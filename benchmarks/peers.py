@@ -63,7 +63,7 @@ except ImportError:
 
 
 def h2_matrix(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray, leaf: int, tolerance: float) -> object:
-    """h2tools' H²-matrix of a stored matrix, from the coordinates of its lines; the same ones if it is symmetric."""
+    """h2tools' H²-matrix from a matrix and the coordinates of its lines: the same ones if it is symmetric."""
     trees = [ClusterTree(Particles(x.shape[1], len(x), np.array(x.T)), leaf) for x in (rows, columns)]
     is_symmetric = rows is columns
     problem = Problem(
