@@ -27,6 +27,7 @@ MAX_ERROR = 1e-3
 BUDGET = 30.0  # seconds for the hierarchical strategy
 BLOCK = 256  # vectors at a time
 TOLERANCES = 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6  # of h2tools, to choose from
+OURS_BEST = "nested, with coordinates"
 LEAF = 50  # lines of its leaves
 Apply = Callable[[np.ndarray], np.ndarray]
 
@@ -102,7 +103,7 @@ def contestants(kernel: Kernel) -> Iterator[tuple[str, Compressed]]:
     """Each one's name and result; those without a choice of their own have as many entries as the first."""
     matrix, points = kernel.matrix, (kernel.rows, kernel.columns)
     nested = factorized(matrix, max_error=MAX_ERROR, method="nested", coordinates=points)
-    yield "nested, with coordinates", nested
+    yield OURS_BEST, nested
     yield "nested, without", factorized(matrix, max_error=MAX_ERROR, method="nested")
     complexity = nested.entries / matrix.size
     yield "low rank", low_rank(matrix, nested.entries)
@@ -206,40 +207,74 @@ def line() -> Cells:
     return table
 
 
+class Figures(NamedTuple):
+    """What is shown of a result."""
+
+    error: float
+    complexity: float
+    seconds: float
+    work: float
+    one: float
+    many: float
+
+
 def compared(names: Sequence[str]) -> Cells:
     """The kernels in the hands of each contestant."""
-    peer = (
-        "h2tools: the largest tolerance with this error, leaves of 50 lines, from the matrix and coordinates."
-        if mcbh is not None
-        else "h2tools is not installed, and left out."
-    )
+    peer = "the largest tolerance with this error, leaves of 50 lines, from the matrix and coordinates"
+    peer = f"h2tools: {peer}." if mcbh is not None else "h2tools is not installed, and left out."
     table = Cells(
         "Kernels and covariances, to an error of 1e-3",
         f"Nested low rank: `factorize(M, max_error={MAX_ERROR:g}, method='nested')`. Low rank (truncated SVD, two "
         f"dense factors) and the hierarchical strategy ({BUDGET:g} seconds): as many entries as nested low rank "
-        f"with coordinates. {peer} Speed-ups are over the dense matrix in NumPy, for one vector and for 256 at once."
-        f"{_threads()}",
+        f"with coordinates. {peer} Speed-ups are over the dense matrix in NumPy, for one vector and for 256 at "
+        f"once.{_threads()}",
         ("kernel", "by", "error", "complexity", "build", "CPU", "speed-up, 1", "256", ""),
     )
+    figures: dict[str, dict[str, Figures]] = {}
     for name in names:
         kernel = KERNELS[name]()
         found = {}
         for by, each in contestants(kernel):
             found[by] = each
             sys.stderr.write(f"{name}, {by}: {each}\n")
-        speeds = [speedups(kernel.matrix, found, count) for count in (1, BLOCK)]
+        one, many = (speedups(kernel.matrix, found, count) for count in (1, BLOCK))
+        figures[kernel.name] = {}
         for by, each in found.items():
-            table.add(
-                kernel.name,
-                by,
-                f"{error_of(kernel.matrix, each.apply):.2g}",
-                f"{each.entries / kernel.matrix.size:.3g}",
-                clock(each.seconds),
-                clock(each.work),
-                *(f"{speed[by]:.2g}" for speed in speeds),
-                each.note,
-            )
+            error, complexity = error_of(kernel.matrix, each.apply), each.entries / kernel.matrix.size
+            figures[kernel.name][by] = Figures(error, complexity, each.seconds, each.work, one[by], many[by])
+            cells = f"{error:.2g}", f"{complexity:.3g}", clock(each.seconds), clock(each.work)
+            table.add(kernel.name, by, *cells, f"{one[by]:.2g}", f"{many[by]:.2g}", each.note)
+    table.remarks = verdict(figures)
     return table
+
+
+def verdict(figures: dict[str, dict[str, Figures]]) -> list[str]:
+    """Wins and losses of nested low rank with coordinates, in a sentence about each contestant."""
+
+    def ratios(by: str, name: str, is_ours_over: bool) -> str:
+        pairs = [
+            (getattr(each[OURS_BEST], name), getattr(each[by], name)) for each in figures.values() if by in each
+        ]
+        values = [ours / theirs if is_ours_over else theirs / ours for ours, theirs in pairs]
+        return f"{min(values):.2g} to {max(values):.2g}"
+
+    said = [
+        f"- The error of {by} with as many entries is {ratios(by, 'error', False)} times that of nested low rank."
+        for by in ("low rank", "hierarchical strategy")
+    ]
+    said.append(
+        f"- Without coordinates, nested low rank takes {ratios('nested, without', 'work', False)} times the "
+        f"processor time, and {ratios('nested, without', 'complexity', False)} times the entries."
+    )
+    if all("h2tools" in each for each in figures.values()):
+        said.append(
+            f"- h2tools stores {ratios('h2tools', 'complexity', False)} times as many numbers (a symmetric block "
+            f"once). Nested low rank is applied {ratios('h2tools', 'one', True)} times as fast to one vector and "
+            f"{ratios('h2tools', 'many', True)} times as fast to 256, but takes "
+            f"{ratios('h2tools', 'work', True)} times the processor time to build: it searches for "
+            "levels and ranks in the whole matrix, and h2tools looks at some entries."
+        )
+    return said
 
 
 def _threads() -> str:
