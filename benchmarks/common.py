@@ -96,6 +96,7 @@ def machine() -> str:
         "spams-bin",
         "ksvd",
         "dictlearn",
+        "h2tools",
     )
     versions = []
     for package in packages:

@@ -54,6 +54,38 @@ try:
 except ImportError:
     ksvd_package = None
 
+try:
+    from h2tools import ClusterTree, Problem
+    from h2tools.collections.particles import Particles
+    from h2tools.mcbh import mcbh
+except ImportError:
+    mcbh = None
+
+
+def h2_matrix(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray, leaf: int, tolerance: float) -> object:
+    """h2tools' H²-matrix from a matrix and the coordinates of its lines: the same ones if it is symmetric."""
+    trees = [ClusterTree(Particles(x.shape[1], len(x), np.array(x.T)), leaf) for x in (rows, columns)]
+    is_symmetric = rows is columns
+    problem = Problem(
+        lambda _, i, __, j: matrix[np.ix_(i, j)], trees[0], trees[not is_symmetric], symmetric=int(is_symmetric)
+    )
+    found = mcbh(problem, tolerance)
+    found.svdcompress(tolerance)
+    return found
+
+
+def h2_entries(found: object) -> int:
+    """The numbers that an H²-matrix stores; blocks that share their memory, as transposes do, count once."""
+    sizes = {}
+    waiting = [found.row_transfer, found.col_transfer, found.row_interaction, found.row_close]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, np.ndarray) and each.dtype != object:
+            sizes[each.ctypes.data] = each.size
+        elif each is not None:
+            waiting.extend(each)
+    return sum(sizes.values())
+
 
 def applications(op: pp.SparseProduct, adjoint: bool = False) -> dict[str, Apply]:
     """x ↦ op @ x, or op.H @ x, by papilio, by the dense matrix, by SciPy, pyfaust and lazylinop."""
