@@ -182,8 +182,20 @@ class Cells:
         return "\n".join([f"## {self.title}", "", self.note, "", *lines, "", *self.remarks, ""])
 
 
+def _warm_up() -> None:
+    """Compile what is needed, or load what is compiled."""
+    x = np.linspace(0, 1, 300)
+    matrix = 1 / (np.abs(x[:, None] - x) + 0.02)
+    op = pp.factorize(matrix, max_error=MAX_ERROR, method="nested", coordinates=(x, x)).operator
+    for vectors in (matrix[0], matrix[:, :BLOCK]):
+        op @ vectors
+    if mcbh is not None:
+        h2_matrix(matrix, x[:, None], x[:, None], LEAF, MAX_ERROR)
+
+
 def line() -> Cells:
     """1/(|x−y| + 0.02), in order and shuffled."""
+    _warm_up()
     table = Cells(
         "The kernel 1/(|x−y| + 0.02) on a line",
         "`factorize(M, complexity=c, method='nested')`, without coordinates. Shuffled: rows and columns in two "
@@ -230,6 +242,7 @@ def compared(names: Sequence[str]) -> Cells:
         ("kernel", "by", "error", "complexity", "build", "CPU", "speed-up, 1", "256", ""),
     )
     figures: dict[str, dict[str, Figures]] = {}
+    _warm_up()
     for name in names:
         kernel = KERNELS[name]()
         found = {}
@@ -299,7 +312,6 @@ def speedups(matrix: np.ndarray, found: dict[str, Compressed], count: int) -> di
 
 
 def run(folder: Path) -> list[Cells]:
-    pp.factorize(np.eye(8) + 0.1)  # compiles
     return [line(), compared(list(KERNELS))]
 
 
