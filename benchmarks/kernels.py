@@ -5,7 +5,6 @@
 The peer is h2tools (H²-matrices by the multicharge Barnes–Hut method), if it is installed.
 """
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +12,12 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from common import best_times, clock
 from peers import h2_entries, h2_matrix, mcbh
 from scipy.sparse.linalg import svds
 from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_info
 
 import papilio as pp
 
@@ -106,7 +105,7 @@ def contestants(kernel: Kernel) -> Iterator[tuple[str, Compressed]]:
     yield OURS_BEST, nested
     yield "nested, without", factorized(matrix, max_error=MAX_ERROR, method="nested")
     complexity = nested.entries / matrix.size
-    yield "low rank", low_rank(matrix, nested.entries)
+    yield "truncated SVD", low_rank(matrix, nested.entries)
     yield (
         "hierarchical strategy",
         factorized(matrix, complexity=complexity, method="hierarchical", time_budget=BUDGET),
@@ -183,8 +182,20 @@ class Cells:
         return "\n".join([f"## {self.title}", "", self.note, "", *lines, "", *self.remarks, ""])
 
 
+def _warm_up() -> None:
+    """Compile what is needed, or load what is compiled."""
+    x = np.linspace(0, 1, 300)
+    matrix = 1 / (np.abs(x[:, None] - x) + 0.02)
+    op = pp.factorize(matrix, max_error=MAX_ERROR, method="nested", coordinates=(x, x)).operator
+    for vectors in (matrix[0], matrix[:, :BLOCK]):
+        op @ vectors
+    if mcbh is not None:
+        h2_matrix(matrix, x[:, None], x[:, None], LEAF, MAX_ERROR)
+
+
 def line() -> Cells:
     """1/(|x−y| + 0.02), in order and shuffled."""
+    _warm_up()
     table = Cells(
         "The kernel 1/(|x−y| + 0.02) on a line",
         "`factorize(M, complexity=c, method='nested')`, without coordinates. Shuffled: rows and columns in two "
@@ -224,13 +235,14 @@ def compared(names: Sequence[str]) -> Cells:
     peer = f"h2tools: {peer}." if mcbh is not None else "h2tools is not installed, and left out."
     table = Cells(
         "Kernels and covariances, to an error of 1e-3",
-        f"Nested low rank: `factorize(M, max_error={MAX_ERROR:g}, method='nested')`. Low rank (truncated SVD, two "
+        f"Nested low rank: `factorize(M, max_error={MAX_ERROR:g}, method='nested')`. The truncated SVD (two "
         f"dense factors) and the hierarchical strategy ({BUDGET:g} seconds): as many entries as nested low rank "
         f"with coordinates. {peer} Speed-ups are over the dense matrix in NumPy, for one vector and for 256 at "
-        f"once.{_threads()}",
+        f"once. {_threads()}",
         ("kernel", "by", "error", "complexity", "build", "CPU", "speed-up, 1", "256", ""),
     )
     figures: dict[str, dict[str, Figures]] = {}
+    _warm_up()
     for name in names:
         kernel = KERNELS[name]()
         found = {}
@@ -243,8 +255,8 @@ def compared(names: Sequence[str]) -> Cells:
             error, complexity = error_of(kernel.matrix, each.apply), each.entries / kernel.matrix.size
             figures[kernel.name][by] = Figures(error, complexity, each.seconds, each.work, one[by], many[by])
             cells = f"{error:.2g}", f"{complexity:.3g}", clock(each.seconds), clock(each.work)
-            table.add(kernel.name, by, *cells, f"{one[by]:.2g}", f"{many[by]:.2g}", each.note)
-    table.remarks = verdict(figures)
+            table.add(kernel.name, by, *cells, f"{one[by]:.3g}", f"{many[by]:.3g}", each.note)
+    table.remarks = verdict(figures) if figures else []
     return table
 
 
@@ -256,11 +268,15 @@ def verdict(figures: dict[str, dict[str, Figures]]) -> list[str]:
             (getattr(each[OURS_BEST], name), getattr(each[by], name)) for each in figures.values() if by in each
         ]
         values = [ours / theirs if is_ours_over else theirs / ours for ours, theirs in pairs]
-        return f"{min(values):.2g} to {max(values):.2g}"
+        return " to ".join(
+            f"{value:.2g}" if value < 10 else f"{value:,.0f}" for value in (min(values), max(values))
+        )
 
     said = [
-        f"- The error of {by} with as many entries is {ratios(by, 'error', False)} times that of nested low rank."
-        for by in ("low rank", "hierarchical strategy")
+        f"- With as many entries, the error of the {by} is {ratios(by, 'error', False)} times that of nested low "
+        f"rank, and its speed {ratios(by, 'one', False)} times for one vector and {ratios(by, 'many', False)} "
+        "times for 256."
+        for by in ("truncated SVD", "hierarchical strategy")
     ]
     said.append(
         f"- Without coordinates, nested low rank takes {ratios('nested, without', 'work', False)} times the "
@@ -278,12 +294,10 @@ def verdict(figures: dict[str, dict[str, Figures]]) -> list[str]:
 
 
 def _threads() -> str:
-    limit = os.environ.get("OPENBLAS_NUM_THREADS")
-    return (
-        f" All with OPENBLAS_NUM_THREADS={limit} and {numba.get_num_threads()} of Numba's threads."
-        if limit
-        else ""
-    )
+    """How many threads there are. Peers change environment variables when imported, so those say nothing."""
+    blas = [each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]]
+    count = blas[0]["num_threads"] if blas else "an unknown number of"
+    return f"Threads: {count} of NumPy's BLAS, {pp.get_num_threads()} of papilio."
 
 
 def speedups(matrix: np.ndarray, found: dict[str, Compressed], count: int) -> dict[str, float]:
@@ -298,7 +312,6 @@ def speedups(matrix: np.ndarray, found: dict[str, Compressed], count: int) -> di
 
 
 def run(folder: Path) -> list[Cells]:
-    pp.factorize(np.eye(8) + 0.1)  # compiles
     return [line(), compared(list(KERNELS))]
 
 
