@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import papilio as pp
 from papilio.runtime.session import Session
+from papilio.search.nested.assembly import Bases, nested_product
 from papilio.search.nested.bases import assembled, compressed, entries_of, gridded, kept_blocks, merged
 from papilio.search.nested.clusters import clusters_in_order
 from papilio.search.nested.prices import Family, levels_of
@@ -245,14 +246,16 @@ def test_noise_is_given_up_and_nothing_is_lost():
 
 
 def test_a_search_can_be_stopped():
-    steps = []
-
-    def stop(step):
-        steps.append(step)
-        return len(steps) > 3
-
-    fit = pp.factorize(kernel(300), complexity=0.1, method="nested", callback=stop)
+    fit = pp.factorize(kernel(300), complexity=0.1, method="nested", callback=lambda step: True)
     assert fit.status == "stopped"
     assert fit.operator.nnz <= 0.1 * 300**2
     fit = pp.factorize(kernel(300), complexity=0.1, method="nested", time_budget=0.0)
     assert fit.status == "stopped"
+
+
+def test_a_point_without_entries_is_no_product():
+    x = np.linspace(0, 1, 32)
+    fit = pp.factorize(np.exp(-(np.subtract.outer(x, x) ** 2)), method="nested", speedup=1.01)
+    assert fit.operator.shape == (32, 32)
+    bases = Bases(clusters_in_order(4, 1), [1], [[np.empty((2, 0))] * 2])
+    assert not nested_product(bases, bases, {}, [{}]).toarray().any()

@@ -64,7 +64,10 @@ def nested_product(rows: Bases, columns: Bases, near: Blocks, couplings: Sequenc
     )
     right = [factor.conj().T for factor in reversed(_widening(columns))]
     dtype = np.result_type(*rows.bases[0], *columns.bases[0], *near.values())
-    return SparseProduct(without_unused([*_widening(rows), middle, *right])).astype(dtype)
+    factors = without_unused([*_widening(rows), middle, *right])
+    if 0 in (factor.shape[0] for factor in factors[1:]):  # nothing goes through
+        factors = [sp.csr_array((factors[0].shape[0], factors[-1].shape[1]))]
+    return SparseProduct(factors).astype(dtype)
 
 
 def _widening(side: Bases) -> list[Any]:

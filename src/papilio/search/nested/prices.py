@@ -154,7 +154,7 @@ class Goal(NamedTuple):
         if self.target.limit is not None:
             return log(max(_MARGIN * self.target.limit, _TINY) / max(point.error, _TINY))
         if self.budget is not None:
-            return log(max(point.entries, 1) / self.budget)
+            return log(max(point.entries, 1) / max(self.budget, 1))
         return log(2 * max(point.error, _TINY) / (self.target.size * point.price))
 
     def score(self, point: Point) -> float:
@@ -163,7 +163,7 @@ class Goal(NamedTuple):
         if self.target.limit is not None:
             return _RATE * log(max(point.entries, 1)) + error - log(max(self.target.limit, _TINY))
         if self.budget is not None:
-            return _RATE * log(max(point.entries, 1) / self.budget) + error
+            return _RATE * log(max(point.entries, 1) / max(self.budget, 1)) + error
         return point.error + point.entries / self.target.size
 
     def is_perfect(self, point: Point) -> bool:
@@ -283,12 +283,16 @@ def nested(
     return curve_of(matrix, found)
 
 
-def curve_of(matrix: Array, found: Sequence[Found]) -> Curve:
-    """A curve of those points that no other one is better than."""
+def curve_of(matrix: Array, found: Sequence[Found]) -> Curve | None:
+    """A curve of those points that no other one is better than; one without any entries is no product."""
     front: list[Found] = []
     for each in sorted(found, key=lambda each: (each.point.entries, each.point.error)):
+        if each.point.entries == 0:
+            continue
         if not front or each.point.error < front[-1].point.error:
             front.append(each)
+    if not front:
+        return None
 
     def build(place: int) -> SparseProduct:
         point, tree, level = front[place]
