@@ -172,8 +172,8 @@ def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexi
 @pytest.mark.parametrize(
     ("make", "method"),
     [
-        (lambda: kernel(20, 20), "low_rank"),
-        (lambda: kernel(16, 32), "low_rank"),
+        (lambda: kernel(20, 20), "low_rank or nested"),
+        (lambda: kernel(16, 32), "low_rank or nested"),
         (lambda: noisy_hadamard(16), "butterfly"),
         (lambda: permuted(pp.transforms.dft(16).toarray()), "butterfly"),
         (lambda: gaussian((16, 16)), "hierarchical"),
@@ -183,7 +183,7 @@ def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexi
     ids=["kernel", "wide kernel", "noisy Hadamard", "DFT", "Gaussian", "tall Gaussian", "sparse"],
 )
 def test_each_kind_of_matrix_has_its_method(make, method, target):
-    assert pp.factorize(make(), **target).method == method
+    assert pp.factorize(make(), **target).method in method.split(" or ")
 
 
 @pytest.mark.parametrize("method", ["low_rank", "hierarchical"])
