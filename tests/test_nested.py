@@ -259,3 +259,14 @@ def test_a_point_without_entries_is_no_product():
     assert fit.operator.shape == (32, 32)
     bases = Bases(clusters_in_order(4, 1), [1], [[np.empty((2, 0))] * 2])
     assert not nested_product(bases, bases, {}, [{}]).toarray().any()
+
+
+def test_clusters_of_very_long_matrices_are_found_on_request_only():
+    x, y = np.linspace(0, 1, 20), np.linspace(0, 1, 400)
+    matrix = 1 / (np.abs(x[:, None] - y) + 0.05)
+
+    def tried(**options):
+        return [attempt.nnz for attempt in pp.factorize(matrix, **options).attempts if attempt.method == "nested"]
+
+    assert tried(complexity=0.3) == [0]
+    assert tried(complexity=0.3, method="nested") > [0]

@@ -172,12 +172,14 @@ def _sums(search: Search) -> Iterator[Curve]:
 
 
 _BEHIND = 2.0  # times the best rank so far: with more, nested low rank is given up after its first tries
+_LONG = 16  # times the short side: clusters of longer ones have too few lines of the other side to be found with
 _BUDGETS = (1.0, 0.6, 1.5)  # of nested products, over that of a target in time
 
 
 def _nested(search: Search) -> Iterator[Curve]:
-    target = search.target
-    if search.best is not None and search.coordinates is None and not may_be_nested(search.matrix):
+    target, shape = search.target, search.matrix.shape
+    is_long = max(shape) > _LONG * min(shape)
+    if search.best is not None and search.coordinates is None and (is_long or not may_be_nested(search.matrix)):
         return
 
     def is_hopeless(points: Sequence[Point]) -> bool:
