@@ -1,4 +1,4 @@
-"""A Gaussian process on thousands of soil samples, by products that are about ten times faster than dense ones.
+"""A Gaussian process on thousands of soil samples, by products that are several times faster than dense ones.
 
     python examples/gaussian_process.py [FOLDER]
 
@@ -7,10 +7,11 @@ The posterior mean needs a system with the covariance of all samples plus the no
 entry by entry and factorized by Cholesky's method, in time that grows as n³. Here `factorize` looks at some of its
 entries only, and conjugate gradients use the product of sparse factors that it returns.
 
-The whole solve gains less than its products do, since the build costs more than a solve: at 8,192 samples it was
-two to three times faster than Cholesky, and twice as fast as dense conjugate gradients. With few samples, Cholesky
-is faster. Ten times is for products with this covariance; the script also measures one of half the length
-scale, where little is gained, and one along a line, where more is. Data are simulated, with a fixed seed.
+Products were four times faster on a quiet machine at 8,192 samples, and more beside other work. The whole solve
+gains less, since the build costs more than a solve: it was two to three times faster than Cholesky, and twice as
+fast as dense conjugate gradients. With fewer samples, Cholesky is faster. The script also measures a covariance of
+half the length scale, and one along a line, where products gain ten times and more. Data are simulated, with a
+fixed seed.
 """
 
 import argparse
