@@ -261,12 +261,15 @@ def test_a_point_without_entries_is_no_product():
     assert not nested_product(bases, bases, {}, [{}]).toarray().any()
 
 
-def test_clusters_of_very_long_matrices_are_found_on_request_only():
-    x, y = np.linspace(0, 1, 20), np.linspace(0, 1, 400)
-    matrix = 1 / (np.abs(x[:, None] - y) + 0.05)
-
-    def tried(**options):
-        return [attempt.nnz for attempt in pp.factorize(matrix, **options).attempts if attempt.method == "nested"]
-
-    assert tried(complexity=0.3) == [0]
-    assert tried(complexity=0.3, method="nested") > [0]
+def test_clusters_of_very_long_matrices_are_found_on_request_only(monkeypatch):
+    calls = []
+    monkeypatch.setattr("papilio.search.structured.nested", lambda *_: calls.append(1))
+    monkeypatch.setattr("papilio.search.structured.may_be_nested", lambda matrix: True)
+    monkeypatch.setattr("papilio.search.stored._approximate", lambda search: None)  # which comes after it
+    x = np.linspace(0, 1, 400)
+    for count, expected in ((40, 1), (20, 0)):  # 10 and 20 times as long as high
+        pp.factorize(1 / (np.abs(x[:: 400 // count, None] - x) + 0.05), complexity=0.3)
+        assert len(calls) == expected
+        calls.clear()
+    pp.factorize(1 / (np.abs(x[::20, None] - x) + 0.05), complexity=0.3, method="nested")
+    assert calls
