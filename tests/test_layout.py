@@ -23,6 +23,7 @@ ROOMS = (
     "results",
     "solvers",
     "transforms",
+    "rotations",
     "search",
     "coding",
     "samples",
@@ -36,7 +37,7 @@ ROOMS = (
     "experiments",
     "cli",
 )
-MOST_ENTRIES = 23
+MOST_ENTRIES = 25
 # The other way only in functions, when they are called: `op.plot()` and `fit.plot()` are worth it.
 UPWARDS = {("operators", "plot"), ("results", "plot")}
 # These import modules whose names are only known when the program runs.

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .results import History as History
     from .results import Status as Status
     from .results import Tradeoff as Tradeoff
+    from .rotations.eigenbasis import Eigenbasis as Eigenbasis
+    from .rotations.eigenbasis import fast_eigenbasis as fast_eigenbasis
     from .runtime.threads import get_num_threads as get_num_threads
     from .runtime.threads import set_num_threads as set_num_threads
     from .search.butterfly import butterfly as butterfly
@@ -56,6 +58,7 @@ _NAMES = {
     "operators": ("SparseProduct",),
     "operators.storage": ("load",),
     "results": ("Factorization", "History", "Status", "Tradeoff"),
+    "rotations.eigenbasis": ("Eigenbasis", "fast_eigenbasis"),
     "runtime.threads": ("get_num_threads", "set_num_threads"),
     "search.butterfly": ("butterfly",),
     "search.factorize": ("factorize",),

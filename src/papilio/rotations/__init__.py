@@ -1,0 +1,1 @@
+"""Orthogonal matrices as products of rotations of two coordinates each."""
