@@ -54,7 +54,7 @@ def fast_dictionary(
     gives new codes after each of them. With ``refine``, rounds of new codes and some steps of `palm` for all
     factors follow, on random shares of the signals that grow to all of them, as long as they lower the error.
 
-    Above 50,000 signals, or 200 per atom if that is more, D₀ and the refinement see a random sample of this size.
+    Above 50,000 signals, or 200 per atom up to 100,000, D₀ and the refinement see a random sample of this size.
     The hierarchy sees all signals, and so do passes at the end, each with new codes and some steps of `palm`, as
     long as they lower the error enough.
 

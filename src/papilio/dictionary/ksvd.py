@@ -46,7 +46,7 @@ def ksvd(
     replaced by the signals with the largest errors. Three quarters of the iterations work on two fifths of the
     signals, drawn anew each time. And in the first half of the iterations, half as many atoms code each signal.
 
-    Above 50,000 signals, or 200 per atom if that is more, the iterations see a random sample of this size; passes
+    Above 50,000 signals, or 200 per atom up to 100,000, the iterations see a random sample of this size; passes
     over all signals then improve the dictionary.
 
     Parameters

@@ -144,7 +144,7 @@ def online_dictionary(
 ) -> LearnedDictionary:
     """Learn a dictionary from mini-batches, on moments (Mairal 2010), with codes by `omp`.
 
-    Above 50,000 signals, or 200 per atom if that is more, the mini-batches are taken from a random sample of this
+    Above 50,000 signals, or 200 per atom up to 100,000, the mini-batches are taken from a random sample of this
     size; passes over all signals then improve the dictionary.
 
     Parameters

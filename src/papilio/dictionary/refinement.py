@@ -37,7 +37,7 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
     """Rounds of new codes and of PALM for all factors, on growing shares of the signals.
 
     The errors that it reports are those of the new codes of a round, before PALM. The result is the last product,
-    unless the one before the first round has a lower error on all signals.
+    unless the one before the first round has a lower error.
     """
     count = n_rounds_for(len(signals.rows), schedule.shape[1]) if n_rounds is None else n_rounds
 

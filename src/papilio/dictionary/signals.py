@@ -22,14 +22,15 @@ from ..typing import Array
 from .statistics import Coding, Statistics, code_part, coder_and_atoms, merge_statistics, statistics_of
 from .sums import in_unit, relative, residuals_of, scaled, unit_for
 
-_SAMPLE, _SAMPLE_PER_ATOM = 50_000, 200  # signals that are enough to start from
+_SAMPLE_PER_ATOM, _SMALLEST_SAMPLE, _LARGEST_SAMPLE = 200, 50_000, 100_000  # signals that are enough to start from
+_SOME = 20_000  # signals that are enough to tell which of two dictionaries is better
 _PASSES = 4  # over all signals that improve a start from a sample
 _SIGNALS_PER_PASS = 20  # coded in a pass in the time that the start takes for one
 
 
 def enough(n_components: int) -> int:
     """The size of a random sample large enough to start from."""
-    return max(_SAMPLE, _SAMPLE_PER_ATOM * n_components)
+    return min(max(_SAMPLE_PER_ATOM * n_components, _SMALLEST_SAMPLE), _LARGEST_SAMPLE)
 
 
 class Held:
@@ -71,10 +72,11 @@ class Held:
         return statistics_of(self.rows, atoms, self.codes, n_worst)
 
     def error(self, dictionary: SparseProduct | Array) -> float:
-        """The relative error of new codes in a dictionary (d, a)."""
-        coder, atoms = coder_and_atoms(dictionary.astype(self.rows.dtype))
-        codes = coder.code(self.rows.T, self.n_nonzero_coefs, positive=self.positive)
-        return relative(residuals_of(self.rows, atoms, codes), frobenius(self.rows))
+        """The relative error of new codes in a dictionary (d, a); of some signals only if there are many."""
+        rows = self.rows[:: max(len(self.rows) // _SOME, 1)]
+        coder, atoms = coder_and_atoms(dictionary.astype(rows.dtype))
+        codes = coder.code(rows.T, self.n_nonzero_coefs, positive=self.positive)
+        return relative(residuals_of(rows, atoms, codes), frobenius(rows))
 
 
 class Streamed:

@@ -43,7 +43,7 @@ def sparse_ksvd(
 
     Like `ksvd`, but the new atom is B s, where s is the sparse code of E gᴴ in B by `omp`, divided by ‖B s‖.
 
-    Above 50,000 signals, or 200 per atom if that is more, it learns from a random sample of this size; one pass
+    Above 50,000 signals, or 200 per atom up to 100,000, it learns from a random sample of this size; one pass
     over all signals then measures the error.
 
     Parameters

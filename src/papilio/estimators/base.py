@@ -56,7 +56,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ----------
         X : (n_samples, n_features) array
             Or data that need not fit into memory: a Dask array, a memory-mapped array, `datasets.on_disk`.
-            Above 50,000 samples, or 200 per atom if that is more, learning starts from a random sample of this
+            Above 50,000 samples, or 200 per atom up to 100,000, learning starts from a random sample of this
             size, and reads all samples part by part, on the workers of the current Dask client if there is one,
             else on threads. Sums are taken in a fixed order: the result has the same bits on any number of threads
             and workers. Other chunks of a Dask array mean another order, and so another rounding, which may decide

@@ -85,7 +85,7 @@ class KSVD(DictionaryEstimator):
 class SparseKSVD(DictionaryEstimator):
     """A dictionary whose atoms are sparse in a fast base: `papilio.sparse_ksvd`.
 
-    Above 50,000 samples, or 200 per atom if that is more, it learns from a random sample of this size.
+    Above 50,000 samples, or 200 per atom up to 100,000, it learns from a random sample of this size.
 
     Parameters
     ----------

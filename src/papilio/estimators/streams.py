@@ -61,8 +61,8 @@ class StreamEstimator(DictionaryEstimator):
     def fit_stream(self, batches: Iterable[Any]) -> Self:
         """Learn from a stream in which each sample is seen once; memory does not grow with its length.
 
-        The first samples are collected until there are enough to start from: 50,000, or 200 per atom if that is
-        more. Then each mini-batch is added to the moments of the data, in which the past counts less and less:
+        The first samples are collected until there are enough to start from: 50,000, or 200 per atom up to
+        100,000. Then each mini-batch is added to the moments of the data, in which the past counts less and less:
         about the latest tenth of all batches counts, and at most ``memory`` of them. After `fit`, learning
         continues from its result.
 

@@ -119,9 +119,9 @@ def fast_eigenbasis(
     """Eigenvectors as a fast transform: S ≈ U diag(λ) Uᴴ, where U is a product of rotations.
 
     Rotations of two coordinates are chosen greedily, as in Jacobi's method: the pair with the largest |s_ij|, by
-    the angle that makes it zero. Those of disjoint pairs form a layer, which is one sparse factor with two entries per
-    row; a layer ends where the next pair would gain less than 0.3 of the mean. Then sweeps choose each angle anew,
-    while all others stay. The error never rises.
+    the angle that makes it zero. Those of disjoint pairs form a layer, which is one sparse factor with two entries
+    per row; a layer ends where the next pair would gain less than 0.3 of the mean. Then sweeps choose each angle
+    anew, while all others stay. The error never rises.
 
     Parameters
     ----------
