@@ -29,8 +29,8 @@ class Growth:
     """Rotations that are added greedily to a chain, and the working matrix W that follows them.
 
     ``kind`` is one of `papilio.kernels.rotations`: what W is, what a rotation gains, and what it does to W. A
-    layer has disjoint pairs, up to ``width`` of them. Coordinates that are ``retired`` are rotated no more. W, which
-    is changed in place, may be sparse if the kind is EIGEN, and stays so until it is filled.
+    layer has disjoint pairs, up to ``width`` of them. Coordinates that are ``retired`` are rotated no more. W
+    is changed in place. It may be sparse if the kind is EIGEN, and stays so until it is filled.
     """
 
     def __init__(self, kind: int, matrix: Any, width: int | None = None) -> None:
