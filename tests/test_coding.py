@@ -18,7 +18,7 @@ import papilio as pp
 from papilio.coding import coder as coding
 from papilio.coding.coder import Coder
 from papilio.coding.cost import Cost
-from papilio.kernels.pursuit import _inner, _largest, _subtract, pack, search
+from papilio.kernels.pursuit import _largest, _subtract, inner, pack, search
 from papilio.linalg import shifted, wide
 
 from .helpers import DTYPES, LAYOUTS, gaussian
@@ -735,7 +735,7 @@ def test_inner_products_of_any_length_are_summed(dtype):
         a, b = gaussian((size,), dtype, 1), gaussian((size,), dtype, 2)
         expected = np.vdot(double(a), double(b))
         scale = np.linalg.norm(a) * np.linalg.norm(b)
-        assert abs(_inner(a, b, np.empty(max(size // 4, 1), dtype)) - expected) <= 10 * eps(dtype) * scale
+        assert abs(inner(a, b, np.empty(max(size // 4, 1), dtype)) - expected) <= 10 * eps(dtype) * scale
 
 
 def test_any_number_of_rows_is_subtracted(dtype):

@@ -24,6 +24,7 @@ ROOMS = (
     "solvers",
     "transforms",
     "rotations",
+    "graphs",
     "search",
     "coding",
     "samples",

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import constraints as constraints
     from . import datasets as datasets
+    from . import graphs as graphs
     from . import images as images
     from . import metrics as metrics
     from . import plot as plot
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from .solvers.palm import palm as palm
     from .solvers.schedule import Schedule as Schedule
 
-_MODULES = ("constraints", "datasets", "images", "metrics", "plot", "results", "transforms")
+_MODULES = ("constraints", "datasets", "graphs", "images", "metrics", "plot", "results", "transforms")
 _NAMES = {
     "coding": ("omp",),
     "dictionary.fast": ("fast_dictionary",),

@@ -22,7 +22,7 @@ from ..typing import Array
 from .statistics import Coding, Statistics, code_part, coder_and_atoms, merge_statistics, statistics_of
 from .sums import in_unit, relative, residuals_of, scaled, unit_for
 
-_SAMPLE_PER_ATOM, _SMALLEST_SAMPLE, _LARGEST_SAMPLE = 200, 50_000, 100_000  # signals that are enough to start from
+_SAMPLE, _LARGEST_SAMPLE, _SAMPLE_PER_ATOM = 50_000, 100_000, 200  # signals that are enough to start from
 _SOME = 20_000  # signals that are enough to tell which of two dictionaries is better
 _PASSES = 4  # over all signals that improve a start from a sample
 _SIGNALS_PER_PASS = 20  # coded in a pass in the time that the start takes for one
@@ -30,7 +30,7 @@ _SIGNALS_PER_PASS = 20  # coded in a pass in the time that the start takes for o
 
 def enough(n_components: int) -> int:
     """The size of a random sample large enough to start from."""
-    return min(max(_SAMPLE_PER_ATOM * n_components, _SMALLEST_SAMPLE), _LARGEST_SAMPLE)
+    return min(max(_SAMPLE_PER_ATOM * n_components, _SAMPLE), _LARGEST_SAMPLE)
 
 
 class Held:

@@ -15,6 +15,8 @@ from ..solvers.moments import Moments
 from ..typing import Array
 from .sums import energies_of_codes, is_rounding, moments_of_rows, scaled, unit_for
 
+_ROWS_PER_ATOM = 4  # that are coded and summed together, at least
+
 
 class Statistics(NamedTuple):
     """Sums over signals X with codes Γ in a dictionary D, and the signals that are represented worst."""
@@ -78,14 +80,30 @@ class Coding(NamedTuple):
 def code_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Statistics:
     """The statistics of one part of the samples, divided by the unit."""
     coder: Coder | None = None
-    found = []
-    for _, rows in blocks:
+    found: Statistics | None = None
+    for rows in _gathered(blocks, _ROWS_PER_ATOM * coding.dictionary.shape[1]):
         rows = scaled(rows, coding.unit)
         if coder is None:
             coder, atoms = coder_and_atoms(coding.dictionary.astype(rows.dtype))
         codes = coder.code(rows.T, coding.n_nonzero_coefs, positive=coding.positive)
-        found.append(statistics_of(rows, atoms, codes, coding.n_worst))
-    return merge_statistics(found) if found else _of_nothing(coding.dictionary)
+        new = statistics_of(rows, atoms, codes, coding.n_worst)
+        found = new if found is None else merge_statistics([found, new])  # one at a time: they may be large
+    return _of_nothing(coding.dictionary) if found is None else found
+
+
+def _gathered(blocks: Iterator[tuple[int, Array]], least: int) -> Iterator[Array]:
+    """Rows of several blocks together, at least so many but at the end: sums take a time of their own."""
+    waiting: list[Array] = []
+    for _, rows in blocks:
+        if not waiting and len(rows) >= least:
+            yield rows
+            continue
+        waiting.append(rows.copy())  # the next block may overwrite it
+        if sum(map(len, waiting)) >= least:
+            yield np.concatenate(waiting)
+            waiting = []
+    if waiting:
+        yield np.concatenate(waiting)
 
 
 class Loss(NamedTuple):

@@ -149,7 +149,7 @@ def extend(
         for i in range(m):
             other = state.chosen[s, i]
             places[i] = where[other]
-            gram[i] = _inner(rows[places[m]], rows[places[i]], room) * (scales[j] * scales[other])
+            gram[i] = inner(rows[places[m]], rows[places[i]], room) * (scales[j] * scales[other])
         fall = _choose(values[n], gram[:m], state.triangles[s], change, state.codes[s], eps)
         if fall == 0:
             state.done[s] = True
@@ -164,7 +164,7 @@ def extend(
 
 
 @compiled
-def _inner(a: Array, b: Array, room: Array) -> complex:
+def inner(a: Array, b: Array, room: Array) -> complex:
     """aᴴb, in a fixed order that vector units can follow: quarters are added up, then halves of what is left.
 
     ``room`` is for a quarter of the vectors.

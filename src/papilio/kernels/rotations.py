@@ -18,6 +18,7 @@ import numpy as np
 
 from ..typing import Array
 from .cache import kernel
+from .pursuit import inner
 
 EIGEN, CORRELATION, POLAR, SINGULAR = range(4)
 
@@ -57,18 +58,34 @@ def rotate_both(W: Array, pairs: Array, blocks: Array) -> None:
     """
     for n in range(len(pairs)):
         rotate_rows(W, pairs[n, 0], pairs[n, 1], blocks[n])
-    for row in W:
-        _rotate_row(row, pairs, blocks)
+    _rotate_all_rows(W, pairs, blocks)
 
 
 @compiled
-def _rotate_row(row: Array, pairs: Array, blocks: Array) -> None:
-    """row ← row·G, where G is a layer of rotations."""
+def _rotate_all_rows(W: Array, pairs: Array, blocks: Array) -> None:
+    """W ← WG, where G is a layer of rotations."""
+    for k in range(0, W.shape[0] - 3, 4):
+        w, x, y, z = W[k], W[k + 1], W[k + 2], W[k + 3]
+        for n in range(len(pairs)):
+            i, j = pairs[n, 0], pairs[n, 1]
+            a, b, c, d = blocks[n, 0, 0], blocks[n, 1, 0], blocks[n, 0, 1], blocks[n, 1, 1]
+            w[i], w[j] = w[i] * a + w[j] * b, w[i] * c + w[j] * d
+            x[i], x[j] = x[i] * a + x[j] * b, x[i] * c + x[j] * d
+            y[i], y[j] = y[i] * a + y[j] * b, y[i] * c + y[j] * d
+            z[i], z[j] = z[i] * a + z[j] * b, z[i] * c + z[j] * d
+    for k in range(W.shape[0] - W.shape[0] % 4, W.shape[0]):
+        _rotate_two(W[k], W[k], pairs, blocks)
+
+
+@compiled
+def _rotate_two(x: Array, y: Array, pairs: Array, blocks: Array) -> None:
+    """The same for two rows, or for one, which is then both."""
     for n in range(len(pairs)):
-        i, j, G = pairs[n, 0], pairs[n, 1], blocks[n]
-        u, v = row[i], row[j]
-        row[i] = u * G[0, 0] + v * G[1, 0]
-        row[j] = u * G[0, 1] + v * G[1, 1]
+        i, j = pairs[n, 0], pairs[n, 1]
+        a, b, c, d = blocks[n, 0, 0], blocks[n, 1, 0], blocks[n, 0, 1], blocks[n, 1, 1]
+        u, v, p, q = x[i], x[j], y[i], y[j]
+        x[i], x[j] = u * a + v * b, u * c + v * d
+        y[i], y[j] = p * a + q * b, p * c + q * d
 
 
 @compiled
@@ -217,8 +234,7 @@ def _rotate(kind: int, W: Array, pairs: Array, lefts: Array, rights: Array) -> N
         if pairs[n, 1] < W.shape[0]:
             rotate_rows(W, pairs[n, 0], pairs[n, 1], lefts[n])
     if kind == SINGULAR:
-        for row in W:
-            _rotate_row(row, pairs, rights)
+        _rotate_all_rows(W, pairs, rights)
 
 
 # -- the greedy choice ---------------------------------------------------------------------------------
@@ -339,28 +355,32 @@ def sweep_eigen(A: Array, B: Array, pairs: Array, blocks: Array, starts: Array, 
     Rows take part in the rotations of a layer when they are needed: those of a pair when it is its turn, for the
     pairs before it, and at the end of the layer for the others.
     """
-    R, n_rows = np.empty((2, 2), blocks.dtype), A.shape[0]
-    turn = np.empty(n_rows, np.int64)  # the place in the layer
+    R = np.empty((2, 2), blocks.dtype)
+    room = np.empty(A.shape[0] // 4, A.dtype)
+    is_paired = np.empty(A.shape[0], np.bool_)
     for n in range(len(starts) - 1):
         part = slice(starts[n], starts[n + 1])
         places, new, old = pairs[part], blocks[part], blocks[part].copy()
-        turn[:] = -1
+        is_paired[:] = False
         for r in range(len(places)):
             i, j = places[r]
-            turn[i] = turn[j] = r
-            for row in (i, j):
-                _rotate_row(A[row], places[:r], new[:r])
-                _rotate_row(B[row], places[: r + 1], old[: r + 1])
+            is_paired[i] = is_paired[j] = True
+            _rotate_two(A[i], A[j], places[:r], new[:r])
+            _rotate_two(B[i], B[j], places[: r + 1], old[: r + 1])
             rotate_rows(B, i, j, old[r])
             _rotate_pair(A, places[r], old[r])
             for unit in units:
-                _turn_towards(A, B, i, j, unit, R)
+                _turn_towards(A, B, i, j, unit, R, room)
                 _rotate_pair(A, places[r], R)
                 _multiply(new[r], R, new[r])
-        for row in range(n_rows):
-            rest = slice(turn[row] + 1, len(places))
-            _rotate_row(A[row], places[rest], new[rest])
-            _rotate_row(B[row], places[rest], old[rest])
+        for r in range(len(places)):
+            i, j = places[r]
+            _rotate_two(A[i], A[j], places[r + 1 :], new[r + 1 :])
+            _rotate_two(B[i], B[j], places[r + 1 :], old[r + 1 :])
+        for k in range(A.shape[0]):
+            if not is_paired[k]:
+                _rotate_two(A[k], A[k], places, new)
+                _rotate_two(B[k], B[k], places, old)
 
 
 @compiled
@@ -388,20 +408,20 @@ def sweep_polar(W: Array, pairs: Array, blocks: Array) -> None:
 
 
 @compiled
-def _turn_towards(A: Array, B: Array, i: int, j: int, unit: complex, R: Array) -> None:
+def _turn_towards(A: Array, B: Array, i: int, j: int, unit: complex, R: Array, room: Array) -> None:
     """R = [[cos θ, −u sin θ], [ū sin θ, cos θ]] with the largest ⟨RᴴAR, B⟩, where u is the unit.
 
     As a function of θ that is p cos θ + q sin θ + v cos 2θ + w sin 2θ and a constant: the first two terms are the
     rows and columns of the pair outside of its block, the others the block.
     """
-    x, y = 0.0, 0.0
-    for k in range(A.shape[0]):
-        if k != i and k != j:
-            x += (A[i, k] * np.conj(B[i, k])).real + (A[j, k] * np.conj(B[j, k])).real
-            y += (unit * (A[j, k] * np.conj(B[i, k]))).real - (np.conj(unit) * (A[i, k] * np.conj(B[j, k]))).real
+    x = inner(B[i], A[i], room) + inner(B[j], A[j], room)
+    y = unit * inner(B[i], A[j], room) - np.conj(unit) * inner(B[j], A[i], room)
+    for k in (i, j):  # all but the block
+        x -= np.conj(B[i, k]) * A[i, k] + np.conj(B[j, k]) * A[j, k]
+        y -= unit * np.conj(B[i, k]) * A[j, k] - np.conj(unit) * np.conj(B[j, k]) * A[i, k]
     h, g = (A[i, i] - A[j, j]).real / 2, (B[i, i] - B[j, j]).real / 2
     o, w = (np.conj(unit) * A[i, j]).real, (np.conj(unit) * B[i, j]).real
-    theta = best_angle(2 * x, 2 * y, 2 * (h * g + o * w), 2 * (o * g - h * w))
+    theta = best_angle(2 * x.real, 2 * y.real, 2 * (h * g + o * w), 2 * (o * g - h * w))
     c, s = np.cos(theta), np.sin(theta)
     R[0, 0], R[0, 1], R[1, 0], R[1, 1] = c, -s * unit, s * np.conj(unit), c
 
