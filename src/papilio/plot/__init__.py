@@ -2,7 +2,8 @@
 
 from .curves import convergence, tradeoff
 from .fits import factorization
+from .graphs import graph_signal
 from .matrices import comparison, factors, matrix
 from .mosaics import atoms
 
-__all__ = ["atoms", "comparison", "convergence", "factorization", "factors", "matrix", "tradeoff"]
+__all__ = ["atoms", "comparison", "convergence", "factorization", "factors", "graph_signal", "matrix", "tradeoff"]

@@ -165,8 +165,9 @@ def fast_eigenbasis(
     A rotation takes O(n) operations, a layer O(n²), and a sweep O(n) per rotation: there is no step of n³, as in a
     dense eigendecomposition.
 
-    The error falls slowly at first: a matrix without structure needs as many rotations as it has entries, and then U
-    is slower than a dense matrix. ``speedup`` of the result measures it.
+    A matrix without structure needs about as many rotations as it has entries, and then U is slower than a dense
+    matrix: ``speedup`` of the result measures it. Eigenvectors of eigenvalues far from zero are found first, and
+    those of nearly equal ones are mixed: of a graph, high frequencies are more exact than the lowest ones.
 
     Examples
     --------
