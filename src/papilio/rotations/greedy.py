@@ -87,6 +87,11 @@ class Growth:
         for i in np.flatnonzero((self._partners == coordinate) | (np.arange(self._partners.size) == coordinate)):
             self._gains[i], self._partners[i] = best_partner(self.kind, self.matrix, i, self.retired)
 
+    def last(self) -> tuple[Array, Array]:
+        """The pair and the 2×2 block of the last rotation."""
+        pairs, lefts, _ = self._found[-1]
+        return pairs[-1], lefts[-1]
+
     def chain(self, side: int = 1) -> Chain:
         """The rotations of the rows, or with side 2 those of the columns."""
         if not self._found:
