@@ -86,6 +86,48 @@ def rotate_block(X: Array, pairs: Array, blocks: Array, inverse: bool) -> None:
 
 
 @compiled
+def rotated_energies(X: Array, pairs: Array, blocks: Array, energies: Array) -> None:
+    """X ← UᵀX in place for a real X; in ``energies``, the mean squares of the two rows after each rotation."""
+    for r in range(len(pairs)):
+        i, j = pairs[r]
+        rotate_rows(X, i, j, blocks[r])
+        for side in range(2):
+            row = X[pairs[r, side]]
+            total = 0.0
+            for value in row:
+                total += value * value
+            energies[r, side] = total / len(row)
+
+
+@compiled
+def gaussian_path(
+    inner: Array, outer: Array, pairs: Array, inside: Array, outside: Array, ridges: Array, logs: Array, forms: Array
+) -> None:
+    """Held-out Gaussian likelihoods along a chain: Σ log f and Σ h/f with f = λ + ridge, for each ridge.
+
+    The λ are ``inner`` at first, and then two of them change to a row of ``inside`` with each rotation; the h are
+    ``outer`` and ``outside``. Sums for ridge a after r rotations are added to ``logs[a, r]`` and ``forms[a, r]``.
+    """
+    for a in range(len(ridges)):
+        values, energies = inner.copy(), outer.copy()
+        total, form = 0.0, 0.0
+        for i in range(len(values)):
+            total += np.log(values[i] + ridges[a])
+            form += energies[i] / (values[i] + ridges[a])
+        logs[a, 0] += total
+        forms[a, 0] += form
+        for r in range(len(pairs)):
+            for side in range(2):
+                i = pairs[r, side]
+                before, after = values[i] + ridges[a], inside[r, side] + ridges[a]
+                total += np.log(after) - np.log(before)
+                form += outside[r, side] / after - energies[i] / before
+                values[i], energies[i] = inside[r, side], outside[r, side]
+            logs[a, r + 1] += total
+            forms[a, r + 1] += form
+
+
+@compiled
 def rotate_hermitian(W: Array, pairs: Array, blocks: Array, starts: Array) -> None:
     """W ← UWUᴴ in place, where U = G₁G₂…G_g and W is Hermitian; layer n begins at ``starts[n]``."""
     turned = np.empty_like(blocks)
