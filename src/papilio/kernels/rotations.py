@@ -101,30 +101,34 @@ def rotated_energies(X: Array, pairs: Array, blocks: Array, energies: Array) -> 
 
 @compiled
 def gaussian_path(
-    inner: Array, outer: Array, pairs: Array, inside: Array, outside: Array, ridges: Array, logs: Array, forms: Array
+    values: Array,
+    energies: Array,
+    pairs: Array,
+    inside: Array,
+    outside: Array,
+    shares: Array,
+    target: float,
+    logs: Array,
+    forms: Array,
 ) -> None:
-    """Held-out Gaussian likelihoods along a chain: Σ log f and Σ h/f with f = λ + ridge, for each ridge.
+    """Held-out Gaussian likelihoods along a chain: Σ log f and Σ h/f, with f = (1 − a)λ + a·target, for each share a.
 
-    The λ are ``inner`` at first, and then two of them change to a row of ``inside`` with each rotation; the h are
-    ``outer`` and ``outside``. Sums for ridge a after r rotations are added to ``logs[a, r]`` and ``forms[a, r]``.
+    The λ are ``values`` at first, and with rotation r two of them become ``inside[r]``; the h, ``energies`` and
+    ``outside`` likewise. ``logs[a, r]`` and ``forms[a, r]`` are the sums for share a after r rotations.
     """
-    for a in range(len(ridges)):
-        values, energies = inner.copy(), outer.copy()
-        total, form = 0.0, 0.0
-        for i in range(len(values)):
-            total += np.log(values[i] + ridges[a])
-            form += energies[i] / (values[i] + ridges[a])
-        logs[a, 0] += total
-        forms[a, 0] += form
+    for a in range(len(shares)):
+        keep, add = 1 - shares[a], shares[a] * target
+        now, held = keep * values + add, energies.copy()
+        log, form = np.log(now).sum(), (held / now).sum()
+        logs[a, 0], forms[a, 0] = log, form
         for r in range(len(pairs)):
             for side in range(2):
                 i = pairs[r, side]
-                before, after = values[i] + ridges[a], inside[r, side] + ridges[a]
-                total += np.log(after) - np.log(before)
-                form += outside[r, side] / after - energies[i] / before
-                values[i], energies[i] = inside[r, side], outside[r, side]
-            logs[a, r + 1] += total
-            forms[a, r + 1] += form
+                after = keep * inside[r, side] + add
+                log += np.log(after / now[i])
+                form += outside[r, side] / after - held[i] / now[i]
+                now[i], held[i] = after, outside[r, side]
+            logs[a, r + 1], forms[a, r + 1] = log, form
 
 
 @compiled
