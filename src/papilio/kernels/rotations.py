@@ -351,6 +351,26 @@ def add_layer(
 
 
 @compiled
+def add_sequence(
+    kind: int,
+    W: Array,
+    is_out: Array,
+    gains: Array,
+    partners: Array,
+    least: float,
+    pairs: Array,
+    lefts: Array,
+    rights: Array,
+) -> int:
+    """One rotation after the other, each as `add_layer` adds it; returned is their number."""
+    for n in range(len(pairs)):
+        one = slice(n, n + 1)
+        if not add_layer(kind, W, is_out, gains, partners, least, 0.0, pairs[one], lefts[one], rights[one]):
+            return n
+    return len(pairs)
+
+
+@compiled
 def disjoint(rows: Array, columns: Array, gains: Array, n: int, least: float, share: float, chosen: Array) -> int:
     """The pairs of a layer, as in `add_layer`, among candidates by descending gain; of ``n`` coordinates.
 

@@ -4,5 +4,6 @@ from .curves import convergence, tradeoff
 from .fits import factorization
 from .matrices import comparison, factors, matrix
 from .mosaics import atoms
+from .trees import treelets
 
-__all__ = ["atoms", "comparison", "convergence", "factorization", "factors", "matrix", "tradeoff"]
+__all__ = ["atoms", "comparison", "convergence", "factorization", "factors", "matrix", "tradeoff", "treelets"]

@@ -11,6 +11,7 @@ from .chain import Chain
 from .greedy import Growth
 
 FLOOR = 1e-10  # of the mean variance: the least variance of a coordinate
+_AT_A_TIME = 256  # rotations, between which Ctrl-C is heard
 _PER_VARIABLE = 32  # rotations that are tried at most
 # Shares a/(1 − a) from 10⁻⁴ to 10², six to a tenfold.
 _SHARES = (0.0, *(ratio / (1 + ratio) for ratio in np.geomspace(1e-4, 1e2, 37).tolist()))
@@ -33,8 +34,10 @@ def most_rotations(n_variables: int) -> int:
 def most_correlated(covariance: Array, n_rotations: int) -> Chain:
     """Rotations of the pair with the largest |correlation|, by the angle that makes it zero; fewer if none is left."""
     growth = Growth(CORRELATION, covariance.copy(), width=1)
-    while growth.count < n_rotations and growth.add(1):
-        pass
+    while growth.count < n_rotations:
+        count = min(_AT_A_TIME, n_rotations - growth.count)
+        if growth.add_in_turn(count) < count:
+            break
     return growth.chain()
 
 

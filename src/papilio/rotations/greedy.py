@@ -10,6 +10,7 @@ from ..kernels.rotations import (
     CORRELATION,
     POLAR,
     add_layer,
+    add_sequence,
     best_partner,
     diagonalise_all,
     disjoint,
@@ -67,19 +68,31 @@ class Growth:
             if _FILLED * self.matrix.nnz <= self.size**2 or self.size**2 > LARGEST:
                 return self._keep(*self._sparse_layer(min(self.width, most)))
             self.matrix = self.matrix.toarray()
+        room = min(self.width, most)
+        pairs, lefts, rights = self._empty(room)
+        known = self._known()
+        found = add_layer(self.kind, self.matrix, self.retired, *known, self._least, _SHARE, pairs, lefts, rights)
+        return self._keep(pairs[:found], lefts[:found], rights[:found])
+
+    def add_in_turn(self, most: int) -> int:
+        """Add so many rotations one by one, as with a width of 1, to a dense matrix; their number."""
+        pairs, lefts, rights = self._empty(most)
+        known = self._known()
+        found = add_sequence(self.kind, self.matrix, self.retired, *known, self._least, pairs, lefts, rights)
+        return self._keep(pairs[:found], lefts[:found], rights[:found])
+
+    def _known(self) -> tuple[Array, Array]:
+        """The best gain and partner of each row."""
         if not self._gains.size:
             rows = self.matrix.shape[0]
             self._gains, self._partners = np.empty(rows), np.empty(rows, np.int64)
             find_partners(self.kind, self.matrix, self.retired, self._gains, self._partners)
-        room, dtype = min(self.width, most), self.matrix.dtype
-        pairs, lefts, rights = (
-            np.empty((room, 2), np.int64),
-            np.empty((room, 2, 2), dtype),
-            np.empty((room, 2, 2), dtype),
-        )
-        known = self._gains, self._partners
-        found = add_layer(self.kind, self.matrix, self.retired, *known, self._least, _SHARE, pairs, lefts, rights)
-        return self._keep(pairs[:found], lefts[:found], rights[:found])
+        return self._gains, self._partners
+
+    def _empty(self, count: int) -> tuple[Array, Array, Array]:
+        """Room for pairs and their blocks, of rows and of columns."""
+        shape, dtype = (count, 2, 2), self.matrix.dtype
+        return np.empty((count, 2), np.int64), np.empty(shape, dtype), np.empty(shape, dtype)
 
     def retire(self, coordinate: int) -> None:
         """Rotate a coordinate no more."""
