@@ -65,6 +65,7 @@ def test_the_estimate_is_the_sample_covariance_without_what_is_beside_the_diagon
     np.testing.assert_allclose(model.covariance_, U @ np.diag(np.diag(U.T @ S @ U)) @ U.T, atol=1e-10)
     assert (model.n_rotations_, model.shrinkage_, model.scale_, model.log_likelihoods_.size) == (4, 0, 1, 0)
     shrunk = pp.SparseMatrixTransform(4, shrinkage=0.3).fit(X)
+    assert shrunk.exponent_ == 1
     target = np.eye(6) * np.trace(S) / 6
     np.testing.assert_allclose(shrunk.covariance_, 0.7 * model.covariance_ + 0.3 * target, atol=1e-10)
 
@@ -102,14 +103,15 @@ def test_the_interface_is_that_of_scikit_learn():
 # -- what is chosen ----------------------------------------------------------------------------------------
 
 
-def direct_likelihood(rows, n_rotations, share, scale, folds):
+def direct_likelihood(rows, n_rotations, share, scale, folds, exponent=1.0):
     """The cross-validated likelihood from dense covariances."""
     total = 0.0
     for inside, outside in folds.split(rows):
         mean = rows[inside].mean(axis=0)
         S = np.cov(rows[inside], rowvar=False, bias=True)
         U = plain_transform(S, n_rotations)[-1]
-        values = (1 - share) * np.diag(U.T @ S @ U) + share * np.trace(S) / len(S)
+        mean_variance = np.trace(S) / len(S)
+        values = mean_variance * ((1 - share) * (np.diag(U.T @ S @ U) / mean_variance) ** exponent + share)
         held = rows[outside] - mean
         precision = np.linalg.inv(scale * (U * values) @ U.T)
         total += len(outside) * log_likelihood(held.T @ held / len(outside), precision)
@@ -131,15 +133,18 @@ def test_the_number_of_rotations_has_the_largest_likelihood():
     assert model.n_rotations_ == np.argmax(expected)
 
 
-def test_shrinkage_and_scale_have_the_largest_likelihood():
+def test_shrinkage_exponent_and_scale_have_the_largest_likelihood():
     model = pp.SparseMatrixTransform(5, cv=4).fit(X)
-    best = model.log_likelihoods_[5]
-    ratio = model.shrinkage_ / (1 - model.shrinkage_) / 0.75  # of folds with three quarters of the samples
-    share = ratio / (1 + ratio)
-    assert direct_likelihood(X, 5, share, model.scale_, KFold(4)) == pytest.approx(best)
-    for other, scale in [(0.5 * share, 1), (min(2 * share, 1), 1), (1, 0.9), (1, 1.1)]:
-        other = share if other == 1 else other
-        assert direct_likelihood(X, 5, other, scale * model.scale_, KFold(4)) < best
+    best, chosen = model.log_likelihoods_[5], (model.shrinkage_, model.scale_, model.exponent_)
+
+    def likelihood(share, scale, exponent):
+        return direct_likelihood(X, 5, share, scale, KFold(4), exponent)
+
+    assert likelihood(*chosen) == pytest.approx(best)
+    for place, factor in [(0, 0.5), (0, 2), (1, 0.9), (1, 1.1), (2, 0.8)]:
+        other = list(chosen)
+        other[place] *= factor
+        assert likelihood(*other) < best
 
 
 def test_planted_rotations_are_estimated_far_better_than_by_shrinkage_alone():

@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from ..linalg import in_units, shifted
 from ..rotations.chain import Chain
-from ..rotations.covariance import Choice, choose, most_correlated, variances_of
+from ..rotations.covariance import Choice, Shrinkage, choose, most_correlated
 from ..typing import Array
 from ..validation import as_flag, as_integer, as_real
 
@@ -21,12 +21,12 @@ class SparseMatrixTransform(EmpiricalCovariance):  # type: ignore[misc]
 
     Each rotation takes the pair of coordinates with the largest |correlation|, and makes it zero. Few rotations
     leave a well conditioned estimate, also from fewer samples than variables, for which the sample covariance is
-    singular. Λ, the variances of the coordinates, is shrunk towards its mean:
+    singular. The variances λ of the coordinates are shrunk towards their mean μ, to
 
-        scale · ((1 − shrinkage) Λ + shrinkage · mean(Λ)).
+        scale · ((1 − shrinkage) μ (λ/μ)^exponent + shrinkage · μ).
 
-    The number of rotations, the shrinkage and the scale are those with the largest Gaussian log-likelihood of
-    samples that are held out, in cross-validation.
+    The number of rotations, the shrinkage, the exponent and the scale are those with the largest Gaussian
+    log-likelihood of samples that are held out, in cross-validation.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ class SparseMatrixTransform(EmpiricalCovariance):  # type: ignore[misc]
         The number of rotations; fewer, if nothing is correlated any more. "cv" chooses it, from 0 to the number of
         pairs, and at most 32 per variable.
     shrinkage : float or "cv"
-        The share of the mean variance, from 0, which is the method as published, to 1. The scale is 1 then. "cv"
-        chooses both.
+        The share of the mean variance, from 0, which is the method as published, to 1. Exponent and scale are 1
+        then. "cv" chooses all three.
     cv : int, splitter of scikit-learn or None
         The folds of the cross-validation. None are ten, or as many as samples if there are fewer.
     store_precision : bool
@@ -57,7 +57,7 @@ class SparseMatrixTransform(EmpiricalCovariance):  # type: ignore[misc]
         The eigenvalues of the estimate, descending; at least 10⁻¹⁰ of their mean before shrinkage.
     n_rotations_ : int
         The number of rotations.
-    shrinkage_, scale_ : float
+    shrinkage_, exponent_, scale_ : float
         How the variances were shrunk.
     log_likelihoods_ : (n + 1,) array
         The cross-validated log-likelihood per sample after 0 to n rotations, each with its best shrinkage, of all
@@ -74,8 +74,8 @@ class SparseMatrixTransform(EmpiricalCovariance):  # type: ignore[misc]
     variables that are not comparable. One greedy run per fold gives the likelihood of all numbers of rotations, for
     a rotation changes two of the variances alone.
 
-    A fold has fewer samples than there are, and needs more shrinkage. The ratio shrinkage/(1 − shrinkage) that is
-    best for the folds is lowered by the share of samples that they learn from.
+    In samples with heavy tails, such as patches of images, few samples have most of the variance; then an exponent
+    below one and a scale other than one have a larger likelihood than shrinkage alone.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class SparseMatrixTransform(EmpiricalCovariance):  # type: ignore[misc]
         centered = np.ascontiguousarray((rows - mean).T)
         # A variable without variance says nothing, and would have an infinite likelihood.
         is_varying = (rows != (0 if is_centered else rows[0])).any(axis=0)
-        choice = Choice(n_rotations or 0, 1.0 if share is None else share, 1.0, np.empty(0))
+        choice = Choice(n_rotations or 0, Shrinkage(1.0 if share is None else share), np.empty(0))
         if (n_rotations is None or share is None) and is_varying.any():
             signals = np.ascontiguousarray(rows.T[is_varying])
             choice = choose(signals, self._splits(X), n_rotations, share, is_centered)
@@ -141,8 +141,8 @@ class SparseMatrixTransform(EmpiricalCovariance):  # type: ignore[misc]
         return list(folds.split(X))
 
     def _store(self, signals: Array, chain: Chain, choice: Choice, exponent: int, dtype: Any) -> None:
-        variances = variances_of(signals, chain)
-        shrunk = choice.scale * ((1 - choice.share) * variances + choice.share * variances.mean())
+        variances = np.square(chain.apply(signals, inverse=True)).mean(axis=1)
+        shrunk = choice.shrinkage.apply(variances)
         order = np.argsort(-shrunk, kind="stable")
         basis = chain.apply(np.eye(chain.size))[:, order]
         eigenvalues = shifted(shrunk[order], 2 * exponent)
@@ -152,7 +152,7 @@ class SparseMatrixTransform(EmpiricalCovariance):  # type: ignore[misc]
         inverse = np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=eigenvalues > 0)
         self.precision_ = ((basis * inverse) @ basis.T).astype(dtype) if self.store_precision else None
         self.n_rotations_ = len(chain.pairs)
-        self.shrinkage_, self.scale_ = choice.share, choice.scale
+        self.shrinkage_, self.exponent_, self.scale_ = choice.shrinkage
 
 
 def _is_cv(value: Any) -> bool:
