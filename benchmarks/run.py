@@ -13,7 +13,7 @@ from common import machine
 
 PARTS = (
     *("apply", "blocks", "learn", "structure", "matrices", "coding"),
-    *("dictionaries", "scale", "tradeoff", "images", "startup", "operators", "products", "kernels"),
+    *("dictionaries", "scale", "tradeoff", "images", "startup", "operators", "products", "kernels", "covariance"),
 )
 FOLDER = Path(__file__).parent
 

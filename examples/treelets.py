@@ -4,8 +4,8 @@
 
 A cell nucleus in scikit-learn's breast cancer data is described by thirty measurements, many of which say nearly
 the same: radius, perimeter and area, for instance. Principal components mix all thirty. Treelets build a tree
-instead, and a basis whose vectors are sums and differences of groups of it, and zero elsewhere. The question is what
-that costs a classifier that only sees a few numbers per patient.
+instead, and a basis whose vectors are sums and differences of groups of it, and zero elsewhere. The question is
+what that costs a classifier that only sees a few numbers per patient.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> None:
         print(f"  {correlation:6.3f}  {X.columns[total]} and {X.columns[difference]}")
 
     pca = PCA(N_COMPONENTS).fit(X)
-    print(f"\nThe best basis of {N_COMPONENTS} vectors is that of level {model.level_}. What its vectors are made of:")
+    print(f"\nThe best basis of {N_COMPONENTS} vectors is that of level {model.level_}. Its vectors are made of:")
     for vector, energy in zip(model.components_, model.energies_, strict=True):
         support = np.flatnonzero(np.abs(vector) > 1e-9)
         names = [X.columns[k] for k in support[np.argsort(-np.abs(vector[support]))]]
@@ -64,8 +64,9 @@ def main() -> None:
         title = f"{N_COMPONENTS} {title}"
         print(f"{title:<24} {count:>8} {shares[name]:>8.1%} {accuracies[name]:>9.3f}")
     print(
-        f"\nWhat can be read costs little: {N_COMPONENTS} treelets keep {shares['treelets']:.0%} of the variance, where "
-        f"principal components keep {shares['PCA']:.0%}, with {entries / pca.components_.size:.0%} of their entries."
+        f"\nWhat can be read costs little: {N_COMPONENTS} treelets keep {shares['treelets']:.0%} of the variance, "
+        f"where principal components keep {shares['PCA']:.0%}, with {entries / pca.components_.size:.0%} of their "
+        "entries."
     )
 
     figure = matplotlib.figure.Figure(figsize=(10, 8), layout="constrained")

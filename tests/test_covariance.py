@@ -1,4 +1,4 @@
-"""The sparse matrix transform: likelihoods against direct computation, planted rotations, and scikit-learn's interface."""
+"""The sparse matrix transform: its likelihoods, computed directly; planted rotations; scikit-learn's interface."""
 
 import numpy as np
 import pytest

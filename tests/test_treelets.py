@@ -130,14 +130,16 @@ def test_fewer_levels_are_the_beginning_of_the_tree():
 
 
 def test_a_known_mean_is_not_taken_off():
-    X = np.random.default_rng(0).standard_normal((20, 4)) + [3, 0, 0, 0]
+    X = np.random.default_rng(0).standard_normal((20, 4)) + np.array([3, 0, 0, 0])
     model = pp.Treelets(assume_centered=True).fit(X)
     np.testing.assert_array_equal(model.mean_, 0)
     basis, merges, *_ = plain_treelets(X.T @ X / 20, 3)
     np.testing.assert_array_equal(model.merges_, merges)
     coordinates = (X**2).mean(axis=0)
     assert model.energies_.sum() == pytest.approx(1)
-    np.testing.assert_allclose(np.sort(((X @ basis) ** 2).mean(axis=0)), np.sort(model.energies_ * coordinates.sum()))
+    np.testing.assert_allclose(
+        np.sort(((X @ basis) ** 2).mean(axis=0)), np.sort(model.energies_ * coordinates.sum())
+    )
 
 
 # -- groups ----------------------------------------------------------------------------------------------
@@ -164,11 +166,12 @@ def test_planted_blocks_are_recovered_in_95_of_100_draws():
     assert sum(recovered(*three_blocks(80, seed)) for seed in range(100)) >= 95
 
 
-def test_the_three_best_vectors_are_the_planted_ones():
-    X, block = three_blocks(80, seed=1)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_three_best_vectors_span_the_planted_ones(seed):
+    X, block = three_blocks(80, seed)
     planted = (block == np.arange(3)[:, None]) / np.sqrt([[20], [30], [40]])
-    angles = np.abs(planted @ pp.Treelets(3).fit(X).components_.T)
-    assert (angles.max(axis=1) > 0.95).all()
+    cosines = np.linalg.svd(planted @ pp.Treelets(3).fit(X).components_.T, compute_uv=False)
+    assert cosines.min() > 0.95
 
 
 def test_blocks_that_are_not_there_are_not_recovered():

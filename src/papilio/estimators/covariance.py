@@ -71,8 +71,8 @@ class SparseMatrixTransform(EmpiricalCovariance):  # type: ignore[misc]
     Notes
     -----
     Correlations do not depend on the units of variables, but shrinkage towards the mean variance does: scale
-    variables that are not comparable. One greedy run per fold gives the likelihood of all numbers of rotations, for
-    a rotation changes two of the variances alone.
+    variables that are not comparable. One greedy run per fold gives the likelihood of all numbers of rotations,
+    for a rotation changes two of the variances alone.
 
     In samples with heavy tails, such as patches of images, few samples have most of the variance; then an exponent
     below one and a scale other than one have a larger likelihood than shrinkage alone.

@@ -20,8 +20,8 @@ class Treelets(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     At each level the two variables with the largest |correlation| are merged: a rotation, by the angle of Jacobi's
     method, replaces them by two uncorrelated coordinates. The one with the lower variance is the difference of the
-    two, and stays as it is. The other is their sum, and may be merged again. The basis of level l is the product of
-    the first l rotations. Its vectors are sums and differences of groups of variables, and zero elsewhere.
+    two, and stays as it is. The other is their sum, and may be merged again. The basis of level l is the product
+    of the first l rotations. Its vectors are sums and differences of groups of variables, and zero elsewhere.
 
     The best basis of K vectors is that of the level at which the K coordinates with the highest variances have the
     most energy: the largest share of the sum of all variances.
@@ -153,11 +153,11 @@ class Treelets(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             The samples; with fewer components than features, their projections.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+        coordinates = check_array(X, dtype=[np.float64, np.float32], input_name="X")
         n_components = self.operator_.shape[1]
-        if X.shape[1] != n_components:
-            raise ValueError(f"X must have {n_components} columns, one per component, got {X.shape[1]}")
-        return (self.operator_ @ X.T).T + self.mean_
+        if coordinates.shape[1] != n_components:
+            raise ValueError(f"X must have {n_components} columns, one per component, got {coordinates.shape[1]}")
+        return (self.operator_ @ coordinates.T).T + self.mean_
 
     def groups(self, level: int) -> Array:
         """The groups of variables that are merged at a level, as labels.

@@ -111,7 +111,7 @@ def gaussian_path(
     logs: Array,
     forms: Array,
 ) -> None:
-    """Held-out Gaussian likelihoods along a chain: Σ log f and Σ h/f, with f = (1 − a)λ + a·target, for each share a.
+    """Held-out Gaussian likelihoods along a chain: Σ log f and Σ h/f, with f = (1 − a)λ + a·target, for shares a.
 
     The λ are ``values`` at first, and with rotation r two of them become ``inside[r]``; the h, ``energies`` and
     ``outside`` likewise. ``logs[a, r]`` and ``forms[a, r]`` are the sums for share a after r rotations.

@@ -41,7 +41,11 @@ class Chain(NamedTuple):
         return Chain(self.size, self.pairs[order], self.blocks[order]), starts
 
     def as_product(
-        self, dtype: np.dtype[Any], columns: Array | None = None, signs: Array | None = None, is_short: bool = False
+        self,
+        dtype: np.dtype[Any],
+        columns: Array | None = None,
+        signs: Array | None = None,
+        is_short: bool = False,
     ) -> Any:
         """U as a `SparseProduct` with one factor per layer, its columns in this order and times these signs.
 

@@ -1,4 +1,4 @@
-"""The sparse matrix transform: a covariance U Λ Uᵀ where U is a chain of rotations (Cao, Bachega, Bouman, 2011)."""
+"""The sparse matrix transform: a covariance UΛUᵀ where U is a chain of rotations (Cao, Bachega, Bouman, 2011)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _SHARES = (0.0, *(ratio / (1 + ratio) for ratio in np.geomspace(1e-4, 1e2, 37).t
 
 
 class Shrinkage(NamedTuple):
-    """What makes variances λ less different, with their mean μ: scale · ((1 − share) μ (λ/μ)^exponent + share · μ)."""
+    """What makes variances λ less different, of mean μ: scale · ((1 − share) μ (λ/μ)^exponent + share · μ)."""
 
     share: float
     exponent: float = 1.0
@@ -50,7 +50,7 @@ def most_rotations(n_variables: int) -> int:
 
 
 def most_correlated(covariance: Array, n_rotations: int) -> Chain:
-    """Rotations of the pair with the largest |correlation|, by the angle that makes it zero; fewer if none is left."""
+    """Rotations of the pair with the largest |correlation|, which make it zero; fewer if nothing is correlated."""
     growth = Growth(CORRELATION, covariance.copy(), width=1)
     while growth.count < n_rotations:
         count = min(_AT_A_TIME, n_rotations - growth.count)

@@ -14,7 +14,9 @@ class Tree(NamedTuple):
     """Merges from the leaves upwards, at most one less than variables; the basis of level l is G₁…G_l."""
 
     chain: Chain  # one rotation per level
-    merges: Array  # (n_levels, 2): the variable that stays, as the sum, and the one that retires, as the difference
+    merges: (
+        Array  # (n_levels, 2): the variable that stays, as the sum, and the one that retires, as the difference
+    )
     correlations: Array  # (n_levels,) of the two before the rotation, from −1 to 1
     variances: Array  # (n_levels, 2) of the two after it
     leaves: Array  # (p,) the variances before any rotation
