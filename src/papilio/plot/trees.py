@@ -24,7 +24,8 @@ def treelets(
     """Draw the tree of a `Treelets` model, and below it its basis vectors on the same variables.
 
     Variables are in the order of the tree. The height of a merge is the smallest |correlation| of all merges up to
-    it, so that the tree grows upwards. Merges above the level of the basis are pale. Vectors have their own scales.
+    it, so that the tree grows upwards. Merges above the level of the basis are pale. Vectors have scales of their
+    own.
 
     Parameters
     ----------
