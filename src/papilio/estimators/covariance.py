@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import BaseCrossValidator, KFold, check_cv
 from sklearn.utils.validation import validate_data
 
 from ..linalg import in_units, shifted
@@ -93,7 +93,7 @@ class SparseMatrixTransform(EmpiricalCovariance):  # type: ignore[misc]
         n_rotations: int | str = "cv",
         *,
         shrinkage: float | str = "cv",
-        cv: Any = None,
+        cv: int | BaseCrossValidator | None = None,
         store_precision: bool = True,
         assume_centered: bool = False,
     ) -> None:
