@@ -13,7 +13,8 @@ from common import machine
 
 PARTS = (
     *("apply", "blocks", "learn", "structure", "matrices", "coding"),
-    *("dictionaries", "scale", "tradeoff", "images", "startup", "operators", "products", "kernels", "graphs"),
+    *("dictionaries", "scale", "tradeoff", "images", "startup", "operators", "products", "kernels"),
+    *("graphs", "covariance"),
 )
 FOLDER = Path(__file__).parent
 

@@ -277,6 +277,40 @@ def test_atoms_of_models_are_drawn_and_those_of_transposed_ones_refused():
         pp.plot.atoms(pp.KSVD())
 
 
+def test_the_tree_of_treelets_stands_on_the_variables_of_its_vectors():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((50, 2)), 3, axis=1)[:, [0, 3, 1, 4, 2, 5]] + 0.1 * rng.standard_normal(
+        (50, 6)
+    )
+    model = pp.Treelets(2).fit(X)
+    tree, vectors = pp.plot.treelets(model, 5)
+    order = [int(label.get_text()) for label in vectors.get_xticklabels()]
+    assert order == [0, 2, 4, 1, 3, 5]
+    drawn = vectors.images[0].get_array()
+    np.testing.assert_allclose(drawn, model.components_[:, order] / np.abs(model.components_).max(axis=1)[:, None])
+    merges = [line for line in tree.lines if len(line.get_xdata()) == 4]
+    assert len(merges) == len(model.merges_) == 5
+    heights = [line.get_ydata()[1] for line in merges]
+    np.testing.assert_allclose(heights, np.minimum.accumulate(np.abs(model.correlations_)))
+    ends = sorted(float(x) for line in merges for x, y in zip(*line.get_data(), strict=True) if y == 1)
+    assert ends == [0, 1, 2, 3, 4, 5]
+    assert [text.get_text() for text in tree.texts] == ["level 4 of 5"]
+    assert [label.get_text() for label in vectors.get_yticklabels()] == [f"{e:.1%}" for e in model.energies_]
+
+
+def test_treelets_with_names_without_a_tree_and_in_a_figure_are_drawn():
+    named = pp.Treelets().fit(np.random.default_rng(0).standard_normal((9, 3)))
+    named.feature_names_in_ = np.array(["length", "width", "height"])
+    figure = Figure()
+    _, vectors = pp.plot.treelets(named, figure=figure)
+    assert len(figure.axes) == 2
+    assert {label.get_text() for label in vectors.get_xticklabels()} == {"length", "width", "height"}
+    pp.plot.treelets(pp.Treelets().fit(np.ones((3, 1))))
+    pp.plot.treelets(pp.Treelets(3).fit(np.random.default_rng(0).standard_normal((9, 100))))
+    with pytest.raises(ValueError, match="model must be fitted"):
+        pp.plot.treelets(pp.Treelets())
+
+
 def test_operators_draw_themselves():
     op = pp.transforms.hadamard(4)
     assert len(op.plot()) == 3
@@ -347,6 +381,8 @@ BAD_ARGUMENTS = {
     "result": lambda: pp.plot.convergence(5),
     "atom_shape": lambda: pp.plot.atoms(np.eye(4), "2x2"),
     "fit": lambda: pp.plot.factorization(5),
+    "model": lambda: pp.plot.treelets(5),
+    "n_vectors": lambda: pp.plot.treelets(pp.Treelets().fit(np.eye(3)), 0),
     "series": lambda: pp.plot.tradeoff(5),
 }
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .estimators import FastDictionaryLearning as FastDictionaryLearning
     from .estimators import OnlineDictionaryLearning as OnlineDictionaryLearning
     from .estimators import SparseKSVD as SparseKSVD
+    from .estimators import SparseMatrixTransform as SparseMatrixTransform
+    from .estimators import Treelets as Treelets
     from .operators import SparseProduct as SparseProduct
     from .operators.storage import load as load
     from .results import Factorization as Factorization
@@ -55,7 +57,10 @@ _NAMES = {
     "dictionary.online": ("online_dictionary",),
     "dictionary.sparse_ksvd": ("sparse_ksvd",),
     "dictionary.tradeoff": ("dictionary_tradeoff",),
-    "estimators": ("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "SparseKSVD"),
+    "estimators": (
+        *("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "SparseKSVD"),
+        *("SparseMatrixTransform", "Treelets"),
+    ),
     "operators": ("SparseProduct",),
     "operators.storage": ("load",),
     "results": ("Factorization", "History", "Status", "Tradeoff"),

@@ -1,6 +1,8 @@
-"""Dictionary learners as scikit-learn estimators."""
+"""Dictionary learners, treelets and covariances as scikit-learn estimators."""
 
+from .covariance import SparseMatrixTransform as SparseMatrixTransform
 from .fast import FastDictionaryLearning as FastDictionaryLearning
 from .ksvd import KSVD as KSVD
 from .ksvd import SparseKSVD as SparseKSVD
 from .online import OnlineDictionaryLearning as OnlineDictionaryLearning
+from .treelets import Treelets as Treelets

@@ -103,6 +103,52 @@ def rotate_block(X: Array, pairs: Array, blocks: Array, inverse: bool) -> None:
 
 
 @compiled
+def rotated_energies(X: Array, pairs: Array, blocks: Array, energies: Array) -> None:
+    """X ← UᵀX in place for a real X; in ``energies``, the mean squares of the two rows after each rotation."""
+    for r in range(len(pairs)):
+        i, j = pairs[r]
+        rotate_rows(X, i, j, blocks[r])
+        for side in range(2):
+            row = X[pairs[r, side]]
+            total = 0.0
+            for value in row:
+                total += value * value
+            energies[r, side] = total / len(row)
+
+
+@compiled
+def gaussian_path(
+    values: Array,
+    energies: Array,
+    pairs: Array,
+    inside: Array,
+    outside: Array,
+    shares: Array,
+    target: float,
+    logs: Array,
+    forms: Array,
+) -> None:
+    """Held-out Gaussian likelihoods along a chain: Σ log f and Σ h/f, with f = (1 − a)λ + a·target, for shares a.
+
+    The λ are ``values`` at first, and with rotation r two of them become ``inside[r]``; the h, ``energies`` and
+    ``outside`` likewise. ``logs[a, r]`` and ``forms[a, r]`` are the sums for share a after r rotations.
+    """
+    for a in range(len(shares)):
+        keep, add = 1 - shares[a], shares[a] * target
+        now, held = keep * values + add, energies.copy()
+        log, form = np.log(now).sum(), (held / now).sum()
+        logs[a, 0], forms[a, 0] = log, form
+        for r in range(len(pairs)):
+            for side in range(2):
+                i = pairs[r, side]
+                after = keep * inside[r, side] + add
+                log += np.log(after / now[i])
+                form += outside[r, side] / after - held[i] / now[i]
+                now[i], held[i] = after, outside[r, side]
+            logs[a, r + 1], forms[a, r + 1] = log, form
+
+
+@compiled
 def rotate_hermitian(W: Array, pairs: Array, blocks: Array, starts: Array) -> None:
     """W ← UWUᴴ in place, where U = G₁G₂…G_g and W is Hermitian; layer n begins at ``starts[n]``."""
     turned = np.empty_like(blocks)
@@ -318,6 +364,26 @@ def add_layer(
     elif count:
         find_partners(kind, W, is_out, gains, partners)
     return count
+
+
+@compiled
+def add_sequence(
+    kind: int,
+    W: Array,
+    is_out: Array,
+    gains: Array,
+    partners: Array,
+    least: float,
+    pairs: Array,
+    lefts: Array,
+    rights: Array,
+) -> int:
+    """One rotation after the other, each as `add_layer` adds it; returned is their number."""
+    for n in range(len(pairs)):
+        one = slice(n, n + 1)
+        if not add_layer(kind, W, is_out, gains, partners, least, 0.0, pairs[one], lefts[one], rights[one]):
+            return n
+    return len(pairs)
 
 
 @compiled

@@ -5,5 +5,16 @@ from .fits import factorization
 from .graphs import graph_signal
 from .matrices import comparison, factors, matrix
 from .mosaics import atoms
+from .trees import treelets
 
-__all__ = ["atoms", "comparison", "convergence", "factorization", "factors", "graph_signal", "matrix", "tradeoff"]
+__all__ = [
+    "atoms",
+    "comparison",
+    "convergence",
+    "factorization",
+    "factors",
+    "graph_signal",
+    "matrix",
+    "tradeoff",
+    "treelets",
+]

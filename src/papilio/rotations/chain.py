@@ -40,13 +40,26 @@ class Chain(NamedTuple):
         starts = np.searchsorted(layers[order], np.arange(layers.max(initial=-1) + 2))
         return Chain(self.size, self.pairs[order], self.blocks[order]), starts
 
-    def as_product(self, dtype: np.dtype[Any], columns: Array | None = None, signs: Array | None = None) -> Any:
-        """U as a `SparseProduct` with one factor per layer, its columns in this order and times these signs."""
+    def as_product(
+        self,
+        dtype: np.dtype[Any],
+        columns: Array | None = None,
+        signs: Array | None = None,
+        is_short: bool = False,
+    ) -> Any:
+        """U as a `SparseProduct` with one factor per layer, its columns in this order and times these signs.
+
+        If ``is_short``, as many neighbouring layers are one factor as give the fewest entries: a chain in which
+        each rotation waits for the one before has as many layers as rotations, and most entries of a layer are
+        ones of coordinates that pass through it.
+        """
         chain, starts = self.by_layers()
         parts = [slice(*ends) for ends in pairwise(starts)]
         factors = [layer(self.size, chain.pairs[part], chain.blocks[part]) for part in parts]
         if not factors:
             factors = [sp.eye_array(self.size, format="csr")]
+        if is_short:
+            factors = _fewest_entries(factors)
         if signs is not None:
             factors[-1] = factors[-1] * signs[None]
         if columns is not None:
@@ -61,6 +74,17 @@ def layer(size: int, pairs: Array, blocks: Array) -> sp.csr_array:
     columns = np.concatenate([np.tile(pairs, 2).ravel(), rest])
     values = np.concatenate([blocks.ravel(), np.ones(rest.size, blocks.dtype)])
     return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(size, size)))
+
+
+def _fewest_entries(factors: list[sp.csr_array]) -> list[sp.csr_array]:
+    """The same product, of 1, 2, 4, … neighbours multiplied out: whichever has the fewest entries."""
+    best = factors
+    while len(factors) > 1:
+        pairs = [factors[k : k + 2] for k in range(0, len(factors), 2)]
+        factors = [sp.csr_array(pair[0] @ pair[1]) if len(pair) > 1 else pair[0] for pair in pairs]
+        if sum(factor.nnz for factor in factors) <= sum(factor.nnz for factor in best):
+            best = factors
+    return best
 
 
 def entries(chain: Chain) -> int:

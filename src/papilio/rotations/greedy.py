@@ -10,6 +10,7 @@ from ..kernels.rotations import (
     CORRELATION,
     POLAR,
     add_layer,
+    add_sequence,
     best_partner,
     diagonalise_all,
     disjoint,
@@ -67,25 +68,42 @@ class Growth:
             if _FILLED * self.matrix.nnz <= self.size**2 or self.size**2 > LARGEST:
                 return self._keep(*self._sparse_layer(min(self.width, most)))
             self.matrix = self.matrix.toarray()
+        room = min(self.width, most)
+        pairs, lefts, rights = self._empty(room)
+        known = self._known()
+        found = add_layer(self.kind, self.matrix, self.retired, *known, self._least, _SHARE, pairs, lefts, rights)
+        return self._keep(pairs[:found], lefts[:found], rights[:found])
+
+    def add_in_turn(self, most: int) -> int:
+        """Add so many rotations one by one, as with a width of 1, to a dense matrix; their number."""
+        pairs, lefts, rights = self._empty(most)
+        known = self._known()
+        found = add_sequence(self.kind, self.matrix, self.retired, *known, self._least, pairs, lefts, rights)
+        return self._keep(pairs[:found], lefts[:found], rights[:found])
+
+    def _known(self) -> tuple[Array, Array]:
+        """The best gain and partner of each row."""
         if not self._gains.size:
             rows = self.matrix.shape[0]
             self._gains, self._partners = np.empty(rows), np.empty(rows, np.int64)
             find_partners(self.kind, self.matrix, self.retired, self._gains, self._partners)
-        room, dtype = min(self.width, most), self.matrix.dtype
-        pairs, lefts, rights = (
-            np.empty((room, 2), np.int64),
-            np.empty((room, 2, 2), dtype),
-            np.empty((room, 2, 2), dtype),
-        )
-        known = self._gains, self._partners
-        found = add_layer(self.kind, self.matrix, self.retired, *known, self._least, _SHARE, pairs, lefts, rights)
-        return self._keep(pairs[:found], lefts[:found], rights[:found])
+        return self._gains, self._partners
+
+    def _empty(self, count: int) -> tuple[Array, Array, Array]:
+        """Room for pairs and their blocks, of rows and of columns."""
+        shape, dtype = (count, 2, 2), self.matrix.dtype
+        return np.empty((count, 2), np.int64), np.empty(shape, dtype), np.empty(shape, dtype)
 
     def retire(self, coordinate: int) -> None:
         """Rotate a coordinate no more."""
         self.retired[coordinate] = True
         for i in np.flatnonzero((self._partners == coordinate) | (np.arange(self._partners.size) == coordinate)):
             self._gains[i], self._partners[i] = best_partner(self.kind, self.matrix, i, self.retired)
+
+    def last(self) -> tuple[Array, Array]:
+        """The pair and the 2×2 block of the last rotation."""
+        pairs, lefts, _ = self._found[-1]
+        return pairs[-1], lefts[-1]
 
     def chain(self, side: int = 1) -> Chain:
         """The rotations of the rows, or with side 2 those of the columns."""
