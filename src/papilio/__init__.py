@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .results import Tradeoff as Tradeoff
     from .rotations.eigenbasis import Eigenbasis as Eigenbasis
     from .rotations.eigenbasis import fast_eigenbasis as fast_eigenbasis
+    from .rotations.svd import SingularBases as SingularBases
+    from .rotations.svd import fast_svd as fast_svd
     from .runtime.threads import get_num_threads as get_num_threads
     from .runtime.threads import set_num_threads as set_num_threads
     from .search.butterfly import butterfly as butterfly
@@ -59,6 +61,7 @@ _NAMES = {
     "operators.storage": ("load",),
     "results": ("Factorization", "History", "Status", "Tradeoff"),
     "rotations.eigenbasis": ("Eigenbasis", "fast_eigenbasis"),
+    "rotations.svd": ("SingularBases", "fast_svd"),
     "runtime.threads": ("get_num_threads", "set_num_threads"),
     "search.butterfly": ("butterfly",),
     "search.factorize": ("factorize",),

@@ -91,7 +91,7 @@ class SparseGrowth:
 
 def growths_for(matrix: Array) -> list[Callable[[Array], TraceGrowth | SparseGrowth]]:
     """The ways to add rotations: which one does better depends on the matrix."""
-    return [TraceGrowth, SparseGrowth] if len(matrix) <= LARGEST_SIDE else [TraceGrowth]
+    return [SparseGrowth, TraceGrowth] if len(matrix) <= LARGEST_SIDE else [TraceGrowth]
 
 
 def approached(session: Session, matrix: Array, room: Callable[[Growth], int], n_sweeps: int = SWEEPS) -> Turned:
