@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from .dictionary.ksvd import ksvd as ksvd
     from .dictionary.learner import LearnedDictionary as LearnedDictionary
     from .dictionary.online import online_dictionary as online_dictionary
+    from .dictionary.orthogonal import orthogonal_dictionary as orthogonal_dictionary
     from .dictionary.sparse_ksvd import sparse_ksvd as sparse_ksvd
     from .dictionary.tradeoff import dictionary_tradeoff as dictionary_tradeoff
     from .estimators import KSVD as KSVD
     from .estimators import FastDictionaryLearning as FastDictionaryLearning
     from .estimators import OnlineDictionaryLearning as OnlineDictionaryLearning
+    from .estimators import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
     from .estimators import SparseKSVD as SparseKSVD
     from .operators import SparseProduct as SparseProduct
     from .operators.storage import load as load
@@ -54,9 +56,16 @@ _NAMES = {
     "dictionary.ksvd": ("ksvd",),
     "dictionary.learner": ("LearnedDictionary",),
     "dictionary.online": ("online_dictionary",),
+    "dictionary.orthogonal": ("orthogonal_dictionary",),
     "dictionary.sparse_ksvd": ("sparse_ksvd",),
     "dictionary.tradeoff": ("dictionary_tradeoff",),
-    "estimators": ("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "SparseKSVD"),
+    "estimators": (
+        "FastDictionaryLearning",
+        "KSVD",
+        "OnlineDictionaryLearning",
+        "OrthogonalDictionaryLearning",
+        "SparseKSVD",
+    ),
     "operators": ("SparseProduct",),
     "operators.storage": ("load",),
     "results": ("Factorization", "History", "Status", "Tradeoff"),

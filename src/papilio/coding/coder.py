@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from ..kernels.nonnegative import pursue_nonnegative
 from ..kernels.pursuit import Pursuit, extend, pack, pursue, search
+from ..kernels.thresholding import largest_of_rows
 from ..linalg import column_norms, wide
 from ..operators import SparseProduct
 from ..runtime.session import Session
@@ -26,6 +27,7 @@ _DENSE_BYTES = 1 << 28  # the largest dense form of a SparseProduct that is kept
 _AT_ONCE = 1024  # rows of a Gram matrix from one call of BLAS
 _SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth saving
 _STEPS = 10  # per atom of a code, for atoms that leave its support again
+_ORTHONORMAL = 100  # rounding errors, by which inner products of orthonormal atoms may differ from 0 and 1
 _TOGETHER = 16  # signals that a product should have at a time to be fast
 
 
@@ -43,6 +45,7 @@ class Coder:
         self._is_unit = True  # whether these have unit norms
         self._product: SparseProduct | None = None  # with their own norms, if it is faster or the only form
         self._gram: Array | None = None
+        self._is_basis: bool | None = None  # whether the atoms are an orthonormal basis; not known yet
         dense = None
         if not isinstance(dictionary, SparseProduct):
             dense = dictionary
@@ -89,6 +92,8 @@ class Coder:
         pursue_chunk: Callable[[Rows, Pursuit, Array], None]
         if session is not None:
             session.tick("signal", 0, count)
+        if tol < 0 and not positive and self._is_orthonormal():
+            return self._thresholded(signals, limit)
         if by_residuals := not positive and self._prefers_residuals(count, limit):
             rows, pursue_chunk = self._rows_of_atoms(count, limit), self._pursue_residuals
             length = self._residuals_at_a_time(rows, limit)
@@ -121,6 +126,48 @@ class Coder:
         pointers = np.concatenate([[0], np.cumsum(counts)])
         kind = np.int32 if pointers[-1] < 2**31 else np.int64
         return sp.csc_array((values, indices.astype(kind), pointers.astype(kind)), shape=(n_atoms, count))
+
+    def _is_orthonormal(self) -> bool:
+        """Whether the atoms are an orthonormal basis, in which pursuit keeps the largest coefficients."""
+        if self._is_basis is None:
+            n_features, n_atoms = self.shape
+            self._is_basis = False
+            if n_features == n_atoms <= _SMALL and self._dense is not None:
+                with one_blas_thread:
+                    gap = np.abs(self._dense.conj().T @ self._dense - np.eye(n_atoms, dtype=self._dtype)).max()
+                self._is_basis = bool(gap <= _ORTHONORMAL * np.finfo(self._dtype).eps)
+        return self._is_basis
+
+    def _thresholded(self, signals: Array, limit: int) -> sp.csc_array:
+        """Codes in an orthonormal basis: the largest coefficients of each signal."""
+        n_atoms, count = self.shape[1], signals.shape[1]
+        indices, counts = np.zeros((count, limit), np.int64), np.zeros(count, np.int64)
+        values = np.empty((count, limit), self._dtype)
+        length = max(_CHUNK // n_atoms, 1)
+        floor = 8 * float(np.finfo(self._dtype).eps)
+
+        def run(first: int, last: int) -> None:
+            for begin in range(first * length, min(last * length, count), length):
+                block = np.ascontiguousarray(signals[:, begin : begin + length].T, self._dtype)
+                norms = column_norms(block.T)
+                if not np.isfinite(norms).all():
+                    raise ValueError(
+                        f"signals must have norms within the range of {self._dtype}: divide them by a power of two"
+                    )
+                coefficients = self._correlate(block)
+                chosen = indices[begin : begin + length]
+                number = counts[begin : begin + length]
+                largest_of_rows(np.abs(coefficients), floor * norms, chosen, number, 0, len(block))
+                values[begin : begin + length] = np.take_along_axis(coefficients, chosen, axis=1)
+
+        parts = -(-count // length)
+        with one_blas_thread:
+            split_work(run, parts, 1, shares=parts)
+        is_used = np.arange(limit) < counts[:, None]
+        pointers = np.concatenate([[0], np.cumsum(counts)])
+        kind = np.int32 if pointers[-1] < 2**31 else np.int64
+        parts_of_codes = values[is_used], indices[is_used].astype(kind), pointers.astype(kind)
+        return sp.csc_array(parts_of_codes, shape=(n_atoms, count))
 
     def _prefers_residuals(self, count: int, limit: int) -> bool:
         """Whether correlations come from the product at each step, which needs no Gram matrix."""

@@ -6,14 +6,18 @@ For a matrix M with orthogonal rows of equal norm, the largest trace is the leas
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from ..kernels.rotations import POLAR, sweep_polar
-from ..linalg import frobenius
+from ..linalg import frobenius, wide
 from ..operators import SparseProduct
+from ..operators.csr import to_dense
 from ..runtime.session import Session
 from ..typing import Array
 from .chain import Chain
@@ -37,6 +41,33 @@ class Turned:
     def as_product(self, dtype: np.dtype[Any]) -> SparseProduct:
         """U with one factor per layer."""
         return self.chain.as_product(dtype, self.columns, self.signs)
+
+    @classmethod
+    def from_product(cls, product: SparseProduct, trace: float = nan) -> "Turned":
+        """The rotations of what `as_product` returned; those of pairs in different layers are other ones.
+
+        A permutation is taken out of the last factor, in which the diagonal then has no zero.
+        """
+        n, pairs, blocks, order = product.shape[0], [], [], np.arange(product.shape[0])
+        for k, factor in enumerate(product.factors):
+            turn = to_dense(factor)
+            if k == len(product.factors) - 1:
+                order = maximum_bipartite_matching(sp.csr_array(turn != 0), perm_type="column")
+                if (order < 0).any():
+                    raise ValueError("product must have orthogonal factors, got a singular one")
+                turn = turn[:, order]
+            rows, columns = np.nonzero(np.triu((turn != 0) | (turn != 0).T, 1))
+            if np.unique([rows, columns]).size < 2 * rows.size:
+                raise ValueError("product must have layers of rotations, got a row with more than two entries")
+            alone = np.setdiff1d(np.arange(n), [rows, columns])
+            pairs.append(np.stack([rows, columns], axis=1))
+            ends = pairs[-1]
+            blocks.append(turn[ends[:, :, None], ends[:, None, :]])
+            signs = np.ones(n, turn.dtype)
+            signs[alone] = turn[alone, alone]
+        kind = wide(product.dtype)
+        chain = Chain(n, np.concatenate(pairs), np.concatenate(blocks).astype(kind))
+        return cls(chain, np.argsort(order), signs.astype(kind), trace)
 
     def times_inverse(self, matrix: Array) -> Array:
         """MPᴴ: the columns of a matrix in the order, and with the signs, in which the chain has them."""

@@ -7,7 +7,7 @@ from ..kernels.rotations import POLAR, disjoint
 from ..typing import Array
 from .greedy import Growth
 
-LARGEST_SIDE = 512  # a layer takes O(n³) operations
+LARGEST_SIDE = 256  # a layer takes O(n³) operations
 _SHARE = 0.3  # of the mean gain in a layer so far, as in `Growth`
 _AGREEING = 1e-9  # how far from 1 the agreement of two rows may be for their rotation to be exact
 _LEAST = 1e-12  # of Σ|w|⁴ per row: a smaller gain is rounding
