@@ -1,6 +1,7 @@
 """Orthogonal dictionaries that are products of rotations, learned from data."""
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from math import isqrt
 from typing import NamedTuple
@@ -9,12 +10,13 @@ import numpy as np
 from scipy.fft import idct
 
 from ..coding import Coder
-from ..linalg import frobenius
+from ..kernels.rotations import POLAR
+from ..linalg import frobenius, wide
 from ..operators import SparseProduct
-from ..results import Callback
-from ..rotations.chain import Chain, entries
+from ..results import Callback, Status
+from ..rotations.chain import Chain, depth
 from ..rotations.greedy import Growth
-from ..rotations.orthogonal import POLAR, Turned, approached, swept, without_rotations
+from ..rotations.orthogonal import Turned, approached, swept, without_rotations
 from ..runtime.layout import either, mapping
 from ..runtime.session import Interrupted, Phase, Session, State
 from ..runtime.threads import blas_threads
@@ -31,7 +33,8 @@ from .sums import moments_of_rows
 
 PHASE = "rotations"
 _COMPLEXITY = 0.5  # by default
-_FIRST = {1.0: 1.03, 0.75: 1.0}  # shares of the rotations for a start, data decide about the rest; what rest is worth
+_FIRST = 0.75  # of the rotations, or entries, for a start near a known basis; data decide about the others
+_NEAR = 1.03  # times the error of that basis; if the start has more, all rotations are for it
 _SWEEPS = 3  # in each iteration
 _SOME = 5_000  # signals that are enough to tell which start is better
 _MOST_FACTORS = 1 << 16
@@ -44,7 +47,7 @@ def orthogonal_dictionary(
     n_rotations: int | None = None,
     complexity: float | None = None,
     max_iter: int = 100,
-    tol: float = 1e-3,
+    tol: float = 3e-4,
     positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
@@ -57,8 +60,7 @@ def orthogonal_dictionary(
 
     is solved for one after the other. Γ holds the k largest coefficients UᴴX of each signal: a dictionary with
     orthonormal atoms needs no pursuit. With M = XΓᴴ, sweeps choose the angles of all rotations anew, one by one,
-    so that Re tr UᴴM grows; every other time a layer of rotations is added, until all are used (Rusu and Rosasco
-    2019). The error never rises. The start is a product of rotations near the cosine transform, in two dimensions
+    so that Re tr UᴴM grows; each time a layer of rotations is added, until all are used (Rusu and Rosasco 2019). The error never rises. The start is a product of rotations near the cosine transform, in two dimensions
     if d is a square, or near the eigenvectors of the covariance, whichever codes the signals better.
 
     Above 50,000 signals, or 200 per atom up to 100,000, the iterations see a random sample of this size; passes
@@ -78,7 +80,7 @@ def orthogonal_dictionary(
     max_iter : int
         The largest number of iterations.
     tol : float
-        Stop when no iteration in ten has lowered the error by this share; 0 never stops early.
+        Stop when an iteration with all rotations lowers the error by less than this share; 0 never stops early.
     positive : bool
         Whether codes must not be negative, as in `omp`; the atoms may have any sign.
     random_state : int, RandomState, Generator or None
@@ -114,7 +116,7 @@ class OrthogonalOptions(NamedTuple):
     n_rotations: int | None = None
     complexity: float | None = None
     max_iter: int = 100
-    tol: float = 1e-3
+    tol: float = 3e-4
     positive: bool = False
 
     def checked(self, size: int) -> "OrthogonalOptions":
@@ -134,13 +136,11 @@ class OrthogonalOptions(NamedTuple):
         limits = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
         return OrthogonalOptions(rotations, complexity, *limits, as_flag("positive", self.positive))
 
-    def room(self, chain: Chain, share: float = 1.0) -> int:
-        """How many rotations another layer may have."""
-        count, size = len(chain.pairs), chain.size
+    def room(self, size: int, count: int, depth: int, share: float = 1.0) -> int:
+        """How many rotations another layer may have, after so many in so many layers."""
         if self.n_rotations is not None:
             return int(share * self.n_rotations) - count
         assert self.complexity is not None
-        depth = (entries(chain) - 2 * count) // size if count else 0
         return (int(share * self.complexity * size**2 + 1e-9) - size * (depth + 1)) // 2 - count
 
 
@@ -161,74 +161,98 @@ def _phase(session: Session, signals: Signals, options: OrthogonalOptions) -> Ph
     energy = frobenius(start.rows) ** 2
 
     def work(state: State) -> State:
-        best = Best(options.tol, state.get("best", {}))
-        product = from_state(state["dictionary"]) if "dictionary" in state else _first(session, start, options)
+        best, status = Best(options.tol, state.get("best", {})), Status.MAX_ITER
+        if "dictionary" in state:
+            turned = Turned.from_product(from_state(state["dictionary"]))
+        else:
+            turned = _first(session, start, options)
 
         def now() -> State:
-            return {"iteration": i, "dictionary": to_state(product), "best": best.to_state()}
+            return {"iteration": i, "dictionary": to_state(as_product(turned)), "best": best.to_state()}
 
         with blas_threads(size**3):
             for i in range(int(state.get("iteration", 0)), options.max_iter + 1):
                 session.offer(now)
-                atoms = product.toarray().astype(start.rows.dtype)
+                atoms = turned.toarray().astype(start.rows.dtype)
                 codes = Coder(atoms).code(start.rows.T, start.n_nonzero_coefs, positive=start.positive)
                 error = float(np.sqrt(max(energy - frobenius(codes.data) ** 2, 0.0) / energy)) if energy else 0.0
-                best.record(error, to_state(product))
+                is_slow = options.tol > 0 and error > (1 - options.tol) * best.error
+                best.record(error, None)
                 done = (i + 1) / (options.max_iter + 1)
                 session.report(PHASE, error, 1.0, [atoms], done, start.share)
-                if session.stopped or best.has_settled or i == options.max_iter:
+                if session.stopped or i == options.max_iter:
                     break
-                cross = moments_of_rows(start.rows, codes)[1].T
-                product = _updated(session, product, cross, options if i % 2 == 0 else None)
-        found = to_state(product) if best.candidate is None else best.candidate
-        return {"dictionary": found, "status": str(best.status(session.stopped))}
+                cross = np.ascontiguousarray(moments_of_rows(start.rows, codes)[1].T)
+                longer = _extended(turned, cross, options)
+                if error == 0.0 or (is_slow and longer is turned):
+                    status = Status.CONVERGED
+                    break
+                turned = _updated(session, longer, cross)
+        status = Status.STOPPED if session.stopped else status
+        return {"dictionary": to_state(as_product(turned)), "status": str(status)}
+
+    def as_product(turned: Turned) -> SparseProduct:
+        return turned.as_product(turned.chain.blocks.dtype)
 
     dictionary = Layouts.of(signals, size).dictionary(range(1, _MOST_FACTORS))
-    own = loop("iteration", options.max_iter, {"dictionary": dictionary}, dictionary)
+    own = loop("iteration", options.max_iter, {"dictionary": dictionary}, None)
     return Phase(PHASE, 1.0, work, layout=either(mapping({}), own))
 
 
-def _updated(
-    session: Session, product: SparseProduct, cross: Array, options: OrthogonalOptions | None = None
-) -> SparseProduct:
-    """The dictionary after sweeps on M = XΓᴴ, and with another layer of rotations if there is room for it."""
+def _updated(session: Session, turned: Turned, cross: Array) -> Turned:
+    """The rotations after sweeps on M = XΓᴴ."""
     if not cross.any():
-        return product
-    cross = np.ascontiguousarray(cross)
-    turned = Turned.from_product(product, float(np.vdot(product.toarray(), cross).real))
+        return turned
+    turned = replace(turned, trace=float(np.vdot(turned.toarray(), cross).real))
     with suppress(Interrupted):
-        turned = swept(session, cross, turned, _SWEEPS)
+        return swept(session, cross, turned, _SWEEPS)
+    return turned
+
+
+def _extended(turned: Turned, cross: Array, options: OrthogonalOptions) -> Turned:
+    """The rotations with another layer, if there is room for it."""
     chain = turned.chain
-    if options is not None and (room := options.room(chain)) > 0:
-        growth = Growth(POLAR, chain.apply(turned.times_inverse(cross), inverse=True))
-        growth.add(room)
-        more = growth.chain()
-        both = [np.concatenate([one, other]) for one, other in zip(chain[1:], more[1:], strict=True)]
-        turned = Turned(Chain(chain.size, *both), turned.columns, turned.signs, turned.trace)
-    return turned.as_product(cross.dtype)
+    room = options.room(chain.size, len(chain.pairs), depth(chain))
+    if room <= 0 or not cross.any():
+        return turned
+    growth = Growth(POLAR, chain.apply(turned.times_inverse(cross), inverse=True))
+    if not growth.add(room):
+        return turned
+    more = growth.chain()
+    both = [np.concatenate([one, other]) for one, other in zip(chain[1:], more[1:], strict=True)]
+    return replace(turned, chain=Chain(chain.size, *both))
 
 
 def _improved(session: Session, dictionary: SparseProduct, statistics: Statistics) -> SparseProduct:
     """The dictionary after sweeps on the moments of all signals."""
-    return _updated(session, dictionary, statistics.cross.T).astype(dictionary.dtype)
+    turned = Turned.from_product(dictionary)
+    return _updated(session, turned, np.ascontiguousarray(statistics.cross.T)).as_product(dictionary.dtype)
 
 
 # -- the start -----------------------------------------------------------------------------------------
 
 
-def _first(session: Session, signals: Held, options: OrthogonalOptions) -> SparseProduct:
-    """A product of rotations near a known basis: the one in which some signals have the lowest error."""
-    some = signals.part(signals.rows[:: max(len(signals.rows) // _SOME, 1)])
-    found: list[tuple[float, int, SparseProduct]] = []
-    for basis in _bases(some.rows):
-        with suppress(Interrupted):
-            for share, handicap in _FIRST.items():
-                turned = approached(session, basis, lambda growth, s=share: options.room(growth.chain(), s))
-                product = turned.as_product(basis.dtype)
-                found.append((handicap * some.error(product), len(found), product))
-    if not found:
-        return without_rotations(np.eye(signals.rows.shape[1])).as_product(np.dtype(float))
-    return min(found)[2]
+def _first(session: Session, signals: Held, options: OrthogonalOptions) -> Turned:
+    """Rotations near a known basis: those by which some signals have the lowest error."""
+    some, size = signals.part(signals.rows[:: max(len(signals.rows) // _SOME, 1)]), signals.rows.shape[1]
+    lowest, best = np.inf, without_rotations(np.eye(size, dtype=wide(signals.rows.dtype)))
+    with suppress(Interrupted):
+        bases = _bases(some.rows)
+        for own_error, place in sorted((some.error(basis), k) for k, basis in enumerate(bases)):
+            if lowest <= own_error:  # rotations near this basis will not do better
+                break
+            for share in (_FIRST, 1.0):
+
+                def room(growth: Growth, share: float = share) -> int:
+                    return options.room(size, growth.count, growth.depth, share)
+
+                turned = approached(session, bases[place], room, _SWEEPS)
+                error = some.error(turned.toarray())
+                if error < lowest:
+                    lowest, best = error, turned
+                if error <= _NEAR * own_error:
+                    break
+    return best
 
 
 def _bases(rows: Array) -> list[Array]:
@@ -263,5 +287,6 @@ class OrthogonalState(FadingMoments):
         coding = Coding(self.operator, self._n_nonzero_coefs, 0, self.unit, self._options.positive)
         found = code_part(iter([(0, rows)]), coding)
         self.fade_and_add(found.gram, found.cross, found.uses, found.energy)
-        self.operator = _updated(Session(), self.operator, self.cross.T).astype(self.operator.dtype)
+        turned, cross = Turned.from_product(self.operator), np.ascontiguousarray(self.cross.T)
+        self.operator = _updated(Session(), turned, cross).as_product(self.operator.dtype)
         return found.error

@@ -31,7 +31,7 @@ class OrthogonalDictionaryLearning(StreamEstimator):
     max_iter : int
         The largest number of iterations.
     tol : float
-        Stop when no iteration in ten has lowered the error by this share; 0 never stops early.
+        Stop when an iteration with all rotations lowers the error by less than this share; 0 never stops early.
     memory : int, optional
         The largest number of mini-batches that count in `partial_fit` and `fit_stream`, for data that drift; no
         limit by default.
@@ -72,7 +72,7 @@ class OrthogonalDictionaryLearning(StreamEstimator):
     True
     """
 
-    tol: float = 1e-3
+    tol: float = 3e-4
     n_rotations: int | None = None
     complexity: float | None = None
     memory: int | None = None

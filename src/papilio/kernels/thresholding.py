@@ -7,9 +7,7 @@ compiled = kernel(nogil=True)
 
 
 @compiled
-def largest_of_rows(
-    sizes: Array, floors: Array, indices: Array, counts: Array, start: int, stop: int
-) -> None:
+def largest_of_rows(sizes: Array, floors: Array, indices: Array, counts: Array, start: int, stop: int) -> None:
     """The places of the largest entries of each row, in ascending order, as many as ``indices`` has columns.
 
     Of equal ones, the first. ``sizes`` are the absolute values; none is taken that is not above its row's floor.

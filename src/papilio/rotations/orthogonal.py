@@ -42,6 +42,10 @@ class Turned:
         """U with one factor per layer."""
         return self.chain.as_product(dtype, self.columns, self.signs)
 
+    def toarray(self) -> Array:
+        """U as a dense matrix."""
+        return (self.chain.apply(np.eye(self.chain.size)) * self.signs)[:, self.columns]
+
     @classmethod
     def from_product(cls, product: SparseProduct, trace: float = nan) -> "Turned":
         """The rotations of what `as_product` returned; those of pairs in different layers are other ones.
