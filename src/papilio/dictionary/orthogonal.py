@@ -60,8 +60,9 @@ def orthogonal_dictionary(
 
     is solved for one after the other. Γ holds the k largest coefficients UᴴX of each signal: a dictionary with
     orthonormal atoms needs no pursuit. With M = XΓᴴ, sweeps choose the angles of all rotations anew, one by one,
-    so that Re tr UᴴM grows; each time a layer of rotations is added, until all are used (Rusu and Rosasco 2019). The error never rises. The start is a product of rotations near the cosine transform, in two dimensions
-    if d is a square, or near the eigenvectors of the covariance, whichever codes the signals better.
+    so that Re tr UᴴM grows; each time a layer of rotations is added, until all are used (Rusu and Rosasco 2019).
+    The error never rises. The start is a product of rotations near the cosine transform, in two dimensions if d is
+    a square, or near the eigenvectors of the covariance, whichever codes the signals better.
 
     Above 50,000 signals, or 200 per atom up to 100,000, the iterations see a random sample of this size; passes
     over all signals then improve the dictionary.

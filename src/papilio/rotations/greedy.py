@@ -95,7 +95,7 @@ class Growth:
         return Chain(self.size, pairs, blocks)
 
     def continue_from(self, chain: Chain, matrix: Array, right: Chain | None = None) -> None:
-        """Go on from the same rotations by other angles, and what W is then; ``right`` are those of the columns."""
+        """Go on from the same rotations by other angles, ``right`` for the columns, and what W is then."""
         self._found = [(chain.pairs, chain.blocks, (right or chain).blocks)]
         self.matrix, self._gains = matrix, np.empty(0)
 

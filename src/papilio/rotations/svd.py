@@ -79,8 +79,8 @@ def fast_svd(
     Pairs of rows and columns are chosen greedily, as in Kogbetliantz's method: the pair whose |a_ij|² + |a_ji|² is
     largest, by rotations from both sides that make both entries zero. Columns beyond the rows of a wide matrix are
     rotated on their own; a tall matrix is treated by its adjoint. The rotations of disjoint pairs form a layer,
-    which is one sparse factor with two entries per row. Then sweeps choose the angles of U and of V anew, one after
-    the other, so that the trace of ΣUᴴAV grows. The error never rises.
+    which is one sparse factor with two entries per row. Then sweeps choose the angles of U and of V anew, one
+    after the other, so that the trace of ΣUᴴAV grows. The error never rises.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def _unit(size: int, count: int) -> Array:
 
 def _with_large_diagonal(session: Session, matrix: Array) -> Array:
     """An order of the columns with a large diagonal: rotations begin where they have least to do."""
-    m, n = matrix.shape
+    n = matrix.shape[1]
     if n > _ASSIGNED or not matrix.any():
         return np.arange(n)
     try:
