@@ -1,8 +1,9 @@
 """Orthogonal dictionaries as an estimator."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..dictionary.full_passes import Outcome
+from ..dictionary.learner import as_sparsity
 from ..dictionary.orthogonal import OrthogonalOptions, OrthogonalState, learn_orthogonal
 from ..samples import Samples
 from ..typing import Array
@@ -19,8 +20,6 @@ class OrthogonalDictionaryLearning(StreamEstimator):
 
     Parameters
     ----------
-    n_components : int, optional
-        The number of atoms, which is that of the features; it need not be given.
     n_nonzero_coefs : int, optional
         Atoms per sample, in learning and in `transform`; a tenth of the features by default, at least one.
     n_rotations : int, optional
@@ -72,6 +71,7 @@ class OrthogonalDictionaryLearning(StreamEstimator):
     True
     """
 
+    n_components: None = field(init=False, default=None)  # a basis has as many atoms as features
     tol: float = 3e-4
     n_rotations: int | None = None
     complexity: float | None = None
@@ -91,13 +91,7 @@ class OrthogonalDictionaryLearning(StreamEstimator):
         return OrthogonalOptions(*limits, self.positive).checked(n_features)
 
     def _sizes(self, n_features: int) -> tuple[int, int]:
-        n_components, n_nonzero_coefs = super()._sizes(n_features)
-        if n_components != n_features:
-            raise ValueError(
-                f"n_components must be the number of features, {n_features}, as the atoms are a basis, "
-                f"got {n_components}"
-            )
-        return n_components, n_nonzero_coefs
+        return n_features, as_sparsity(self.n_nonzero_coefs, n_features, n_features)
 
     def _begin(self, rows: Array) -> None:
         self.fit(rows)
