@@ -41,12 +41,15 @@ def test_the_bases_are_orthogonal_and_the_error_is_true(shape, dtype):
     fit = pp.fast_svd(A, n_rotations=12)
     eps = float(np.finfo(dtype).eps)
     for basis, side in ((fit.U, shape[0]), (fit.V, shape[1])):
-        assert basis.shape == (side, side) and basis.dtype == dtype
+        assert basis.shape == (side, side)
+        assert basis.dtype == dtype
         dense = basis.toarray()
         np.testing.assert_allclose(dense @ dense.conj().T, np.eye(side), atol=100 * eps)
     s = fit.singular_values
-    assert s.dtype == np.empty(0, dtype).real.dtype and s.shape == (min(shape),)
-    assert (s >= 0).all() and (np.diff(s) <= 0).all()
+    assert s.dtype == np.empty(0, dtype).real.dtype
+    assert s.shape == (min(shape),)
+    assert (s >= 0).all()
+    assert (np.diff(s) <= 0).all()
     inner = fit.U.toarray().conj().T @ A @ fit.V.toarray()
     np.testing.assert_allclose(inner.diagonal(), s, atol=100 * eps * s.max())
     error = np.linalg.norm(A - fit.toarray()) / np.linalg.norm(A)
@@ -59,7 +62,8 @@ def test_the_bases_are_orthogonal_and_the_error_is_true(shape, dtype):
 def test_with_enough_rotations_it_is_the_svd(shape, dtype):
     A = gaussian(shape, dtype, 1)
     fit = pp.fast_svd(A, max_error=1e-10)
-    assert fit.error <= 1e-10 and fit.status == "converged"
+    assert fit.error <= 1e-10
+    assert fit.status == "converged"
     expected = np.linalg.svd(A, compute_uv=False)
     np.testing.assert_allclose(fit.singular_values, expected, atol=1e-8 * expected[0])
 
@@ -67,7 +71,8 @@ def test_with_enough_rotations_it_is_the_svd(shape, dtype):
 def test_sweeps_lower_the_error_and_no_step_raises_it():
     A = gaussian((20, 30))
     plain, better = pp.fast_svd(A, n_rotations=80, n_sweeps=0), pp.fast_svd(A, n_rotations=80)
-    assert better.error < plain.error and better.n_rotations == plain.n_rotations == 80
+    assert better.error < plain.error
+    assert better.n_rotations == plain.n_rotations == 80
     assert (np.diff(better.history.error) <= 1e-12).all()
 
 
@@ -89,7 +94,8 @@ def test_permuted_diagonals_need_no_rotation():
     A = np.zeros((5, 8))
     A[range(5), [3, 7, 0, 2, 6]] = [3.0, -1.0, 2.0, 5.0, -4.0]
     fit = pp.fast_svd(A)
-    assert fit.n_rotations == 0 and fit.error == 0
+    assert fit.n_rotations == 0
+    assert fit.error == 0
     np.testing.assert_array_equal(fit.singular_values, [5, 4, 3, 2, 1])
     np.testing.assert_array_equal(fit.toarray(), A)
 
@@ -115,7 +121,8 @@ def test_the_input_stays_as_it_is_and_results_repeat():
 def test_a_callback_and_a_time_budget_stop_it():
     A = gaussian((40, 40))
     fit = pp.fast_svd(A, callback=lambda step: True)
-    assert fit.status == "stopped" and 0 < fit.n_rotations < 200
+    assert fit.status == "stopped"
+    assert 0 < fit.n_rotations < 200
     assert fit.error == pytest.approx(np.linalg.norm(A - fit.toarray()) / np.linalg.norm(A))
     assert pp.fast_svd(A, time_budget=0).status == "stopped"
 

@@ -172,7 +172,8 @@ def test_no_worse_than_one_pair_at_a_time_from_the_identity_and_better_after_swe
     while plain.count < count:
         plain.add(1)
     layers, better = (approached(Session(), M, lambda growth: count - growth.count, sweeps) for sweeps in (0, 30))
-    assert len(layers.chain.pairs) <= count and layers.trace > np.trace(plain.matrix)
+    assert len(layers.chain.pairs) <= count
+    assert layers.trace > np.trace(plain.matrix)
     assert better.trace > layers.trace
 
 
@@ -198,7 +199,8 @@ def test_few_rotations_are_found_exactly():
     n = 32
     M = planted(n, matchings(n, 3))  # no two rows meet twice
     fit = pp.factorize(M, method="rotations")
-    assert fit.method == "rotations" and fit.error < 1e-9
+    assert fit.method == "rotations"
+    assert fit.error < 1e-9
     assert fit.operator.nnz <= 3 * 2 * n
 
 
@@ -206,21 +208,24 @@ def test_auto_finds_what_only_rotations_have():
     n = 32
     M = planted(n, matchings(n, 3), 1)
     fit = pp.factorize(M, complexity=0.2)
-    assert fit.method == "rotations" and fit.error < 1e-6
+    assert fit.method == "rotations"
+    assert fit.error < 1e-6
     assert fit.operator.nnz < np.count_nonzero(abs(M) > 1e-12)
 
 
 def test_a_signed_permutation_needs_no_rotation():
     M = planted(20, [], 2)
     fit = pp.factorize(M, method="rotations", complexity=0.2)
-    assert fit.error < 1e-12 and fit.operator.nnz == 20
+    assert fit.error < 1e-12
+    assert fit.operator.nnz == 20
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
 def test_the_dtype_stays_and_the_error_is_true(dtype):
     M = (3 * orthogonal(16, dtype)).astype(dtype)
     fit = pp.factorize(M, method="rotations", complexity=0.5)
-    assert fit.operator.dtype == dtype and fit.operator.relative_complexity <= 0.5
+    assert fit.operator.dtype == dtype
+    assert fit.operator.relative_complexity <= 0.5
     error = np.linalg.norm(M - fit.operator.toarray()) / np.linalg.norm(M)
     assert fit.error == pytest.approx(error, rel=1e-3)
 
@@ -234,7 +239,8 @@ def test_any_unit(scale):
 def test_an_error_is_reached_and_factors_are_counted():
     M = planted(32, matchings(32, 5))
     fit = pp.factorize(M, method="rotations", max_error=0.5)
-    assert fit.error <= 0.5 and fit.status == "converged"
+    assert fit.error <= 0.5
+    assert fit.status == "converged"
     fit = pp.factorize(M, method="rotations", n_factors=2)
     assert len(fit.operator.factors) == 2
 
@@ -249,7 +255,8 @@ def test_matrices_far_from_orthogonal_are_left_alone():
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.1])
 def test_nearly_orthogonal_matrices_are_recognised(noise):
     M = orthogonal(40) + noise * gaussian((40, 40), float) / np.sqrt(40)
-    assert is_nearly_orthogonal(M) and is_nearly_orthogonal((1e-3 * M).astype(np.float32))
+    assert is_nearly_orthogonal(M)
+    assert is_nearly_orthogonal((1e-3 * M).astype(np.float32))
     assert not is_nearly_orthogonal(gaussian((40, 40), float))
     assert not is_nearly_orthogonal(np.diag(np.arange(1.0, 41)))
     assert not is_nearly_orthogonal(np.zeros((4, 4)))
@@ -257,4 +264,5 @@ def test_nearly_orthogonal_matrices_are_recognised(noise):
 
 def test_stopped_at_once_there_is_still_a_result():
     fit = pp.factorize(orthogonal(64), complexity=0.25, time_budget=0)
-    assert fit.status == "stopped" and fit.operator.shape == (64, 64)
+    assert fit.status == "stopped"
+    assert fit.operator.shape == (64, 64)

@@ -45,7 +45,9 @@ def test_the_largest_entries_of_rows_the_first_of_equal_ones():
     indices, counts = np.zeros((4, 2), np.int64), np.zeros(4, np.int64)
     largest_of_rows(sizes, np.array([0, 0, 0, 1e-6]), indices, counts, 0, 4)
     assert counts.tolist() == [2, 0, 2, 1]
-    assert indices[0].tolist() == [1, 3] and indices[2].tolist() == [0, 1] and indices[3, 0] == 4
+    assert indices[0].tolist() == [1, 3]
+    assert indices[2].tolist() == [0, 1]
+    assert indices[3, 0] == 4
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -59,8 +61,10 @@ def test_codes_in_a_basis_are_its_largest_coefficients(dtype):
     expected[:, 7] = 0
     eps = float(np.finfo(dtype).eps)
     np.testing.assert_allclose(codes.toarray(), expected, atol=200 * eps)
-    assert codes.dtype == dtype and codes.has_sorted_indices
-    assert codes[:, [7]].nnz == 0 and codes[:, [9]].nnz == 1
+    assert codes.dtype == dtype
+    assert codes.has_sorted_indices
+    assert codes[:, [7]].nnz == 0
+    assert codes[:, [9]].nnz == 1
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
@@ -151,7 +155,8 @@ def make(**options):
 def test_the_fitted_attributes_agree():
     model = make().fit(X)
     np.testing.assert_allclose(model.operator_.toarray().T, model.components_, atol=1e-12)
-    assert model.relative_complexity_ <= 0.5 and len(model.history_) == model.n_iter_ > 0
+    assert model.relative_complexity_ <= 0.5
+    assert len(model.history_) == model.n_iter_ > 0
     codes = model.transform(X)
     np.testing.assert_allclose(codes, pp.omp(model.components_.T, X.T, 3).toarray().T, atol=1e-10)
     np.testing.assert_allclose(model.inverse_transform(codes), codes @ model.components_, atol=1e-10)
@@ -170,7 +175,8 @@ def test_fits_repeat_bit_for_bit_and_survive_pickling_and_cloning():
 
 def test_positive_codes():
     codes = make(positive=True).fit(X).transform(X)
-    assert (codes >= 0).all() and codes.any()
+    assert (codes >= 0).all()
+    assert codes.any()
 
 
 def test_a_callback_stops_it_with_a_result():
