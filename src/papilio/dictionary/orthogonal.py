@@ -47,7 +47,7 @@ def orthogonal_dictionary(
     n_rotations: int | None = None,
     complexity: float | None = None,
     max_iter: int = 100,
-    tol: float = 3e-4,
+    tol: float = 5e-4,
     positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
@@ -117,7 +117,7 @@ class OrthogonalOptions(NamedTuple):
     n_rotations: int | None = None
     complexity: float | None = None
     max_iter: int = 100
-    tol: float = 3e-4
+    tol: float = 5e-4
     positive: bool = False
 
     def checked(self, size: int) -> "OrthogonalOptions":

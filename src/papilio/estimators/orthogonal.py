@@ -72,7 +72,7 @@ class OrthogonalDictionaryLearning(StreamEstimator):
     """
 
     n_components: None = field(init=False, default=None)  # a basis has as many atoms as features
-    tol: float = 3e-4
+    tol: float = 5e-4
     n_rotations: int | None = None
     complexity: float | None = None
     memory: int | None = None
