@@ -22,7 +22,8 @@ from papilio.rotations.orthogonal import (
     without_rotations,
 )
 from papilio.runtime.session import Session
-from papilio.search.rotations import is_nearly_orthogonal
+from papilio.search.rotations import is_nearly_orthogonal, rotations
+from papilio.search.targets import Target
 
 DTYPES = [np.float64, np.complex128]
 GROWTHS = [TraceGrowth, SparseGrowth]
@@ -260,6 +261,24 @@ def test_nearly_orthogonal_matrices_are_recognised(noise):
     assert not is_nearly_orthogonal(gaussian((40, 40), float))
     assert not is_nearly_orthogonal(np.diag(np.arange(1.0, 41)))
     assert not is_nearly_orthogonal(np.zeros((4, 4)))
+
+
+@pytest.mark.parametrize("count", [2, 4, 8, 12, 16, 24])
+def test_stopped_at_any_time_there_is_a_result(count):
+    calls = iter(range(count))
+    fit = pp.factorize(orthogonal(48), complexity=0.25, callback=lambda step: next(calls, None) is None)
+    assert fit.status == "stopped"
+    assert fit.operator.relative_complexity <= 0.25
+
+
+def test_a_product_that_is_chosen_as_the_time_ends_is_built():
+    session = Session()
+    curves = list(rotations(session, orthogonal(12), Target(144, 72), None, np.inf))
+    session._stopped = True
+    for curve in curves:
+        product = curve.build(len(curve.entries) - 1)
+        assert product.nnz <= 72
+        assert np.linalg.norm(orthogonal(12) - product.toarray()) <= np.sqrt(12) * curve.errors[-1] + 1e-12
 
 
 def test_stopped_at_once_there_is_still_a_result():

@@ -75,6 +75,13 @@ def test_they_are_those_of_pursuit(dtype):
     np.testing.assert_allclose(Coder(U).code(signals, 5).toarray(), pursued.code(signals, 5).toarray(), atol=1e-13)
 
 
+def test_atoms_of_other_norms():
+    U, sizes = basis(10), np.arange(1.0, 11)
+    codes = np.zeros(10)
+    codes[[2, 7]] = 3, -1
+    np.testing.assert_allclose(pp.omp(U * sizes, U @ (sizes * codes), 2).toarray().ravel(), codes, atol=1e-12)
+
+
 def test_a_dictionary_that_is_no_basis_is_pursued():
     assert not Coder(basis(8) + 1e-9)._is_orthonormal()
     assert not Coder(basis(8)[:, :5])._is_orthonormal()

@@ -118,23 +118,20 @@ class Coder:
         else:
             run(0, len(starts))
         counts, indices, values = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        if not np.isfinite(values).all():
-            raise ValueError(
-                f"signals must have codes within the range of {self._dtype}, got signals that are too large for "
-                "the atoms of the dictionary: divide them by a power of two"
-            )
+        self._require_finite(values)
         pointers = np.concatenate([[0], np.cumsum(counts)])
         kind = np.int32 if pointers[-1] < 2**31 else np.int64
         return sp.csc_array((values, indices.astype(kind), pointers.astype(kind)), shape=(n_atoms, count))
 
     def _is_orthonormal(self) -> bool:
-        """Whether the atoms are an orthonormal basis, in which pursuit keeps the largest coefficients."""
+        """Whether the atoms, with unit norms, are a basis in which pursuit keeps the largest coefficients."""
         if self._is_basis is None:
             n_features, n_atoms = self.shape
             self._is_basis = False
             if n_features == n_atoms <= _SMALL and self._dense is not None:
+                atoms = self._dense if self._is_unit else self._dense * self._scales
                 with one_blas_thread:
-                    gap = np.abs(self._dense.conj().T @ self._dense - np.eye(n_atoms, dtype=self._dtype)).max()
+                    gap = np.abs(atoms.conj().T @ atoms - np.eye(n_atoms, dtype=self._dtype)).max()
                 self._is_basis = bool(gap <= _ORTHONORMAL * np.finfo(self._dtype).eps)
         return self._is_basis
 
@@ -144,30 +141,35 @@ class Coder:
         indices, counts = np.zeros((count, limit), np.int64), np.zeros(count, np.int64)
         values = np.empty((count, limit), self._dtype)
         length = max(_CHUNK // n_atoms, 1)
-        floor = 8 * float(np.finfo(self._dtype).eps)
 
         def run(first: int, last: int) -> None:
             for begin in range(first * length, min(last * length, count), length):
-                block = np.ascontiguousarray(signals[:, begin : begin + length].T, self._dtype)
-                norms = column_norms(block.T)
-                if not np.isfinite(norms).all():
-                    raise ValueError(
-                        f"signals must have norms within the range of {self._dtype}: divide them by a power of two"
-                    )
-                coefficients = self._correlate(block)
-                chosen = indices[begin : begin + length]
-                number = counts[begin : begin + length]
-                largest_of_rows(np.abs(coefficients), floor * norms, chosen, number, 0, len(block))
-                values[begin : begin + length] = np.take_along_axis(coefficients, chosen, axis=1)
+                some = slice(begin, begin + length)
+                unit = np.array(signals[:, some].T, self._dtype, order="C")
+                norms = self._normalize(unit)
+                coefficients = self._correlate(unit)
+                floors = np.full(len(unit), 8 * float(np.finfo(self._dtype).eps))
+                largest_of_rows(np.abs(coefficients), floors, indices[some], counts[some], 0, len(unit))
+                with np.errstate(over="ignore", invalid="ignore"):  # refused below
+                    sizes = norms[:, None] * self._inverse_norms[indices[some]]
+                    values[some] = np.take_along_axis(coefficients, indices[some], axis=1) * sizes
 
         parts = -(-count // length)
         with one_blas_thread:
             split_work(run, parts, 1, shares=parts)
         is_used = np.arange(limit) < counts[:, None]
+        self._require_finite(values[is_used])
         pointers = np.concatenate([[0], np.cumsum(counts)])
         kind = np.int32 if pointers[-1] < 2**31 else np.int64
         parts_of_codes = values[is_used], indices[is_used].astype(kind), pointers.astype(kind)
         return sp.csc_array(parts_of_codes, shape=(n_atoms, count))
+
+    def _require_finite(self, values: Array) -> None:
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"signals must have codes within the range of {self._dtype}, got signals that are too large for "
+                "the atoms of the dictionary: divide them by a power of two"
+            )
 
     def _prefers_residuals(self, count: int, limit: int) -> bool:
         """Whether correlations come from the product at each step, which needs no Gram matrix."""
@@ -275,13 +277,8 @@ class Coder:
             ((count, limit), kind),
         )
         unit[:] = signals
-        norms = column_norms(unit.T)
-        if not np.isfinite(norms).all():
-            raise ValueError(
-                f"signals must have norms within the range of {self._dtype}: divide them by a power of two"
-            )
+        norms = self._normalize(unit)
         inverse_norms = _inverse(norms, self._dtype)
-        np.multiply(unit, inverse_norms[:, None], out=unit, casting="same_kind")
         for array in (chosen, changes, codes):
             array.fill(0)
         with np.errstate(over="ignore", invalid="ignore"):  # far above any residual; none, for a zero signal
@@ -299,6 +296,16 @@ class Coder:
             done=inverse_norms == 0,
         )
         return state, unit, norms
+
+    def _normalize(self, rows: Array) -> Array:
+        """Give rows unit norms, those of zeros excepted, and return the norms that they had."""
+        norms = column_norms(rows.T)
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                f"signals must have norms within the range of {self._dtype}: divide them by a power of two"
+            )
+        np.multiply(rows, _inverse(norms, self._dtype)[:, None], out=rows, casting="same_kind")
+        return norms
 
     def _correlate(self, block: Array, out: Array | None = None) -> Array:
         """Dᴴx of each signal in ``block``, one per row, as a row; in ``out``, if given."""

@@ -46,6 +46,13 @@ class SingularBases:
         for that was not reached; "stopped" by the callback, the time budget or Ctrl-C.
     history : History
         The error after each layer and each sweep.
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp
+    >>> fit = pp.fast_svd(np.tril(np.ones((8, 8))), max_error=1e-9)
+    >>> bool(np.allclose(fit.toarray(), np.tril(np.ones((8, 8)))))
+    True
     """
 
     U: SparseProduct

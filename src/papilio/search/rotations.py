@@ -5,6 +5,7 @@ entries per row each, and their product has four.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from ..linalg import column_norms, frobenius, wide
 from ..operators import SparseProduct
 from ..rotations.chain import Chain, layer
 from ..rotations.orthogonal import SparseGrowth, TraceGrowth, Turned, growths_for, swept
-from ..runtime.session import Session
+from ..runtime.session import Interrupted, Session
 from ..typing import Array
 from .curves import Curve, single
 from .known_supports import polish_factors
@@ -161,7 +162,10 @@ def _improved(session: Session, matrix: Array, work: Array, point: _Point) -> tu
 
 
 def _swept(session: Session, work: Array, point: _Point) -> SparseProduct:
-    turned = swept(session, work, point.turned)
+    """The product of a point after sweeps, or without them once the session is stopped: it may be chosen."""
+    turned = point.turned
+    with suppress(Interrupted):
+        turned = swept(session, work, turned)
     better = point._replace(turned=turned)
     return SparseProduct(better.factors(work.dtype), turned.trace / len(work))
 
