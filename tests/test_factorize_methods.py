@@ -175,7 +175,7 @@ def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexi
         (lambda: kernel(20, 20), "low_rank or nested"),
         (lambda: kernel(16, 32), "low_rank or nested"),
         (lambda: noisy_hadamard(16), "butterfly"),
-        (lambda: permuted(pp.transforms.dft(16).toarray()), "butterfly"),
+        (lambda: permuted(pp.transforms.dft(16).toarray()), "butterfly or rotations"),
         (lambda: gaussian((16, 16)), "hierarchical"),
         (lambda: gaussian((20, 10)), "hierarchical"),
         (lambda: sparse(20), "itself"),

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from .dictionary.ksvd import ksvd as ksvd
     from .dictionary.learner import LearnedDictionary as LearnedDictionary
     from .dictionary.online import online_dictionary as online_dictionary
+    from .dictionary.orthogonal import orthogonal_dictionary as orthogonal_dictionary
     from .dictionary.sparse_ksvd import sparse_ksvd as sparse_ksvd
     from .dictionary.tradeoff import dictionary_tradeoff as dictionary_tradeoff
     from .estimators import KSVD as KSVD
     from .estimators import FastDictionaryLearning as FastDictionaryLearning
     from .estimators import OnlineDictionaryLearning as OnlineDictionaryLearning
+    from .estimators import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
     from .estimators import SparseKSVD as SparseKSVD
     from .estimators import SparseMatrixTransform as SparseMatrixTransform
     from .estimators import Treelets as Treelets
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from .results import Tradeoff as Tradeoff
     from .rotations.eigenbasis import Eigenbasis as Eigenbasis
     from .rotations.eigenbasis import fast_eigenbasis as fast_eigenbasis
+    from .rotations.svd import SingularBases as SingularBases
+    from .rotations.svd import fast_svd as fast_svd
     from .runtime.threads import get_num_threads as get_num_threads
     from .runtime.threads import set_num_threads as set_num_threads
     from .search.butterfly import butterfly as butterfly
@@ -55,16 +59,18 @@ _NAMES = {
     "dictionary.ksvd": ("ksvd",),
     "dictionary.learner": ("LearnedDictionary",),
     "dictionary.online": ("online_dictionary",),
+    "dictionary.orthogonal": ("orthogonal_dictionary",),
     "dictionary.sparse_ksvd": ("sparse_ksvd",),
     "dictionary.tradeoff": ("dictionary_tradeoff",),
     "estimators": (
-        *("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "SparseKSVD"),
-        *("SparseMatrixTransform", "Treelets"),
+        *("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "OrthogonalDictionaryLearning"),
+        *("SparseKSVD", "SparseMatrixTransform", "Treelets"),
     ),
     "operators": ("SparseProduct",),
     "operators.storage": ("load",),
     "results": ("Factorization", "History", "Status", "Tradeoff"),
     "rotations.eigenbasis": ("Eigenbasis", "fast_eigenbasis"),
+    "rotations.svd": ("SingularBases", "fast_svd"),
     "runtime.threads": ("get_num_threads", "set_num_threads"),
     "search.butterfly": ("butterfly",),
     "search.factorize": ("factorize",),

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from ..kernels.nonnegative import pursue_nonnegative
 from ..kernels.pursuit import Pursuit, extend, pack, pursue, search
+from ..kernels.thresholding import largest_of_rows
 from ..linalg import column_norms, wide
 from ..operators import SparseProduct
 from ..runtime.session import Session
@@ -26,6 +27,7 @@ _DENSE_BYTES = 1 << 28  # the largest dense form of a SparseProduct that is kept
 _AT_ONCE = 1024  # rows of a Gram matrix from one call of BLAS
 _SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth saving
 _STEPS = 10  # per atom of a code, for atoms that leave its support again
+_ORTHONORMAL = 100  # rounding errors, by which inner products of orthonormal atoms may differ from 0 and 1
 _TOGETHER = 16  # signals that a product should have at a time to be fast
 
 
@@ -43,6 +45,7 @@ class Coder:
         self._is_unit = True  # whether these have unit norms
         self._product: SparseProduct | None = None  # with their own norms, if it is faster or the only form
         self._gram: Array | None = None
+        self._is_basis: bool | None = None  # whether the atoms are an orthonormal basis; not known yet
         dense = None
         if not isinstance(dictionary, SparseProduct):
             dense = dictionary
@@ -89,6 +92,8 @@ class Coder:
         pursue_chunk: Callable[[Rows, Pursuit, Array], None]
         if session is not None:
             session.tick("signal", 0, count)
+        if tol < 0 and not positive and self._is_orthonormal():
+            return self._thresholded(signals, limit)
         if by_residuals := not positive and self._prefers_residuals(count, limit):
             rows, pursue_chunk = self._rows_of_atoms(count, limit), self._pursue_residuals
             length = self._residuals_at_a_time(rows, limit)
@@ -113,14 +118,58 @@ class Coder:
         else:
             run(0, len(starts))
         counts, indices, values = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+        self._require_finite(values)
+        pointers = np.concatenate([[0], np.cumsum(counts)])
+        kind = np.int32 if pointers[-1] < 2**31 else np.int64
+        return sp.csc_array((values, indices.astype(kind), pointers.astype(kind)), shape=(n_atoms, count))
+
+    def _is_orthonormal(self) -> bool:
+        """Whether the atoms, with unit norms, are a basis in which pursuit keeps the largest coefficients."""
+        if self._is_basis is None:
+            n_features, n_atoms = self.shape
+            self._is_basis = False
+            if n_features == n_atoms <= _SMALL and self._dense is not None:
+                atoms = self._dense if self._is_unit else self._dense * self._scales
+                with one_blas_thread:
+                    gap = np.abs(atoms.conj().T @ atoms - np.eye(n_atoms, dtype=self._dtype)).max()
+                self._is_basis = bool(gap <= _ORTHONORMAL * np.finfo(self._dtype).eps)
+        return self._is_basis
+
+    def _thresholded(self, signals: Array, limit: int) -> sp.csc_array:
+        """Codes in an orthonormal basis: the largest coefficients of each signal."""
+        n_atoms, count = self.shape[1], signals.shape[1]
+        indices, counts = np.zeros((count, limit), np.int64), np.zeros(count, np.int64)
+        values = np.empty((count, limit), self._dtype)
+        length = max(_CHUNK // n_atoms, 1)
+
+        def run(first: int, last: int) -> None:
+            for begin in range(first * length, min(last * length, count), length):
+                some = slice(begin, begin + length)
+                unit = np.array(signals[:, some].T, self._dtype, order="C")
+                norms = self._normalize(unit)
+                coefficients = self._correlate(unit)
+                floors = np.full(len(unit), 8 * float(np.finfo(self._dtype).eps))
+                largest_of_rows(np.abs(coefficients), floors, indices[some], counts[some], 0, len(unit))
+                with np.errstate(over="ignore", invalid="ignore"):  # refused below
+                    sizes = norms[:, None] * self._inverse_norms[indices[some]]
+                    values[some] = np.take_along_axis(coefficients, indices[some], axis=1) * sizes
+
+        parts = -(-count // length)
+        with one_blas_thread:
+            split_work(run, parts, 1, shares=parts)
+        is_used = np.arange(limit) < counts[:, None]
+        self._require_finite(values[is_used])
+        pointers = np.concatenate([[0], np.cumsum(counts)])
+        kind = np.int32 if pointers[-1] < 2**31 else np.int64
+        parts_of_codes = values[is_used], indices[is_used].astype(kind), pointers.astype(kind)
+        return sp.csc_array(parts_of_codes, shape=(n_atoms, count))
+
+    def _require_finite(self, values: Array) -> None:
         if not np.isfinite(values).all():
             raise ValueError(
                 f"signals must have codes within the range of {self._dtype}, got signals that are too large for "
                 "the atoms of the dictionary: divide them by a power of two"
             )
-        pointers = np.concatenate([[0], np.cumsum(counts)])
-        kind = np.int32 if pointers[-1] < 2**31 else np.int64
-        return sp.csc_array((values, indices.astype(kind), pointers.astype(kind)), shape=(n_atoms, count))
 
     def _prefers_residuals(self, count: int, limit: int) -> bool:
         """Whether correlations come from the product at each step, which needs no Gram matrix."""
@@ -228,13 +277,8 @@ class Coder:
             ((count, limit), kind),
         )
         unit[:] = signals
-        norms = column_norms(unit.T)
-        if not np.isfinite(norms).all():
-            raise ValueError(
-                f"signals must have norms within the range of {self._dtype}: divide them by a power of two"
-            )
+        norms = self._normalize(unit)
         inverse_norms = _inverse(norms, self._dtype)
-        np.multiply(unit, inverse_norms[:, None], out=unit, casting="same_kind")
         for array in (chosen, changes, codes):
             array.fill(0)
         with np.errstate(over="ignore", invalid="ignore"):  # far above any residual; none, for a zero signal
@@ -252,6 +296,16 @@ class Coder:
             done=inverse_norms == 0,
         )
         return state, unit, norms
+
+    def _normalize(self, rows: Array) -> Array:
+        """Give rows unit norms, those of zeros excepted, and return the norms that they had."""
+        norms = column_norms(rows.T)
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                f"signals must have norms within the range of {self._dtype}: divide them by a power of two"
+            )
+        np.multiply(rows, _inverse(norms, self._dtype)[:, None], out=rows, casting="same_kind")
+        return norms
 
     def _correlate(self, block: Array, out: Array | None = None) -> Array:
         """Dᴴx of each signal in ``block``, one per row, as a row; in ``out``, if given."""

@@ -89,6 +89,9 @@ def _fewest_entries(factors: list[sp.csr_array]) -> list[sp.csr_array]:
 
 def entries(chain: Chain) -> int:
     """The entries of `Chain.as_product`, with those of coordinates that pass through a layer."""
-    if not len(chain.pairs):
-        return chain.size
-    return int(chain.size * (chain.layers().max() + 1) + 2 * len(chain.pairs))
+    return chain.size * max(depth(chain), 1) + 2 * len(chain.pairs)
+
+
+def depth(chain: Chain) -> int:
+    """The number of layers."""
+    return int(chain.layers().max(initial=-1)) + 1

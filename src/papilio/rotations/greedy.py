@@ -112,9 +112,9 @@ class Growth:
         pairs, blocks = (np.concatenate([found[k] for found in self._found]) for k in (0, side))
         return Chain(self.size, pairs, blocks)
 
-    def continue_from(self, chain: Chain, matrix: Array) -> None:
-        """Go on from the same rotations by other angles, and what W is then."""
-        self._found = [(chain.pairs, chain.blocks, chain.blocks)]
+    def continue_from(self, chain: Chain, matrix: Array, right: Chain | None = None) -> None:
+        """Go on from the same rotations by other angles, ``right`` for the columns, and what W is then."""
+        self._found = [(chain.pairs, chain.blocks, (right or chain).blocks)]
         self.matrix, self._gains = matrix, np.empty(0)
 
     def _keep(self, pairs: Array, lefts: Array, rights: Array) -> int:

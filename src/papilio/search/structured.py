@@ -21,6 +21,7 @@ from .known_transforms import recognise
 from .kronecker import kronecker
 from .nested.prices import Goal, Point, nested
 from .nested.trees import may_be_nested, trees_of
+from .rotations import rotations
 from .sparse_low_rank import least_sum, random_sum, sums
 from .subspaces import subspaces
 
@@ -144,6 +145,12 @@ def _transform(search: Search) -> Iterator[Curve]:
         yield curve
 
 
+def _rotations(search: Search) -> Iterator[Curve]:
+    if search.is_settled:
+        return iter(())
+    return rotations(search.session, search.matrix, search.target, search.n_factors, search.best_rank)
+
+
 def _convolution(search: Search) -> Iterator[Curve]:
     yield from search.session.wait(lambda: convolutions(search.matrix))
 
@@ -204,6 +211,7 @@ _QUICK: dict[str, Callable[[Search], Iterator[Curve]]] = {
     "convolution": _convolution,
     "kronecker": _kronecker,
     "transform": _transform,
+    "rotations": _rotations,
     "low_rank": _low_rank,  # late: all singular values of a large matrix take longest
     "subspaces": _subspaces,
 }

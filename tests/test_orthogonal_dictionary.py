@@ -1,0 +1,268 @@
+"""Orthogonal dictionaries that are products of rotations, and codes by thresholding."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import papilio as pp
+from papilio.coding.coder import Coder
+from papilio.dictionary.orthogonal import OrthogonalOptions
+from papilio.kernels.thresholding import largest_of_rows
+
+DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+
+
+def gaussian(shape, dtype=np.float64, seed=0):
+    random = np.random.default_rng(seed)
+    values = random.standard_normal(shape)
+    return (values + 1j * random.standard_normal(shape) if np.dtype(dtype).kind == "c" else values).astype(dtype)
+
+
+def basis(n, dtype=np.float64, seed=0):
+    wide = np.complex128 if np.dtype(dtype).kind == "c" else np.float64
+    return np.linalg.qr(gaussian((n, n), wide, seed))[0].astype(dtype)
+
+
+def smooth(n_samples=400, n_features=16, seed=0, dtype=np.float64):
+    """Random walks: samples that are sparse neither in the unit vectors nor exactly in cosines."""
+    rows = np.cumsum(gaussian((n_samples, n_features), dtype, seed), axis=1)
+    return (rows - rows.mean(axis=1, keepdims=True)).astype(dtype)
+
+
+X = smooth()
+
+
+# -- codes ---------------------------------------------------------------------------------------------
+
+
+def test_the_largest_entries_of_rows_the_first_of_equal_ones():
+    sizes = np.array([[1.0, 3, 2, 3, 0], [0, 0, 0, 0, 0], [5, 5, 5, 5, 5], [0, 1e-9, 0, 0, 7]])
+    indices, counts = np.zeros((4, 2), np.int64), np.zeros(4, np.int64)
+    largest_of_rows(sizes, np.array([0, 0, 0, 1e-6]), indices, counts, 0, 4)
+    assert counts.tolist() == [2, 0, 2, 1]
+    assert indices[0].tolist() == [1, 3]
+    assert indices[2].tolist() == [0, 1]
+    assert indices[3, 0] == 4
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_codes_in_a_basis_are_its_largest_coefficients(dtype):
+    U, signals = basis(20, dtype), gaussian((20, 300), dtype, 1)
+    signals[:, 7], signals[:, 9] = 0, 2 * U[:, 4]
+    codes = pp.omp(U, signals, 3)
+    coefficients = U.conj().T @ signals
+    smallest = -np.sort(-abs(coefficients), axis=0)[2]
+    expected = np.where(abs(coefficients) >= smallest, coefficients, 0)
+    expected[:, 7] = 0
+    eps = float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(codes.toarray(), expected, atol=200 * eps)
+    assert codes.dtype == dtype
+    assert codes.has_sorted_indices
+    assert codes[:, [7]].nnz == 0
+    assert codes[:, [9]].nnz == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_they_are_those_of_pursuit(dtype):
+    U, signals = basis(24, dtype), gaussian((24, 200), dtype, 2)
+    pursued = Coder(U)
+    pursued._is_basis = False
+    np.testing.assert_allclose(Coder(U).code(signals, 5).toarray(), pursued.code(signals, 5).toarray(), atol=1e-13)
+
+
+def test_atoms_of_other_norms():
+    U, sizes = basis(10), np.arange(1.0, 11)
+    codes = np.zeros(10)
+    codes[[2, 7]] = 3, -1
+    np.testing.assert_allclose(pp.omp(U * sizes, U @ (sizes * codes), 2).toarray().ravel(), codes, atol=1e-12)
+
+
+def test_a_dictionary_that_is_no_basis_is_pursued():
+    assert not Coder(basis(8) + 1e-9)._is_orthonormal()
+    assert not Coder(basis(8)[:, :5])._is_orthonormal()
+    assert Coder(basis(8))._is_orthonormal()
+
+
+# -- learning ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_dictionary_is_orthogonal_and_within_its_complexity(dtype):
+    learned = pp.orthogonal_dictionary(smooth(dtype=dtype).T, 3, complexity=0.5, random_state=0)
+    U = learned.dictionary.toarray()
+    assert learned.dictionary.dtype == learned.codes.dtype == dtype
+    np.testing.assert_allclose(U.conj().T @ U, np.eye(16), atol=300 * float(np.finfo(dtype).eps))
+    assert learned.dictionary.relative_complexity <= 0.5
+    signals = smooth(dtype=dtype).T
+    error = np.linalg.norm(signals - U @ learned.codes.toarray()) / np.linalg.norm(signals)
+    assert learned.history.error[-1] == pytest.approx(error, rel=1e-3)
+    assert (np.diff(learned.codes.indptr) <= 3).all()
+
+
+def test_the_error_never_rises_and_ends_below_that_of_cosines():
+    learned = pp.orthogonal_dictionary(X.T, 3, complexity=1.0, tol=0, max_iter=15)
+    assert (np.diff(learned.history.error) <= 1e-9).all()
+    cosines = pp.transforms.dct(16).toarray().T
+    codes = pp.omp(cosines, X.T, 3).toarray()
+    assert learned.history.error[-1] < np.linalg.norm(X.T - cosines @ codes) / np.linalg.norm(X)
+
+
+def test_the_basis_of_sparse_signals_is_found_where_rotations_are_few():
+    random, d = np.random.default_rng(0), 12
+    U = np.eye(d)
+    for i, j in [(0, 1), (2, 3), (4, 5), (1, 2), (6, 7), (8, 9)]:
+        U[[i, j]] = basis(2, seed=i) @ U[[i, j]]
+    codes = np.where(random.random((d, 800)) < 0.15, random.standard_normal((d, 800)), 0)
+    codes[3:, np.count_nonzero(codes, axis=0) > 3] = 0
+    learned = pp.orthogonal_dictionary(U @ codes, 3, n_rotations=60, tol=0, max_iter=100)
+    assert (
+        learned.history.error[-1] < 0.5 * pp.orthogonal_dictionary(U @ codes, 3, n_rotations=0).history.error[-1]
+    )
+
+
+def test_rotations_are_counted():
+    none = pp.orthogonal_dictionary(X.T, 3, n_rotations=0).dictionary
+    assert none.nnz == 16
+    some = pp.orthogonal_dictionary(X.T, 3, n_rotations=10).dictionary
+    assert some.nnz - 16 * len(some.factors) <= 20
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (9, 2), (30, 7), (40, 9)])
+def test_any_size(shape):
+    data = gaussian(shape)
+    model = pp.OrthogonalDictionaryLearning(random_state=0).fit(data)
+    assert model.components_.shape == (shape[1], shape[1])
+    if shape[1] == 1:
+        assert model.score(data) == 0
+
+
+def test_zero_data():
+    model = pp.OrthogonalDictionaryLearning(n_nonzero_coefs=2).fit(np.zeros((20, 5)))
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(5), atol=1e-12)
+    assert not model.transform(np.zeros((3, 5))).any()
+
+
+# -- the estimator -------------------------------------------------------------------------------------
+
+
+@parametrize_with_checks([pp.OrthogonalDictionaryLearning()])
+def test_scikit_learns_own_checks_pass(estimator, check):
+    check(estimator)
+
+
+def make(**options):
+    return pp.OrthogonalDictionaryLearning(n_nonzero_coefs=3, random_state=0, **options)
+
+
+def test_the_fitted_attributes_agree():
+    model = make().fit(X)
+    np.testing.assert_allclose(model.operator_.toarray().T, model.components_, atol=1e-12)
+    assert model.relative_complexity_ <= 0.5
+    assert len(model.history_) == model.n_iter_ > 0
+    codes = model.transform(X)
+    np.testing.assert_allclose(codes, pp.omp(model.components_.T, X.T, 3).toarray().T, atol=1e-10)
+    np.testing.assert_allclose(model.inverse_transform(codes), codes @ model.components_, atol=1e-10)
+    assert isinstance(make(transform_sparse=True).fit(X).transform(X), sp.csr_array)
+    missing = X - model.inverse_transform(codes)
+    assert model.score(X) == pytest.approx(-np.linalg.norm(missing) / np.linalg.norm(X))
+
+
+def test_fits_repeat_bit_for_bit_and_survive_pickling_and_cloning():
+    data = X.copy()
+    model = make().fit(data)
+    np.testing.assert_array_equal(data, X)
+    np.testing.assert_array_equal(model.components_, clone(model).fit(X).components_)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), model.transform(X))
+
+
+def test_positive_codes():
+    codes = make(positive=True).fit(X).transform(X)
+    assert (codes >= 0).all()
+    assert codes.any()
+
+
+def test_a_callback_stops_it_with_a_result():
+    model = make(callback=lambda step: True).fit(X)
+    assert model.status_ == "stopped"
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(16), atol=1e-12)
+
+
+def test_too_few_iterations_are_told():
+    with pytest.warns(ConvergenceWarning, match="increase max_iter"):
+        make(max_iter=1).fit(X)
+
+
+def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path, monkeypatch):
+    from papilio.runtime import session
+
+    monkeypatch.setattr(session, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    path, expected = tmp_path / "state.npz", make(tol=0, max_iter=12).fit(X)
+
+    class Halt(Exception):
+        pass
+
+    def halt(step):
+        if step.iteration == 7:
+            raise Halt
+
+    with pytest.raises(Halt):
+        make(tol=0, max_iter=12, checkpoint=path, callback=halt).fit(X)
+    resumed = make(tol=0, max_iter=12, checkpoint=path).fit(X)
+    np.testing.assert_allclose(resumed.components_, expected.components_, atol=1e-9)
+    assert resumed.n_iter_ == expected.n_iter_
+
+
+def test_large_data_are_learned_from_part_by_part(monkeypatch):
+    from papilio.dictionary import signals
+
+    monkeypatch.setattr(signals, "_SMALLEST_SAMPLE", 100)
+    monkeypatch.setattr(signals, "_SAMPLE_PER_ATOM", 1)
+    model = make().fit(X)
+    assert "all data" in model.history_.phase
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(16), atol=1e-12)
+    assert model.score(X) > 1.1 * make().fit(X).score(X)
+
+
+def test_dask_arrays():
+    da = pytest.importorskip("dask.array")
+    model = make().fit(da.from_array(X, chunks=(100, 16)))
+    np.testing.assert_allclose(model.components_, make().fit(X).components_, atol=1e-9)
+    codes = model.transform(da.from_array(X, chunks=(100, 16))).compute()
+    np.testing.assert_allclose(codes, model.transform(X), atol=1e-12)
+
+
+def test_streams_follow_data_that_change():
+    model = make(memory=3).partial_fit(smooth(300))
+    turned = smooth(300, seed=1) @ basis(16, seed=5)
+    before = model.score(turned)
+    for _ in range(10):
+        model.partial_fit(turned)
+    assert model.score(turned) > before
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(16), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_rotations": -1}, "n_rotations"),
+        ({"complexity": 0.01}, "complexity must be at least"),
+        ({"complexity": 1.5}, "complexity"),
+        ({"complexity": 0.5, "n_rotations": 3}, "n_rotations and complexity cannot be combined"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"tol": -1}, "tol"),
+        ({"memory": 0}, "memory"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        make(**options).fit(X)
+
+
+def test_the_least_complexity_is_one_entry_per_row():
+    assert OrthogonalOptions(complexity=1 / 16).checked(16).room(16, 0, 0) == 0
+    assert OrthogonalOptions().checked(1).complexity == 1
