@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.kernels.rotations import (
@@ -87,6 +87,7 @@ def test_polar_factor_of_singular_blocks_is_unitary_and_best(Z, dtype):
     assert np.trace(G.conj().T @ Z).real == pytest.approx(np.linalg.norm(Z, "nuc"))
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-10, 10), min_size=4, max_size=4))
 def test_best_angle_is_that_of_a_fine_grid(terms):
     p, q, v, w = terms
