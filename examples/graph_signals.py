@@ -68,7 +68,7 @@ def main() -> None:
         pp.plot.graph_signal(fit, signal, places, graph, list(axes))
         axes[0].set_title(f"temperatures of one hour less their mean, {name}", fontsize="small")
     figure.savefig(folder / "graph_signals.png", dpi=130)
-    print(f"\n{folder / 'graph_signals.png'}")
+    print(f"\nFigure: {folder / 'graph_signals.png'}")
 
 
 def network(places: np.ndarray) -> sp.csr_array:

@@ -14,6 +14,8 @@ from papilio.coding.coder import Coder
 from papilio.dictionary.orthogonal import OrthogonalOptions
 from papilio.kernels.thresholding import largest_of_rows
 
+from .limits import lower
+
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 
 
@@ -218,10 +220,7 @@ def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path, monkeypatch):
 
 
 def test_large_data_are_learned_from_part_by_part(monkeypatch):
-    from papilio.dictionary import signals
-
-    monkeypatch.setattr(signals, "_SMALLEST_SAMPLE", 100)
-    monkeypatch.setattr(signals, "_SAMPLE_PER_ATOM", 1)
+    lower(monkeypatch, sample=100, sample_per_atom=1)
     model = make().fit(X)
     assert "all data" in model.history_.phase
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(16), atol=1e-12)

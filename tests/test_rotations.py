@@ -98,7 +98,7 @@ def test_best_angle_is_that_of_a_fine_grid(terms):
 
     top = f(best_angle(p, q, v, w))
     assert top >= f(0.0) - 1e-9
-    assert top >= f(grid).max() - 1e-3 * (1 + np.abs(terms).sum())
+    assert top >= f(grid).max() - 1e-9 * (1 + np.abs(terms).sum())
 
 
 @pytest.mark.parametrize("dtype", KINDS)

@@ -1,21 +1,29 @@
 """Signals on graphs: fast graph Fourier transforms."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from .results import Callback
 from .rotations.eigenbasis import Eigenbasis, fast_eigenbasis
-from .validation import as_choice, as_sparse, require_finite
+from .typing import MatrixLike
+from .validation import as_array, as_choice, as_sparse, require_finite
 
 __all__ = ["fourier", "laplacian"]
+
+
+class HasLaplacian(Protocol):
+    """A graph of PyGSP."""
+
+    L: Any
+
 
 _KINDS = ("combinatorial", "normalized")
 
 
 def fourier(
-    graph: Any,
+    graph: MatrixLike | HasLaplacian,
     *,
     kind: str = "combinatorial",
     n_rotations: int | None = None,
@@ -69,7 +77,7 @@ def fourier(
     )
 
 
-def laplacian(graph: Any, kind: str = "combinatorial") -> sp.csr_array:
+def laplacian(graph: MatrixLike | HasLaplacian, kind: str = "combinatorial") -> sp.csr_array:
     """The Laplacian of a graph, sparse.
 
     Parameters
@@ -91,10 +99,10 @@ def laplacian(graph: Any, kind: str = "combinatorial") -> sp.csr_array:
            [-2.,  2.]])
     """
     as_choice("kind", kind, _KINDS)
-    found = getattr(graph, "L", None)
-    if found is not None:
-        graph = found
-    matrix = sp.csr_array(as_sparse("graph", graph if sp.issparse(graph) else sp.csr_array(np.asarray(graph))))
+    given: Any = getattr(graph, "L", graph)
+    matrix = sp.csr_array(
+        as_sparse("graph", given if sp.issparse(given) else sp.csr_array(as_array("graph", given)))
+    )
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"graph must be a square matrix, got shape {matrix.shape}")
     if matrix.dtype.kind == "c":

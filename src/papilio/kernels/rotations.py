@@ -494,25 +494,44 @@ def _turn_towards(A: Array, B: Array, i: int, j: int, unit: complex, R: Array, r
 
 @compiled
 def best_angle(p: float, q: float, v: float, w: float) -> float:
-    """The θ of largest f = p cos θ + q sin θ + v cos 2θ + w sin 2θ, from the best of sixteen by Newton's method.
+    """The θ of largest f = p cos θ + q sin θ + v cos 2θ + w sin 2θ.
 
-    One of them is 0, and a step is taken only if f grows: f(θ) ≥ f(0).
+    There are at most two maxima. Both are climbed: from the best of sixteen angles, one of which is 0, and from the
+    best of those far from it. The result is at least f(0).
     """
-    best, top = 0.0, p + v
-    for m in range(1, 16):
-        theta = m * np.pi / 8
-        value = p * np.cos(theta) + q * np.sin(theta) + v * np.cos(2 * theta) + w * np.sin(2 * theta)
-        if value > top:
-            best, top = theta, value
-    for _ in range(8):
-        c, s, cc, ss = np.cos(best), np.sin(best), np.cos(2 * best), np.sin(2 * best)
+    values = np.empty(16)
+    for m in range(16):
+        values[m] = _wave(p, q, v, w, m * np.pi / 8)
+    first = np.argmax(values)
+    second = (first + 4) % 16
+    for m in range(first + 5, first + 13):
+        if values[m % 16] > values[second]:
+            second = m % 16
+    one, other = _climb(p, q, v, w, first * np.pi / 8), _climb(p, q, v, w, second * np.pi / 8)
+    return one if _wave(p, q, v, w, one) >= _wave(p, q, v, w, other) else other
+
+
+@compiled
+def _wave(p: float, q: float, v: float, w: float, theta: float) -> float:
+    c, s = np.cos(theta), np.sin(theta)
+    return p * c + q * s + v * (c * c - s * s) + w * 2 * c * s
+
+
+@compiled
+def _climb(p: float, q: float, v: float, w: float, theta: float) -> float:
+    """A maximum near θ, by Newton's method; a step that does not go up is shortened."""
+    top, most = _wave(p, q, v, w, theta), np.pi / 8
+    for _ in range(16):
+        c, s = np.cos(theta), np.sin(theta)
+        cc, ss = c * c - s * s, 2 * c * s
         slope = q * c - p * s + 2 * (w * cc - v * ss)
-        bend = -p * c - q * s - 4 * (v * cc + w * ss)
-        if bend >= 0:
+        bend = abs(p * c + q * s + 4 * (v * cc + w * ss))
+        step = slope / bend if bend * most > abs(slope) else (most if slope > 0 else -most)
+        value = _wave(p, q, v, w, theta + step)
+        if value > top:
+            theta, top = theta + step, value
+        elif abs(step) < 1e-9:
             break
-        theta = best - slope / bend
-        value = p * np.cos(theta) + q * np.sin(theta) + v * np.cos(2 * theta) + w * np.sin(2 * theta)
-        if value <= top:
-            break
-        best, top = theta, value
-    return best
+        else:
+            most = abs(step) / 4
+    return theta

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..graphs import laplacian
+from ..graphs import HasLaplacian, laplacian
 from ..rotations.eigenbasis import Eigenbasis
-from ..typing import ArrayLike
+from ..typing import ArrayLike, MatrixLike
 from ..validation import as_matrix, as_numbers, require_finite
 from .common import HIGHLIGHT, as_panels, pyplot, signed_colours, without_ticks
 
@@ -22,7 +22,7 @@ def graph_signal(
     transform: Eigenbasis,
     signal: ArrayLike,
     coordinates: ArrayLike,
-    graph: Any = None,
+    graph: MatrixLike | HasLaplacian | None = None,
     axes: "list[Axes] | None" = None,
 ) -> "list[Axes]":
     """Draw a signal on the nodes of a graph, and the size of its coefficients by frequency.
