@@ -496,13 +496,13 @@ def _turn_towards(A: Array, B: Array, i: int, j: int, unit: complex, R: Array, r
 def best_angle(p: float, q: float, v: float, w: float) -> float:
     """The θ of largest f = p cos θ + q sin θ + v cos 2θ + w sin 2θ.
 
-    There are at most two maxima. Both are climbed: from the best of sixteen angles, one of which is 0, and from the
-    best of those far from it. The result is at least f(0).
+    There are at most two maxima, and both are climbed: from the best of sixteen angles, one of which is 0, and
+    from the best of those far from it. So f(θ) ≥ f(0).
     """
     values = np.empty(16)
     for m in range(16):
         values[m] = _wave(p, q, v, w, m * np.pi / 8)
-    first = np.argmax(values)
+    first = int(np.argmax(values))
     second = (first + 4) % 16
     for m in range(first + 5, first + 13):
         if values[m % 16] > values[second]:
