@@ -151,7 +151,8 @@ def dictionaries() -> Table:
     table = Table(
         "Orthogonal dictionaries",
         f"{N_PATCHES:,} image patches of {SIDE}×{SIDE} less their means, {SPARSITY} atoms per patch: the relative "
-        "error of these and of as many new patches, the processor time of learning, how many times faster than "
+        "error of these and of as many new patches of the same two photographs, the processor time of learning, "
+        "how many times faster than "
         f"K-SVD of 64 atoms that is (aim: {LEARN_AIM}), and how many times faster than BLAS on one thread "
         "`operator_.T @ X` is for 256 and for 10,000 patches, as learned and after `optimized()`. The dense basis "
         f"has {PROCRUSTES_STEPS} steps of the same alternation with the full polar factor.",
