@@ -32,20 +32,20 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
     # Measurements have different units: scaled, all have variance one.
-    data = load_breast_cancer(as_frame=True)
-    X = StandardScaler().set_output(transform="pandas").fit_transform(data.data)
+    data = load_breast_cancer()
+    X, features = StandardScaler().fit_transform(data.data), data.feature_names
     print(f"{len(X)} patients, {X.shape[1]} measurements each.\n")
 
     model = pp.Treelets(N_COMPONENTS).fit(X)
     print("The first merges, with the correlation of the two that are merged:")
     for (total, difference), correlation in list(zip(model.merges_, model.correlations_, strict=True))[:5]:
-        print(f"  {correlation:6.3f}  {X.columns[total]} and {X.columns[difference]}")
+        print(f"  {correlation:6.3f}  {features[total]} and {features[difference]}")
 
     pca = PCA(N_COMPONENTS).fit(X)
     print(f"\nThe best basis of {N_COMPONENTS} vectors is that of level {model.level_}. Its vectors are made of:")
     for vector, energy in zip(model.components_, model.energies_, strict=True):
         support = np.flatnonzero(np.abs(vector) > 1e-9)
-        names = [X.columns[k] for k in support[np.argsort(-np.abs(vector[support]))]]
+        names = [features[k] for k in support[np.argsort(-np.abs(vector[support]))]]
         more = f" and {len(names) - 4} more" if len(names) > 4 else ""
         print(f"  {energy:5.1%}  {', '.join(names[:4])}{more}")
     entries = np.count_nonzero(np.abs(model.components_) > 1e-9)
@@ -70,7 +70,7 @@ def main() -> None:
     )
 
     figure = matplotlib.figure.Figure(figsize=(10, 8), layout="constrained")
-    pp.plot.treelets(model, figure=figure)
+    pp.plot.treelets(model, names=features, figure=figure)
     path = folder / "treelets.png"
     figure.savefig(path, dpi=130)
     print(f"Figure: {path}")

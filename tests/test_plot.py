@@ -383,6 +383,7 @@ BAD_ARGUMENTS = {
     "fit": lambda: pp.plot.factorization(5),
     "model": lambda: pp.plot.treelets(5),
     "n_vectors": lambda: pp.plot.treelets(pp.Treelets().fit(np.eye(3)), 0),
+    "names": lambda: pp.plot.treelets(pp.Treelets().fit(np.eye(3)), names=["a", "b"]),
     "series": lambda: pp.plot.tradeoff(5),
 }
 

@@ -1,5 +1,6 @@
 """Treelets: the tree of variables, and the basis vectors below it."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,10 @@ _DARK, _PALE = "#0072b2", "0.72"  # merges of the basis, and those above it
 
 
 def treelets(
-    model: "Treelets", n_vectors: int = 8, figure: "Figure | SubFigure | None" = None
+    model: "Treelets",
+    n_vectors: int = 8,
+    names: Sequence[str] | Array | None = None,
+    figure: "Figure | SubFigure | None" = None,
 ) -> "tuple[Axes, Axes]":
     """Draw the tree of a `Treelets` model, and below it its basis vectors on the same variables.
 
@@ -33,6 +37,8 @@ def treelets(
         A fitted model.
     n_vectors : int, default=8
         How many basis vectors to draw, from the highest energy downwards; all if there are fewer.
+    names : sequence of str, optional
+        The names of the variables; by default those of the data frame that the model has seen, or numbers.
     figure : matplotlib Figure or SubFigure, optional
         Where to draw; a new figure by default.
 
@@ -58,6 +64,9 @@ def treelets(
     if figure is not None and not is_figure(figure, "figure"):
         raise TypeError("figure must be a matplotlib Figure or SubFigure, got Axes")
     size = model.n_features_in_
+    labels: Any = getattr(model, "feature_names_in_", np.arange(size)) if names is None else names
+    if isinstance(labels, str) or len(labels) != size:
+        raise ValueError(f"names must be {size} names, one per variable, got {names!r:.40}")
     if figure is None:
         figsize = (min(max(0.22 * size, 6), 14), 4.2 + 0.22 * n_vectors)
         figure = pyplot().figure(figsize=figsize, layout="constrained")
@@ -65,7 +74,7 @@ def treelets(
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=ratios)
     order = leaf_order(model.merges_, size)
     _draw_tree(model, order, above)
-    _draw_vectors(model, order, n_vectors, below)
+    _draw_vectors(model, order, n_vectors, [str(labels[k]) for k in order], below)
     return above, below
 
 
@@ -103,16 +112,15 @@ def _draw_tree(model: Any, order: Array, ax: "Axes") -> None:
     ax.tick_params(axis="x", bottom=False, labelbottom=False)
 
 
-def _draw_vectors(model: Any, order: Array, n_vectors: int, ax: "Axes") -> None:
+def _draw_vectors(model: Any, order: Array, n_vectors: int, names: list[str], ax: "Axes") -> None:
     vectors = model.components_[:n_vectors, order]
     vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)  # long ones have small entries
     ax.imshow(vectors, cmap=signed_colours(), vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     ax.set_yticks(range(n_vectors), [f"{energy:.1%}" for energy in model.energies_[:n_vectors]], fontsize="small")
     ax.set_ylabel("energy")
-    names = getattr(model, "feature_names_in_", np.arange(len(order)))
     if len(order) <= _MOST_NAMES:
-        long = max(len(str(name)) for name in names) > 2
-        ax.set_xticks(range(len(order)), names[order], fontsize="small", rotation=90 if long else 0)
+        long = max(map(len, names)) > 2
+        ax.set_xticks(range(len(order)), names, fontsize="small", rotation=90 if long else 0)
     else:
         ax.set_xticks([])
         ax.set_xlabel(f"{len(order)} variables, in the order of the tree")
