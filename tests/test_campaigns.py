@@ -212,7 +212,7 @@ def test_many_random_cases_find_nothing(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["FastDictionaryLearning-file", "KSVD-memory", "figure3"])
+@pytest.mark.parametrize("name", ["FastDictionaryLearning-file", "KSVD-memory"])
 def test_interrupted_runs_end_as_others_do(name):
     said = []
     assert kill.interrupt_all(2, 0, said.append, [name]) == 0, "\n".join(said)
