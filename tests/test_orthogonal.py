@@ -8,8 +8,9 @@ import scipy.linalg as sl
 from scipy.stats import ortho_group, unitary_group
 
 import papilio as pp
+from papilio.kernels.angles import sweep_polar
 from papilio.kernels.peaks import peak_gains, turn_to_peaks
-from papilio.kernels.rotations import POLAR, polar, sweep_polar
+from papilio.kernels.rotations import POLAR, polar
 from papilio.rotations.chain import Chain
 from papilio.rotations.greedy import Growth, grow
 from papilio.rotations.orthogonal import (

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from papilio.kernels.angles import best_angle, sweep_eigen, sweep_polar
 from papilio.kernels.rotations import (
     CORRELATION,
     EIGEN,
@@ -16,12 +17,9 @@ from papilio.kernels.rotations import (
     SINGULAR,
     _gain,
     _turn,
-    best_angle,
     nuclear_norm,
     polar,
     rotate_hermitian,
-    sweep_eigen,
-    sweep_polar,
 )
 from papilio.rotations.chain import Chain, entries, layer
 from papilio.rotations.greedy import Growth, grow

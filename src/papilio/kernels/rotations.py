@@ -18,7 +18,6 @@ import numpy as np
 
 from ..typing import Array
 from .cache import kernel
-from .pursuit import inner
 
 EIGEN, CORRELATION, POLAR, SINGULAR = range(4)
 
@@ -74,11 +73,11 @@ def _rotate_all_rows(W: Array, pairs: Array, blocks: Array) -> None:
             y[i], y[j] = y[i] * a + y[j] * b, y[i] * c + y[j] * d
             z[i], z[j] = z[i] * a + z[j] * b, z[i] * c + z[j] * d
     for k in range(W.shape[0] - W.shape[0] % 4, W.shape[0]):
-        _rotate_two(W[k], W[k], pairs, blocks)
+        rotate_two(W[k], W[k], pairs, blocks)
 
 
 @compiled
-def _rotate_two(x: Array, y: Array, pairs: Array, blocks: Array) -> None:
+def rotate_two(x: Array, y: Array, pairs: Array, blocks: Array) -> None:
     """The same for two rows, or for one, which is then both."""
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
@@ -103,52 +102,6 @@ def rotate_block(X: Array, pairs: Array, blocks: Array, inverse: bool) -> None:
 
 
 @compiled
-def rotated_energies(X: Array, pairs: Array, blocks: Array, energies: Array) -> None:
-    """X ← UᵀX in place for a real X; in ``energies``, the mean squares of the two rows after each rotation."""
-    for r in range(len(pairs)):
-        i, j = pairs[r]
-        rotate_rows(X, i, j, blocks[r])
-        for side in range(2):
-            row = X[pairs[r, side]]
-            total = 0.0
-            for value in row:
-                total += value * value
-            energies[r, side] = total / len(row)
-
-
-@compiled
-def gaussian_path(
-    values: Array,
-    energies: Array,
-    pairs: Array,
-    inside: Array,
-    outside: Array,
-    shares: Array,
-    target: float,
-    logs: Array,
-    forms: Array,
-) -> None:
-    """Held-out Gaussian likelihoods along a chain: Σ log f and Σ h/f, with f = (1 − a)λ + a·target, for shares a.
-
-    The λ are ``values`` at first, and with rotation r two of them become ``inside[r]``; the h, ``energies`` and
-    ``outside`` likewise. ``logs[a, r]`` and ``forms[a, r]`` are the sums for share a after r rotations.
-    """
-    for a in range(len(shares)):
-        keep, add = 1 - shares[a], shares[a] * target
-        now, held = keep * values + add, energies.copy()
-        log, form = np.log(now).sum(), (held / now).sum()
-        logs[a, 0], forms[a, 0] = log, form
-        for r in range(len(pairs)):
-            for side in range(2):
-                i = pairs[r, side]
-                after = keep * inside[r, side] + add
-                log += np.log(after / now[i])
-                form += outside[r, side] / after - held[i] / now[i]
-                now[i], held[i] = after, outside[r, side]
-            logs[a, r + 1], forms[a, r + 1] = log, form
-
-
-@compiled
 def rotate_hermitian(W: Array, pairs: Array, blocks: Array, starts: Array) -> None:
     """W ← UWUᴴ in place, where U = G₁G₂…G_g and W is Hermitian; layer n begins at ``starts[n]``."""
     turned = np.empty_like(blocks)
@@ -166,7 +119,7 @@ def _adjoint(G: Array, out: Array) -> None:
 
 
 @compiled
-def _multiply(A: Array, B: Array, out: Array) -> None:
+def multiply(A: Array, B: Array, out: Array) -> None:
     a, b, c, d = A[0, 0], A[0, 1], A[1, 0], A[1, 1]
     u, v, w, x = B[0, 0], B[0, 1], B[1, 0], B[1, 1]
     out[0, 0], out[0, 1] = a * u + b * w, a * v + b * x
@@ -264,7 +217,7 @@ def _turn(kind: int, W: Array, i: int, j: int, left: Array, right: Array) -> Non
         z = np.conj(left[0, 0]) * b + np.conj(left[1, 0]) * d
         q = np.conj(left[0, 1]) * b + np.conj(left[1, 1]) * d
         diagonalise(p.real, z, q.real, right)
-        _multiply(left, right, left)
+        multiply(left, right, left)
 
 
 @compiled
@@ -405,133 +358,3 @@ def disjoint(rows: Array, columns: Array, gains: Array, n: int, least: float, sh
         chosen[count] = c
         count += 1
     return count
-
-
-# -- sweeps: each rotation anew, while the others stay ----------------------------------------------------
-
-
-@compiled
-def sweep_eigen(A: Array, B: Array, pairs: Array, blocks: Array, starts: Array, units: Array) -> None:
-    """Each rotation anew, so that ‖A − B‖² falls, where A = S and B = U diag(λ) Uᴴ before the sweep.
-
-    Both follow: when it is the turn of G_k, A = (G₁…G_{k−1})ᴴ S (G₁…G_{k−1}) and B = (G_k…G_g) diag(λ) (G_k…G_g)ᴴ.
-    After the sweep A is UᴴSU. ``units`` are the phases of the off-diagonal entries by which a rotation is turned:
-    1 for real numbers; 1 and i for complex ones, one after the other. Layer n begins at ``starts[n]``.
-
-    Rows take part in the rotations of a layer when they are needed: those of a pair when it is its turn, for the
-    pairs before it, and at the end of the layer for the others.
-    """
-    R = np.empty((2, 2), blocks.dtype)
-    room = np.empty(A.shape[0] // 4, A.dtype)
-    is_paired = np.empty(A.shape[0], np.bool_)
-    for n in range(len(starts) - 1):
-        part = slice(starts[n], starts[n + 1])
-        places, new, old = pairs[part], blocks[part], blocks[part].copy()
-        is_paired[:] = False
-        for r in range(len(places)):
-            i, j = places[r]
-            is_paired[i] = is_paired[j] = True
-            _rotate_two(A[i], A[j], places[:r], new[:r])
-            _rotate_two(B[i], B[j], places[: r + 1], old[: r + 1])
-            rotate_rows(B, i, j, old[r])
-            _rotate_pair(A, places[r], old[r])
-            for unit in units:
-                _turn_towards(A, B, i, j, unit, R, room)
-                _rotate_pair(A, places[r], R)
-                _multiply(new[r], R, new[r])
-        for r in range(len(places)):
-            i, j = places[r]
-            _rotate_two(A[i], A[j], places[r + 1 :], new[r + 1 :])
-            _rotate_two(B[i], B[j], places[r + 1 :], old[r + 1 :])
-        for k in range(A.shape[0]):
-            if not is_paired[k]:
-                _rotate_two(A[k], A[k], places, new)
-                _rotate_two(B[k], B[k], places, old)
-
-
-@compiled
-def _rotate_pair(A: Array, pair: Array, G: Array) -> None:
-    """The rows of a pair in GᴴAG."""
-    i, j = pair
-    rotate_rows(A, i, j, G)
-    for row in (i, j):
-        u, v = A[row, i], A[row, j]
-        A[row, i] = u * G[0, 0] + v * G[1, 0]
-        A[row, j] = u * G[0, 1] + v * G[1, 1]
-
-
-@compiled
-def sweep_polar(W: Array, pairs: Array, blocks: Array) -> None:
-    """Each rotation anew, so that Re tr UᴴM grows; W is MUᴴ before the sweep, and UᴴM after it.
-
-    With G_k on neither side, W = (G₁…G_{k−1})ᴴ M (G_{k+1}…G_g)ᴴ; the best G_k is the polar factor of its block.
-    """
-    for r in range(len(pairs)):
-        i, j, G = pairs[r, 0], pairs[r, 1], blocks[r]
-        rotate_columns(W, i, j, G)
-        polar(W[i, i], W[i, j], W[j, i], W[j, j], G)
-        rotate_rows(W, i, j, G)
-
-
-@compiled
-def _turn_towards(A: Array, B: Array, i: int, j: int, unit: complex, R: Array, room: Array) -> None:
-    """R = [[cos θ, −u sin θ], [ū sin θ, cos θ]] with the largest ⟨RᴴAR, B⟩, where u is the unit.
-
-    As a function of θ that is p cos θ + q sin θ + v cos 2θ + w sin 2θ and a constant: the first two terms are the
-    rows and columns of the pair outside of its block, the others the block.
-    """
-    x = inner(B[i], A[i], room) + inner(B[j], A[j], room)
-    y = unit * inner(B[i], A[j], room) - np.conj(unit) * inner(B[j], A[i], room)
-    for k in (i, j):  # all but the block
-        x -= np.conj(B[i, k]) * A[i, k] + np.conj(B[j, k]) * A[j, k]
-        y -= unit * np.conj(B[i, k]) * A[j, k] - np.conj(unit) * np.conj(B[j, k]) * A[i, k]
-    h, g = (A[i, i] - A[j, j]).real / 2, (B[i, i] - B[j, j]).real / 2
-    o, w = (np.conj(unit) * A[i, j]).real, (np.conj(unit) * B[i, j]).real
-    theta = best_angle(2 * x.real, 2 * y.real, 2 * (h * g + o * w), 2 * (o * g - h * w))
-    c, s = np.cos(theta), np.sin(theta)
-    R[0, 0], R[0, 1], R[1, 0], R[1, 1] = c, -s * unit, s * np.conj(unit), c
-
-
-@compiled
-def best_angle(p: float, q: float, v: float, w: float) -> float:
-    """The θ of largest f = p cos θ + q sin θ + v cos 2θ + w sin 2θ.
-
-    There are at most two maxima, and both are climbed: from the best of sixteen angles, one of which is 0, and
-    from the best of those far from it. So f(θ) ≥ f(0).
-    """
-    values = np.empty(16)
-    for m in range(16):
-        values[m] = _wave(p, q, v, w, m * np.pi / 8)
-    first = int(np.argmax(values))
-    second = (first + 4) % 16
-    for m in range(first + 5, first + 13):
-        if values[m % 16] > values[second]:
-            second = m % 16
-    one, other = _climb(p, q, v, w, first * np.pi / 8), _climb(p, q, v, w, second * np.pi / 8)
-    return one if _wave(p, q, v, w, one) >= _wave(p, q, v, w, other) else other
-
-
-@compiled
-def _wave(p: float, q: float, v: float, w: float, theta: float) -> float:
-    c, s = np.cos(theta), np.sin(theta)
-    return p * c + q * s + v * (c * c - s * s) + w * 2 * c * s
-
-
-@compiled
-def _climb(p: float, q: float, v: float, w: float, theta: float) -> float:
-    """A maximum near θ, by Newton's method; a step that does not go up is shortened."""
-    top, most = _wave(p, q, v, w, theta), np.pi / 8
-    for _ in range(16):
-        c, s = np.cos(theta), np.sin(theta)
-        cc, ss = c * c - s * s, 2 * c * s
-        slope = q * c - p * s + 2 * (w * cc - v * ss)
-        bend = abs(p * c + q * s + 4 * (v * cc + w * ss))
-        step = slope / bend if bend * most > abs(slope) else (most if slope > 0 else -most)
-        value = _wave(p, q, v, w, theta + step)
-        if value > top:
-            theta, top = theta + step, value
-        elif abs(step) < 1e-9:
-            break
-        else:
-            most = abs(step) / 4
-    return theta

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.rotations import CORRELATION, gaussian_path, rotated_energies
+from ..kernels.likelihood import gaussian_path, rotated_energies
+from ..kernels.rotations import CORRELATION
 from ..typing import Array
 from .chain import Chain
 from .greedy import Growth

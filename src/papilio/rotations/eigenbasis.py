@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..kernels.rotations import EIGEN, rotate_hermitian, sweep_eigen
+from ..kernels.angles import sweep_eigen
+from ..kernels.rotations import EIGEN, rotate_hermitian
 from ..linalg import shifted
 from ..operators import SparseProduct
 from ..operators.speed import Speedup, speedup_of

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from ..kernels.rotations import POLAR, sweep_polar
+from ..kernels.angles import sweep_polar
+from ..kernels.rotations import POLAR
 from ..linalg import frobenius, wide
 from ..operators import SparseProduct
 from ..operators.csr import to_dense

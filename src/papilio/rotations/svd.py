@@ -6,7 +6,8 @@ from math import ceil, log2
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..kernels.rotations import SINGULAR, sweep_polar
+from ..kernels.angles import sweep_polar
+from ..kernels.rotations import SINGULAR
 from ..linalg import frobenius, in_units, shifted, wide
 from ..operators import SparseProduct
 from ..results import Callback, History, Status
