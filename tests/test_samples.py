@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import papilio as pp
 from papilio.dictionary.signals import enough
+from papilio.dictionary.statistics import Coding, code_part
 from papilio.dictionary.sums import moments_of_rows
 from papilio.samples import PassStopped, as_samples, held, passed_over
 from papilio.samples.passes import current_client
@@ -598,3 +599,18 @@ def test_the_sums_of_a_pass_are_those_of_all_samples():
     worst = np.argsort(-errors)[:5]
     np.testing.assert_array_equal(found.worst, X[worst])
     np.testing.assert_allclose(found.badness, errors[worst], rtol=1e-10)
+
+
+def test_blocks_that_overwrite_each_other_are_summed_as_they_were():
+    rows, D = np.random.default_rng(0).standard_normal((70, 8)), np.random.default_rng(1).standard_normal((8, 12))
+    buffer = np.empty((10, 8))
+
+    def blocks():
+        for start in range(0, 70, 10):  # fewer rows than are summed together
+            buffer[:] = rows[start : start + 10]
+            yield start, buffer
+
+    found, expected = (code_part(each, Coding(D, 3)) for each in (blocks(), iter([(0, rows)])))
+    np.testing.assert_allclose(found.cross, expected.cross, atol=1e-12)
+    np.testing.assert_allclose(found.gram, expected.gram, atol=1e-12)
+    assert found.residual == pytest.approx(expected.residual)

@@ -83,8 +83,8 @@ def warn_if_few(n_samples: int, n_components: int) -> None:
     if n_samples < _FEW * n_components:
         warnings.warn(
             f"{n_components:,} atoms are too many for {n_samples:,} samples: with fewer than {_FEW} samples per "
-            "atom, the dictionary learns them by heart, and new ones are coded poorly. Give a smaller "
-            "n_components, or more samples",
+            "atom, the dictionary learns them by heart, and new ones are coded poorly. Give fewer "
+            "atoms, or more samples",
             UserWarning,
             stacklevel=3,
         )
