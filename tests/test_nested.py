@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 import papilio as pp
 from papilio.runtime.session import Session
+from papilio.search.curves import relative_error
+from papilio.search.known_supports import polished
 from papilio.search.nested.assembly import Bases, nested_product
 from papilio.search.nested.bases import assembled, compressed, entries_of, gridded, kept_blocks, merged
 from papilio.search.nested.clusters import clusters_in_order
@@ -273,3 +275,43 @@ def test_clusters_of_very_long_matrices_are_found_on_request_only(monkeypatch):
         calls.clear()
     pp.factorize(1 / (np.abs(x[::20, None] - x) + 0.05), complexity=0.3, method="nested")
     assert calls
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_polishing_lowers_the_error_on_the_same_supports(dtype, sign):
+    random = np.random.default_rng(0)
+    factors = [random.standard_normal((12, 12)) * (random.random((12, 12)) < 0.3) for _ in range(3)]
+    start = pp.SparseProduct([factor.astype(dtype) for factor in factors], 2.0 * sign)
+    matrix = (start.toarray() + 0.1 * gaussian(random, (12, 12))).astype(dtype)
+    product, error = polished(Session(), matrix, start)
+    assert error < 0.95 * relative_error(matrix, start)
+    assert error == pytest.approx(relative_error(matrix, product), rel=1e-6)
+    assert product.dtype == dtype
+    for before, after in zip(start.factors, product.factors, strict=True):
+        assert not (np.abs(after.toarray()) > 0)[before.toarray() == 0].any()
+    exact = start.toarray()
+    assert polished(Session(), exact, start)[0].nnz == start.nnz
+
+
+@pytest.mark.filterwarnings("ignore:the product is slower")
+def test_small_kernels_are_polished_and_the_attempt_says_so():
+    points = np.random.default_rng(0).random((150, 3))
+    covariance = np.exp(-2 * np.linalg.norm(points[:, None] - points, axis=2))
+    fit = pp.factorize(covariance, complexity=0.4, method="nested")
+    plain, better = (attempt for attempt in fit.attempts if attempt.method == "nested")
+    assert better.detail == f"{plain.detail}, polished"
+    assert fit.error == better.error < plain.error
+    assert better.nnz == plain.nnz
+
+
+@pytest.mark.filterwarnings("ignore:the product is slower")
+def test_a_tradeoff_of_a_kernel_is_nearly_as_good_as_single_fits(monkeypatch):
+    """By nested low rank alone: longer searches are left out."""
+    monkeypatch.setattr("papilio.search.tradeoff._Sweep._approximations", lambda self, budget, probe: [])
+    M = kernel(128)
+    limits = [0.12, 0.2, 0.35]
+    curve = pp.tradeoff(M, limits)
+    for limit in limits:
+        single = pp.factorize(M, complexity=limit, method="nested")
+        assert curve.at(limit).error <= 3 * single.error

@@ -349,13 +349,16 @@ class Coder:
 
     def _whole_gram(self) -> Array:
         n_atoms = self.shape[1]
-        if self._dense is None or self._product is not None:
+        if self._product is not None:
             width = max(_CHUNK // n_atoms, 1)
             gram = np.empty((n_atoms, n_atoms), self._dtype)
             for start in range(0, n_atoms, width):
                 part = slice(start, min(start + width, n_atoms))
-                self._correlate(self._atoms(part), gram[part])
+                # By columns, as the matrix is Hermitian: products are fastest on row-major blocks.
+                columns = self._product.H @ np.ascontiguousarray(self._atoms(part).T)
+                np.multiply(columns.conj(), self._scales[:, None], out=gram[:, part])
             return gram
+        assert self._dense is not None
         # Row j is (Dᴴd_j)ᵀ.
         conjugate = self._dense.conj() if self._dtype.kind == "c" else self._dense
         if n_atoms <= 4 * _AT_ONCE:

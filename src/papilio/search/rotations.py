@@ -19,8 +19,8 @@ from ..rotations.chain import Chain, layer
 from ..rotations.orthogonal import SparseGrowth, TraceGrowth, Turned, growths_for, swept
 from ..runtime.session import Interrupted, Session
 from ..typing import Array
-from .curves import Curve, single
-from .known_supports import polish_factors
+from .curves import Curve, relative_error, single
+from .known_supports import polished
 from .targets import Target
 
 TOLERANCE = 0.3  # of ‖MMᴴ − cI‖ over ‖cI‖, up to which a matrix is nearly orthogonal
@@ -148,17 +148,9 @@ def _promising(curve: Curve, target: Target, best_rank: float) -> Sequence[int]:
 def _improved(session: Session, matrix: Array, work: Array, point: _Point) -> tuple[SparseProduct, float]:
     """The product of a point after sweeps and polishing, and its relative error."""
     operator = _swept(session, work, point).astype(matrix.dtype)
-    factors, size = operator.factors, len(matrix)
-    error = frobenius(matrix - operator.toarray()) / frobenius(matrix)
-    if size * size * len(factors) <= _POLISHED and point.error > 0:
-        masks = [sp.csr_array(factor != 0) for factor in factors]
-        parts = [factor * factor.real.dtype.type(operator.scale ** (1 / len(factors))) for factor in factors]
-        better = session.wait(lambda: polish_factors(matrix, masks, parts))
-        polished = SparseProduct([sp.csr_array(factor) for factor in better]).astype(matrix.dtype)
-        after = frobenius(matrix - polished.toarray()) / frobenius(matrix)
-        if after < error and polished.nnz <= operator.nnz:
-            return polished, after
-    return operator, error
+    if matrix.size * len(operator.factors) <= _POLISHED and point.error > 0:
+        return polished(session, matrix, operator)
+    return operator, relative_error(matrix, operator)
 
 
 def _swept(session: Session, work: Array, point: _Point) -> SparseProduct:

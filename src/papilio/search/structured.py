@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 
@@ -17,6 +18,7 @@ from .butterfly_curves import SHORTEST, butterfly_curves
 from .convolutions import convolutions
 from .curves import Curve, low_rank, single, thresholding
 from .domains import domains
+from .known_supports import polished
 from .known_transforms import recognise
 from .kronecker import kronecker
 from .nested.prices import Goal, Point, nested
@@ -37,6 +39,7 @@ def explore_structure(search: Search) -> None:
     if search.allows("nested") and search.matrix.any() and not search.is_settled:
         with search.session.part(0.1, "nested: "):
             _explore(search, "nested", _nested)
+            _polish(search, "nested")
     if search.allows("butterfly") and _may_have_rank(search):
         with search.session.part(0.02, "butterfly: "):
             _explore(search, "butterfly", _butterflies_of_rank)
@@ -56,14 +59,28 @@ def _explore(search: Search, method: str, curves: Callable[[Search], Iterator[Cu
         search.explore(method, curves(search), begin)
 
 
-def all_curves(search: Search) -> list[Curve]:
-    """The curves of all methods but sums, for many targets; those so far if the session is stopped."""
+def _polish(search: Search, method: str) -> None:
+    """Least squares on the supports of the best product, if it is of this method and small."""
+    fit = search.best
+    if fit is None or fit.method != method or search.matrix.size > _POLISHED or search.is_settled:
+        return
+    begin, detail = perf_counter(), search.attempts[-1].detail
+    with suppress(Interrupted):
+        operator, error = polished(search.session, search.matrix, fit.operator)
+        if error < fit.error:
+            search.add(method, f"{detail}, polished", replace(fit, operator=operator, error=error), begin)
+
+
+def all_curves(search: Search, budgets: Sequence[int]) -> list[Curve]:
+    """The curves of all methods but sums, for many budgets; those so far if the session is stopped."""
     curves: list[Curve] = []
     with suppress(Interrupted):
         curves += _thresholding(search)
         for method, make in _QUICK.items():
             if search.allows(method) and search.matrix.any():
                 curves += make(search)
+        if search.allows("nested") and search.matrix.any():
+            curves += _nested_beside(search, budgets, curves)
         if search.allows("butterfly") and butterfly_entries(search.matrix.shape) < np.count_nonzero(search.matrix):
             fit = find_butterfly(search.session, search.matrix)
             if fit.status is not Status.NO_STRUCTURE:
@@ -179,14 +196,14 @@ def _sums(search: Search) -> Iterator[Curve]:
 
 
 _BEHIND = 2.0  # times the best rank so far: with more, nested low rank is given up after its first tries
+_POLISHED = 1 << 16  # entries of a matrix up to which nested products are polished: it gains a hundredth at best
 _LONG = 16  # times the short side: clusters of longer ones have too few lines of the other side to be found with
 _BUDGETS = (1.0, 0.6, 1.5)  # of nested products, over that of a target in time
 
 
 def _nested(search: Search) -> Iterator[Curve]:
-    target, shape = search.target, search.matrix.shape
-    is_long = max(shape) > _LONG * min(shape)
-    if search.best is not None and search.coordinates is None and (is_long or not may_be_nested(search.matrix)):
+    target = search.target
+    if search.best is not None and not _looks_nested(search):
         return
 
     def is_hopeless(points: Sequence[Point]) -> bool:
@@ -195,16 +212,40 @@ def _nested(search: Search) -> Iterator[Curve]:
     goals = [Goal(target, target.budget)]
     if search.structure.pricing is not None and target.budget is not None:
         goals = [Goal(target, share * target.budget) for share in _BUDGETS]
-    curve = _nested_curve(search, goals, is_hopeless)
-    if curve is not None:
-        yield curve
+    yield from _nested_curve(search, goals, is_hopeless)
+
+
+def _nested_beside(search: Search, budgets: Sequence[int], others: Sequence[Curve]) -> Iterator[Curve]:
+    """A curve near all budgets, unless other curves are far below it near the middle one."""
+    if not _looks_nested(search):
+        return
+
+    def error_beside(entries: int) -> float:
+        places = ((curve, curve.place_of(entries)) for curve in others)
+        return min((float(curve.errors[place]) for curve, place in places if place >= 0), default=np.inf)
+
+    def is_hopeless(points: Sequence[Point]) -> bool:
+        return all(point.error > _BEHIND * error_beside(point.entries) for point in points)
+
+    middle = len(budgets) // 2
+    ordered = [budgets[middle], *budgets[:middle], *budgets[middle + 1 :]]
+    goals = [Goal(search.target._replace(budget=budget), budget) for budget in ordered]
+    yield from _nested_curve(search, goals, is_hopeless)
+
+
+def _looks_nested(search: Search) -> bool:
+    """Whether nested low rank is worth a try: coordinates say so, or a quick look at the matrix."""
+    long, short = max(search.matrix.shape), min(search.matrix.shape)
+    return search.coordinates is not None or (long <= _LONG * short and may_be_nested(search.matrix))
 
 
 def _nested_curve(
     search: Search, goals: Sequence[Goal], is_hopeless: Callable[[Sequence[Point]], bool]
-) -> Curve | None:
+) -> Iterator[Curve]:
     trees = partial(trees_of, search.session, search.matrix, search.coordinates)
-    return nested(search.session, search.matrix, trees, goals, search.n_factors, is_hopeless)
+    curve = nested(search.session, search.matrix, trees, goals, search.n_factors, is_hopeless)
+    if curve is not None:
+        yield curve
 
 
 _QUICK: dict[str, Callable[[Search], Iterator[Curve]]] = {

@@ -142,7 +142,7 @@ class _Sweep:
     def fits(self, budgets: Sequence[int]) -> Iterator[Factorization]:
         """The best fit within each budget, until the session is stopped; there is always one."""
         search = self._search
-        curves = all_curves(search)
+        curves = all_curves(search, budgets)
         best: Factorization | None = None
         for i, budget in enumerate(budgets):
             search.target = search.target._replace(budget=budget)
@@ -150,7 +150,7 @@ class _Sweep:
                 search.best = best
                 for curve in curves:
                     search.explore(curve.method, [curve], perf_counter())
-                if search.best is None or search.best.error > EXACT:
+                if search.best is None or not (search.best.error <= EXACT or search.is_won):
                     for fit in self._approximations(budget, probe=i % _PROBE_EVERY == 0):
                         search.add(fit.method, "", fit, perf_counter())
                 if self._session.stopped and i:
