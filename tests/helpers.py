@@ -2,7 +2,10 @@
 
 import numpy as np
 
-DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
+ALL_DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
+# Single precision and complex numbers, each with kernels of their own. Those of complex64 are compiled in tests of
+# what everything rests on, and in slow ones: compiling them all over takes minutes.
+DTYPES = (np.float32, np.float64, np.complex128)
 LAYOUTS = {
     "row-major": np.ascontiguousarray,
     "column-major": np.asfortranarray,

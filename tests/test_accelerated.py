@@ -13,7 +13,7 @@ from papilio.solvers.descent import GeneralDescent
 from papilio.solvers.moments import Moments
 from papilio.solvers.palm import ORDERS, default_start
 
-DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
+DTYPES = (np.float32, np.float64, np.complex128)
 SETS = {
     "one": [Sparse((6, 9), 30)],
     "two": [SparseBlocks((6, 6), 6, (2, 2)), SparseColumns((6, 9), 2)],

@@ -80,7 +80,7 @@ def test_it_repeats_with_the_seed_and_depends_on_it():
     assert first.history.error.tolist() != other.history.error.tolist()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
 def test_the_kind_of_numbers_stays(dtype):
     X, schedule = gaussian((12, 12), dtype=dtype), SCHEDULES["two-left"]
     fit = fitted(X, schedule)

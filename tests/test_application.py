@@ -21,7 +21,7 @@ from papilio.operators.cost import plan, rates
 from papilio.operators.packing import modelled_cost
 from papilio.transforms import dct, dft, haar, hadamard, hartley, wavelet
 
-from .helpers import DTYPES, as_array, gaussian
+from .helpers import ALL_DTYPES, as_array, gaussian
 
 SHAPES = [(1, 1), (1, 7), (7, 1), (2, 2), (5, 3), (3, 5)]
 
@@ -147,7 +147,7 @@ units = st.builds(
 
 
 @settings(deadline=None)
-@given(units=st.lists(units, min_size=1, max_size=6), dtype=st.sampled_from(DTYPES), block=st.booleans())
+@given(units=st.lists(units, min_size=1, max_size=6), dtype=st.sampled_from(ALL_DTYPES), block=st.booleans())
 def test_the_plan_is_the_cheapest_of_all(units, dtype, block):
     rate = rates(np.dtype(dtype), block)
 
@@ -250,7 +250,7 @@ def products(draw):
         links.append(left)
         if left.shape[1] != right.shape[0]:
             links.append(rng.standard_normal((left.shape[1], right.shape[0])))
-    dtype = draw(st.sampled_from(DTYPES))
+    dtype = draw(st.sampled_from(ALL_DTYPES))
     return pp.SparseProduct([factor.astype(dtype) for factor in [*links, chain[-1]]], scale=0.5)
 
 

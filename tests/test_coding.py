@@ -21,12 +21,12 @@ from papilio.coding.cost import Cost
 from papilio.kernels.pursuit import _largest, _subtract, inner, pack, search
 from papilio.linalg import shifted, wide
 
-from .helpers import DTYPES, LAYOUTS, gaussian
+from .helpers import ALL_DTYPES, LAYOUTS, gaussian
 from .twins import regular
 
 pytestmark = pytest.mark.usefixtures("default_threads")
 EITHER = pytest.mark.parametrize("dtype", [np.float32, np.complex128])  # where each would prove no more
-KINDS = (*DTYPES, np.int8, bool)
+KINDS = (*ALL_DTYPES, np.int8, bool)
 OPTIONS = {
     "one": {"n_nonzero_coefs": 1},
     "eleven": {"n_nonzero_coefs": 11},
@@ -349,7 +349,7 @@ def whole_numbers(rows, columns):
 def small_problems(draw):
     """Small integers: with ties, zero atoms, equal atoms and dependent ones."""
     features, atoms, count = (draw(st.integers(1, high)) for high in (6, 9, 4))
-    dtype = draw(st.sampled_from(DTYPES))
+    dtype = draw(st.sampled_from(ALL_DTYPES))
     D, X = draw(whole_numbers(features, atoms)).astype(dtype), draw(whole_numbers(features, count)).astype(dtype)
     if np.dtype(dtype).kind == "c":
         D, X = D + 1j * draw(whole_numbers(features, atoms)), X + 1j * draw(whole_numbers(features, count))
@@ -517,7 +517,7 @@ def blas_threads():
 def test_many_python_threads_get_their_own_codes_and_blas_its_threads_back(monkeypatch):
     monkeypatch.setattr(coding, "_CHUNK", 500)
     pp.set_num_threads(2)
-    problems = [data(dtype, n_signals=20 + i) for i, dtype in enumerate(DTYPES * 2)]
+    problems = [data(dtype, n_signals=20 + i) for i, dtype in enumerate(ALL_DTYPES * 2)]
     expected = [plain_omp(D, X, 5) for D, X in problems]
     barrier = threading.Barrier(len(problems))
 
@@ -588,7 +588,7 @@ def test_codes_have_the_common_dtype_and_integers_become_doubles(left, right):
         (5 * array > 2 if kind is bool else np.abs(5 * array).astype(kind))
         for array, kind in ((D, left), (X, right))
     )
-    working = [np.dtype(kind if kind in DTYPES else np.float64) for kind in (left, right)]
+    working = [np.dtype(kind if kind in ALL_DTYPES else np.float64) for kind in (left, right)]
     common = np.result_type(*working)
     codes = pp.omp(D, X, 3)
     assert codes.dtype == common

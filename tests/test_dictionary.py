@@ -81,7 +81,9 @@ def test_a_random_state_repeats_bit_for_bit(learn):
         np.testing.assert_array_equal(first.history.error, other.history.error)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, pytest.param(np.complex64, marks=pytest.mark.slow), np.complex128]
+)
 def test_the_dtype_of_the_signals_is_kept(learn, dtype):
     X = signals(dtype)
     learned = learn(X)

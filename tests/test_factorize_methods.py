@@ -1,5 +1,7 @@
 """factorize on all kinds of matrices: targets are met, errors are honest, and the right method wins."""
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -62,8 +64,7 @@ def assert_honest(matrix, result):
 # -- targets -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("complexity", [0.3, 0.5])
-@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize(("name", "complexity"), zip(MATRICES, cycle([0.3, 0.5]), strict=False))
 def test_complexity_is_kept_and_the_attempts_say_what_was_found(name, complexity, few_rounds):
     M = MATRICES[name]()
     result = pp.factorize(M, complexity=complexity)

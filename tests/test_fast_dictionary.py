@@ -182,7 +182,9 @@ def test_a_batch_of_zeros_changes_nothing_and_the_dtype_stays(dtype):
 # -- numbers -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, pytest.param(np.complex64, marks=pytest.mark.slow), np.complex128]
+)
 def test_the_operator_and_codes_have_the_dtype_of_the_signals(dtype):
     X = signals(dtype)
     for init, refine in (("ksvd", True), ("online", False), (gaussian((8, 8)), False)):

@@ -24,7 +24,7 @@ from papilio.operators import storage
 from papilio.operators.csr import entries, to_csr
 from papilio.runtime.files import npy_header, read_npy
 
-from .test_operators import CHAINS, DERIVED, DTYPES, RANDOM, evaluate, make, random_array
+from .test_operators import ALL_DTYPES, CHAINS, DERIVED, RANDOM, evaluate, make, random_array
 
 OP = SparseProduct([random_array(0, (3, 4), np.float64), random_array(1, (4, 2), np.float64)], -0.1)
 MEGABYTE = 10**6
@@ -109,7 +109,7 @@ def bits(op: SparseProduct) -> list[Any]:
     return [op.dtype, op.scale.hex(), *factors]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("sizes", [*CHAINS.values(), (1, 1)])
 def test_round_trip_keeps_every_bit(tmp_path: Path, dtype: Any, sizes: tuple[int, ...]) -> None:
     op, _ = make(dtype, sizes, 0.1)

@@ -27,7 +27,7 @@ from papilio.solvers import descent as descents
 from papilio.solvers.palm import default_start
 
 from . import twins
-from .helpers import DTYPES, LAYOUTS, gaussian
+from .helpers import ALL_DTYPES, LAYOUTS, gaussian
 from .twins import CHAINS, both_descents, butterfly, kind_of, paired
 
 COUNTS = (1, 2, 63, 64, 65, 129, 300)
@@ -74,7 +74,7 @@ def way(request, monkeypatch):
 # Each chain in each dtype and in each way; all dtypes meet all ways.
 @pytest.mark.parametrize(
     ("name", "dtype", "way"),
-    [(name, dtype, WAYS[(i + j) % 4]) for i, name in enumerate(CHAINS) for j, dtype in enumerate(DTYPES)],
+    [(name, dtype, WAYS[(i + j) % 4]) for i, name in enumerate(CHAINS) for j, dtype in enumerate(ALL_DTYPES)],
     indirect=["way"],
 )
 def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype, way):
@@ -144,7 +144,9 @@ def masks(draw):
 
 
 @settings(deadline=None, max_examples=150)
-@given(masks=masks(), dtype=st.sampled_from(DTYPES), count=st.sampled_from([1, 3, 65]), column_major=st.booleans())
+@given(
+    masks=masks(), dtype=st.sampled_from(ALL_DTYPES), count=st.sampled_from([1, 3, 65]), column_major=st.booleans()
+)
 def test_random_chains_apply_as_dense_ones(masks, dtype, count, column_major):
     op, matrix, magnitudes = operator(masks, dtype)
     x = np.asarray(gaussian((op.shape[1], count), dtype), order="F" if column_major else "C")

@@ -15,7 +15,7 @@ from papilio.search.nested.clusters import clusters_in_order
 from papilio.search.nested.prices import Family, levels_of
 from papilio.search.nested.trees import Tree
 
-DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+DTYPES = [np.float32, np.float64, np.complex128]
 
 
 def kernel(n, shift=0.02):

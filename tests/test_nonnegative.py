@@ -100,15 +100,15 @@ def test_codes_are_those_of_a_plain_loop_whatever_the_way(way, dtype, monkeypatc
     for name, value in WAYS[way].items():
         monkeypatch.setattr(coding, name, value)
     shorter, compared = 0, 0
-    for seed in range(100):
+    for seed in range(40):
         D, X, k = case(seed, dtype)
         codes, (expected, clear) = pp.omp(D, X, k, positive=True), plain(D, X, k)
         assert codes.dtype == dtype
         assert_same(codes, expected, clear)
         assert_sound(codes, D, X, k)
         shorter, compared = shorter + (np.diff(codes.indptr) < k).sum(), compared + clear.sum()
-    assert shorter > 20  # which end at the solution on all atoms
-    assert compared > 500
+    assert shorter > 8  # which end at the solution on all atoms
+    assert compared > 200
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg, eigsh, lsq
 
 from papilio import SparseProduct
 
-from .helpers import DTYPES, as_array
+from .helpers import ALL_DTYPES, as_array
 
 CHAINS = {"one": (4, 6), "two": (6, 3, 4), "several": (4, 7, 3, 5, 9), "square": (5, 5, 5)}
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
@@ -137,8 +137,8 @@ def test_products_equal_the_dense_ones_in_every_layout(case: Any, layout: str) -
         assert_close(op.rmatvec(left) if left.ndim == 1 else op.rmatmat(left), dense.conj().T @ left, dtype)
 
 
-@pytest.mark.parametrize("x_dtype", DTYPES)
-@pytest.mark.parametrize("op_dtype", DTYPES)
+@pytest.mark.parametrize("x_dtype", ALL_DTYPES)
+@pytest.mark.parametrize("op_dtype", ALL_DTYPES)
 def test_mixed_dtypes_give_numpys_result_type(op_dtype: Any, x_dtype: Any) -> None:
     op, dense = make(op_dtype)
     x = random_array(0, (op.shape[1], 2), x_dtype)
@@ -247,7 +247,7 @@ RANDOM = MATRICES["random"]
 ROW = np.full((3, 100), [[0.1], [0], [0]])  # op @ ones leaves the number range, the norm does not
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_large_scale_meets_the_factor_that_has_room_for_it(dtype: Any, place: int) -> None:
     power = np.finfo(dtype).maxexp - 2
@@ -298,7 +298,7 @@ def test_explicit_zeros_are_dropped_and_duplicates_added() -> None:
 def chains(draw: st.DrawFn) -> list[Any]:
     """Factors of small whole numbers, so that every product is exact in every dtype."""
     shapes = list(pairwise(draw(st.lists(st.integers(1, 6), min_size=2, max_size=5))))
-    kinds = [np.dtype(draw(st.sampled_from([*DTYPES, np.int8, bool]))) for _ in shapes]
+    kinds = [np.dtype(draw(st.sampled_from([*ALL_DTYPES, np.int8, bool]))) for _ in shapes]
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     parts = zip(kinds, (rng.integers(-2, 3, (2, *shape)) for shape in shapes), strict=True)
     return [(real + 1j * imag if kind.kind == "c" else real).astype(kind) for kind, (real, imag) in parts]
@@ -409,7 +409,7 @@ def test_small_integers_select_in_large_operators() -> None:
         assert_close(op[:, np.array([1, 2], kind)].toarray(), np.eye(300)[:, 1:3], np.float64)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2), (2, 5), (5, 2), (3, 3), (3, 9), (9, 9)])
 @pytest.mark.parametrize("ord", [2, "fro"])
 def test_norms_of_the_smallest_shapes(shape: tuple[int, int], dtype: Any, ord: Any) -> None:
@@ -465,7 +465,7 @@ def test_masked_arrays_are_refused_with_what_to_do(masked: Any) -> None:
 
 
 def test_byte_order_changes_nothing() -> None:
-    for dtype in DTYPES:
+    for dtype in ALL_DTYPES:
         matrix = np.arange(6, dtype=dtype).reshape(2, 3)
         op = SparseProduct([matrix.astype(np.dtype(dtype).newbyteorder(">"))])
         assert op.dtype == dtype

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import aslinearoperator
 import papilio as pp
 from papilio.linalg import wide
 
-from .helpers import DTYPES, gaussian
+from .helpers import ALL_DTYPES, gaussian
 
 SHAPES = [(1, 1), (1, 6), (6, 1), (5, 7), (7, 5)]
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
@@ -83,7 +83,9 @@ def test_matvec_takes_vectors_along_the_last_axis(shape: Any, dtype: Any) -> Non
 @given(
     batch=st.lists(st.integers(0, 3), max_size=3),
     sizes=st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(0, 5)),
-    dtypes=st.tuples(st.sampled_from(DTYPES), st.sampled_from([*map(np.dtype, DTYPES), *map(np.dtype, "h?")])),
+    dtypes=st.tuples(
+        st.sampled_from(ALL_DTYPES), st.sampled_from([*map(np.dtype, ALL_DTYPES), *map(np.dtype, "h?")])
+    ),
     order=st.permutations(range(5)),
 )
 def test_batches_of_any_strides_and_mixed_dtypes_give_what_numpy_gives(

@@ -16,7 +16,7 @@ from papilio.kernels.thresholding import largest_of_rows
 
 from .limits import lower
 
-DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+DTYPES = [np.float32, np.float64, np.complex128]
 
 
 def gaussian(shape, dtype=np.float64, seed=0):

@@ -131,7 +131,9 @@ def test_error_is_that_of_the_returned_operator():
     assert result.history.error[-1] == pytest.approx(honest, rel=1e-9)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, pytest.param(np.complex64, marks=pytest.mark.slow), np.complex128]
+)
 def test_dtype_of_the_target_is_kept(dtype):
     result = pp.palm(gaussian((6, 6), dtype), [c.Sparse((6, 6), 9), c.Sparse((6, 6), 18)], max_iter=20)
     assert result.operator.dtype == dtype
