@@ -7,11 +7,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..linalg import largest_part, wide
 from ..runtime.forks import cached_property
 from ..typing import Array
 from .cost import plan, rates
-from .csr import Factor, entries, to_dense
+from .csr import Factor, is_moderate, to_dense, with_scale
 from .groups import Groups, grouped, is_in_place
 from .segments import Dense, Fused
 
@@ -54,7 +53,7 @@ class PackedProduct:
         packed = list(reversed(packed))  # in the order of application
         dtype = factors[0].dtype
         if scale != 1.0:
-            i, factor = _with_scale(factors, scale)
+            i, factor = with_scale(factors, scale)
             packed[-1 - i] = pack_factor(factor)
         self.units = join_neighbours(packed)
         self.vector_plan, self.block_plan = (
@@ -85,20 +84,6 @@ class PackedProduct:
         for apply in self._block:
             X = apply(X)
         return X
-
-
-def _with_scale(factors: Sequence[Factor], scale: float) -> tuple[int, Factor]:
-    """Which factor takes over the scale, and that factor: the first, or the smallest if the first would overflow.
-
-    Where that overflows, too, the product is beyond the number range, as any that NumPy computes may be.
-    """
-    dtype = factors[0].dtype
-    with np.errstate(over="ignore", invalid="ignore"):
-        first = (factors[0].astype(wide(dtype)) * scale).astype(dtype)
-        if np.isfinite(entries(first)).all():
-            return 0, first
-        i = int(np.argmin([largest_part(entries(factor)) for factor in factors]))
-        return i, (factors[i].astype(wide(dtype)) * scale).astype(dtype)
 
 
 def pack_factor(factor: Factor) -> PackedFactor:
@@ -153,12 +138,6 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     squares = np.stack([i, j, k, m], axis=1)
     groups = Groups(4, squares, 4 * np.arange(ij.size + 1), squares.ravel(), (first @ second).reshape(-1, 4))
     return PackedFactor(None, later.shape, [groups])
-
-
-def is_moderate(values: Array) -> bool:
-    """Whether products of two such arrays cannot leave the number range, as far as their largest entries tell."""
-    limit = 1e100 if values.dtype in (np.float64, np.complex128) else 1e12
-    return bool(1 / limit < np.abs(values).max(initial=0.0) < limit)
 
 
 def modelled_cost(factors: Sequence[Factor]) -> tuple[float, float]:
