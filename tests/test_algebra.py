@@ -167,7 +167,8 @@ def test_kron_takes_the_order_and_the_pairs_of_fewest_entries() -> None:
     dft = pp.transforms.dft(16)  # four stages of two entries per row, and a permutation
     assert len(pp.kron(dft, dft).factors) == 5
     tall, wide = SparseProduct([np.ones((50, 2))]), SparseProduct([np.ones((2, 50))])
-    assert pp.kron(tall, wide).nnz == 2 * 100 + 50 * 100  # wide first: 2 columns of the tall one
+    assert pp.kron(tall, wide).nnz == 100 * 2 + 2 * 100  # 2500 × 4 × 100: narrow inside
+    assert pp.kron(wide, tall).nnz == 100 * 2 + 2 * 100
     many = SparseProduct([np.ones((5, 5))])
     assert pp.kron(many, many).nnz == 2 * 5 * 25
 

@@ -1,5 +1,6 @@
 """Convolutions and random products as builders make them, against SciPy's matrices and their own promises."""
 
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +26,7 @@ def assert_close(op: Any, expected: Any, dtype: Any) -> None:
 # -- convolutions --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 64, 97, 100, 256])
+@pytest.mark.parametrize("n", [1, 2, 3, 97, 128])
 def test_circulant_is_scipys(n: int, dtype: Any) -> None:
     c = gaussian((n,), dtype, n)
     assert_close(circulant(c), scipy.linalg.circulant(c), dtype)
@@ -68,16 +69,17 @@ def test_matrices_with_few_entries_are_left_as_they_are() -> None:
 
 
 def test_a_large_convolution_is_never_formed() -> None:
-    n = 100_000
-    c = np.zeros(n)
-    c[::7] = 1.0
+    n = 4096
+    c = gaussian((n,))
+    tracemalloc.start()
+    try:
+        op = circulant(c)
+        assert tracemalloc.get_traced_memory()[1] < 8 * n * n / 2
+    finally:
+        tracemalloc.stop()
     x = np.zeros(n)
     x[3] = 2.0
-    np.testing.assert_allclose(
-        toeplitz(c, c) @ x,
-        2 * np.roll(c, 3) * (np.arange(n) >= 3) + 2 * ((3 - np.arange(n)) % 7 == 0) * (np.arange(n) < 3),
-        atol=1e-9,
-    )
+    np.testing.assert_allclose(op @ x, 2 * np.roll(c, 3), atol=1e-11)
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e300])

@@ -247,7 +247,7 @@ def kron(a: SparseProduct | MatrixLike, b: SparseProduct | MatrixLike) -> Sparse
 def _kron(left: Factor, right: Factor) -> Factor:
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         return np.kron(left, right)
-    return sp.kron(to_csr(left), to_csr(right), format="csr")
+    return sp.kron(to_csr(left), to_csr(right), format="csr").astype(left.dtype)  # SciPy: an empty one is float64
 
 
 def _shortest(A: Sequence[Factor], B: Sequence[Factor]) -> list[tuple[Factor, Factor]]:

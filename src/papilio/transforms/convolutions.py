@@ -24,6 +24,7 @@ from ..validation import as_numbers, require_finite
 from .known import dft, hartley, prime_factors
 
 _PHASES = (3, 4, 5)
+_LONG = 1 << 14  # rows and columns together, above which a few per cent of the entries are not worth the search
 _SMALL_PRIMES = (2, 3, 5, 7)
 _USUAL = 40  # powers of two from one, within which the unit of a kernel is left as it is
 
@@ -175,7 +176,7 @@ def _in_phases(kernel: Array, form: Form) -> Iterator[tuple[Array, Form]]:
     The product of the inner level, p×p blocks in the middle, may have fewer entries than more stages.
     """
     m, n = form.rows[0], form.columns[0]
-    if kernel.ndim == 1 and kernel.dtype.kind != "c":
+    if kernel.ndim == 1 and kernel.dtype.kind != "c" and m + n <= _LONG:
         for p in (p for p in _PHASES if m % p == n % p == 0):
             lags = p * np.arange(1 - n // p, m // p)[:, np.newaxis] + np.arange(1 - p, p)
             yield kernel[lags + n - 1], Form((m // p, p), (n // p, p), form.reversed * 2)
