@@ -46,7 +46,7 @@ class PseudoInverse(LinearOperator):  # type: ignore[misc]
     def _solve(self, B: Array) -> Array:
         if not self.op.scale:
             return np.zeros((self.shape[0], B.shape[1]), np.result_type(self.dtype, B.dtype))
-        unit = self.op / self.op.scale  # whose numbers are of an ordinary size
+        unit = self.op._trusted(self.op._factors, 1.0)
         return least_squares(unit, B, self.tol, self.max_iter) / self.op.dtype.type(self.op.scale).real
 
     def _adjoint(self) -> "PseudoInverse":
