@@ -32,7 +32,7 @@ def run(folder: Path) -> list[Table]:
                 x = x[:, 0] if count == 1 else x
                 np.testing.assert_allclose(op @ x, other(x), atol=1e-9 * np.abs(op @ x).max())
                 ways = {OURS: lambda op=op, x=x: op @ x, peer: lambda other=other, x=x: other(x)}
-                table.add(f"n = {n}: {name}, {count} vector{'s' * (count > 1)}", best_times(ways, 5, 3))
+                table.add(f"n = {n}: {name}, {count} vector{'s' * (count > 1)}", best_times(ways, 4, 3))
     return [table]
 
 
