@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,6 +10,9 @@ import scipy.sparse as sp
 from ..validation import as_integer, require_finite
 from .csr import Factor, entries, with_scale
 from .product import SparseProduct
+
+if TYPE_CHECKING:
+    import pyfaust
 
 
 def absorbed(op: SparseProduct) -> list[Factor]:
@@ -50,7 +53,7 @@ def to_faust(op: SparseProduct) -> Any:
     return pyfaust.Faust([sp.csr_matrix(f) if sp.issparse(f) else np.asfortranarray(f) for f in factors])
 
 
-def from_faust(faust: Any) -> SparseProduct:
+def from_faust(faust: "pyfaust.Faust") -> SparseProduct:
     """The factors of a Faust of pyfaust, as a SparseProduct.
 
     Parameters
