@@ -1,13 +1,15 @@
-"""One registry of constraint sets feeds all parametrised tests.
+"""One registry of constraint sets, and one of operators, feed all parametrised tests.
 
-`test_package.py` fails when a public constraint class is missing here.
+`test_package.py` fails when a public constraint class, or a public function that makes operators, is missing here.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
+import papilio as pp
 from papilio import constraints as c
+from papilio import transforms as t
 
 MASK = np.array([[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 1]], dtype=bool)
 MATRIX = np.array([[0.0, 2.0, 0.0, -1.0], [3.0, 0.0, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0]])
@@ -65,3 +67,28 @@ NONNEGATIVE: dict[str, Callable[[], c.Constraint]] = {
 } | {"NonNegative-Fixed": lambda: c.NonNegative(c.Fixed(np.abs(MATRIX)))}
 
 CONSTRAINTS = SMALL | NONNEGATIVE
+
+# What makes operators, under its public name, each of few rows and columns.
+LEFT = pp.SparseProduct([MATRIX, MATRIX.T * (1 + 2j), np.eye(3)[[2, 0, 1]]], 0.5)  # 3×3, complex
+RIGHT = pp.SparseProduct([MATRIX[:, :3]], -2.0)
+OPERATORS: dict[str, Callable[[], pp.SparseProduct]] = {
+    "SparseProduct": lambda: pp.SparseProduct([MATRIX, MATRIX.T], 3.0),
+    "hstack": lambda: pp.hstack([LEFT, RIGHT]),
+    "vstack": lambda: pp.vstack([LEFT, RIGHT]),
+    "block_diag": lambda: pp.block_diag([LEFT, RIGHT]),
+    "kron": lambda: pp.kron(LEFT, RIGHT),
+    "sum": lambda: LEFT + RIGHT,
+    "difference": lambda: RIGHT - LEFT,
+    "real": lambda: LEFT.real,
+    "imag": lambda: LEFT.imag,
+    "transforms.hadamard": lambda: t.hadamard(8),
+    "transforms.dft": lambda: t.dft(6),
+    "transforms.hartley": lambda: t.hartley(12),
+    "transforms.dct": lambda: t.dct(8),
+    "transforms.haar": lambda: t.haar(8),
+    "transforms.wavelet": lambda: t.wavelet(16, "db2"),
+    "transforms.circulant": lambda: t.circulant(np.arange(1.0, 97.0)),
+    "transforms.toeplitz": lambda: t.toeplitz(np.arange(96.0) + 1j, np.arange(64.0) - 1),
+    "transforms.random_product": lambda: t.random_product((9, 6), 2, complexity=0.6, random_state=0),
+    "transforms.random_butterfly": lambda: t.random_butterfly(8, dtype=complex, random_state=0),
+}

@@ -309,7 +309,7 @@ LOAD = "import sys, scipy.io; scipy.io.loadmat(sys.argv[1])"
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems end a crashed process in other ways")
 def test_scipy_still_crashes_on_a_file_that_we_survive(here):
-    """If this fails, SciPy is mended, and `papilio.cli.matlab` can go."""
+    """If this fails, SciPy is mended, and `papilio.operators.matlab` can go."""
     (here / "type.mat").write_bytes(damaged_mat())  # numbers of the type 0, which does not exist
     with pytest.raises(BadInput, match=r"type\.mat"):
         inputs.read_matrix("type.mat")

@@ -154,7 +154,7 @@ TAKEN = """np.asarray(op) | np.array(op) | np.asanyarray(op) | np.ascontiguousar
     | np.concatenate([d, op], axis=1) | np.block([[op, d], [d, op]]) | np.array([op, op]) | np.linalg.norm(op)
     | np.linalg.norm(op, 2) | np.linalg.svd(op)[1] | np.linalg.pinv(op) | np.linalg.inv(op) | np.trace(op)
     | np.diag(op) | np.dot(op, d) | np.dot(d, op) | np.einsum('ij,jk', op, d) | np.tensordot(d, op)
-    | np.allclose(op, d) | np.array_equal(op, d) | np.mean(op) | np.real(op) | np.ravel(op) | np.sort(op)
+    | np.allclose(op, d) | np.array_equal(op, d) | np.mean(op) | np.ravel(op) | np.sort(op)
     | np.triu(op) | np.where(op, op, 1) | np.linalg.eigvals(op) | np.outer(op, op) | np.copy(op) | np.tile(op, 2)
     | np.array(op, dtype=np.complex64) | np.fft.fft(op) | np.round(op) | np.argmax(op) | np.nonzero(op)[0]
     | np.shape(op) | np.ndim(op) | np.size(op) | np.linalg.matrix_rank(op) | np.linalg.solve(op, d)"""

@@ -12,7 +12,7 @@ import pytest
 
 import papilio as pp
 
-from .registry import CONSTRAINTS
+from .registry import CONSTRAINTS, OPERATORS
 
 SOURCE = Path(pp.__file__).parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(pp.__path__, "papilio."))
@@ -40,6 +40,21 @@ def test_every_public_constraint_is_in_the_registry():
     public = {name for name in pp.constraints.__all__ if not inspect.isabstract(getattr(pp.constraints, name))}
     registered = {type(make()).__name__ for make in CONSTRAINTS.values()}
     assert registered == public
+
+
+def test_every_public_function_that_makes_operators_is_in_the_registry():
+    homes = {"": pp, "transforms.": pp.transforms}
+    public = {f"{home}{name}" for home, module in homes.items() for name in module.__all__}
+    makers = {
+        name
+        for name in public
+        if name != "from_faust"  # from another package: test_adapters.py
+        and getattr(inspect.unwrap(eval(f"pp.{name}")), "__annotations__", {}).get("return") is pp.SparseProduct
+        and "load" not in name
+    }
+    assert makers | {"SparseProduct"} <= set(OPERATORS)
+    assert "kron" in makers
+    assert "transforms.toeplitz" in makers
 
 
 def test_no_module_hides_a_public_function():

@@ -42,6 +42,7 @@ def _csv(path: str, rng: Rng) -> None:
 
 MAKERS: dict[str, Callable[[str, Rng], Any]] = {
     "op.npz": _operator,
+    "op.mat": _operator,
     "m.npy": lambda path, rng: np.save(path, np.asarray(gaussian(rng, 6, 5), order=str(rng.choice(["C", "F"])))),
     "one.npz": lambda path, rng: np.savez(path, anything=gaussian(rng, 6, 5)),
     "packed.npz": lambda path, rng: np.savez_compressed(path, anything=real(rng, 6, 5)),
@@ -67,7 +68,7 @@ def _samples(path: str) -> Any:
 def readers(name: str) -> list[Callable[[str], Any]]:
     """All that read a file of this name."""
     common: list[Callable[[str], Any]] = [inputs.read_matrix, inputs.read_operator]
-    if name == "op.npz":
+    if name.startswith("op."):
         return [pp.load, *common]
     if name.endswith(".npy"):
         return [_samples, image_files.read_image, *common]

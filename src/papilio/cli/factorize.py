@@ -16,7 +16,7 @@ from ..results import SLOWER, slower_sentence
 from .errors import Stopped
 from .inputs import read_matrix
 from .options import Block, Json, Quiet, Report, Seed, Vectors, Wanted, as_block
-from .outputs import check_output, save_result
+from .outputs import OPERATORS, check_output, save_result
 from .progress import ProgressBar
 from .report import check_report, write_report
 from .terminal import Terminal, facts, sentence, speed_facts, table
@@ -24,7 +24,7 @@ from .terminal import Terminal, facts, sentence, speed_facts, table
 
 def factorize(
     matrix: Annotated[str, typer.Argument(help="File: .npy .npz .csv .mat .mtx or an image; or hadamard:64.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where the operator goes (.npz).")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the operator goes (.npz or .mat).")],
     complexity: Annotated[
         float | None, typer.Option(help="Largest number of entries, relative to the matrix: from 0 to 1.")
     ] = None,
@@ -57,7 +57,7 @@ def factorize(
     holds several matrices, FILE:NAME selects one.
     """
     terminal = Terminal(quiet, json)
-    check_output(output, (".npz",))
+    check_output(output, OPERATORS)
     check_report(report)
     values = read_matrix(matrix)
     begin = perf_counter()

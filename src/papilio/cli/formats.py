@@ -15,12 +15,13 @@ import scipy.sparse as sp
 import papilio as pp
 
 from ..operators.csr import as_csr
+from ..operators.faust_files import VARIABLE
+from ..operators.matlab import has_cells, read_mat
 from ..runtime.files import npy_members, open_regular, read_member, read_npy
 from ..runtime.unpacking import require_memory, require_room, require_sides
 from ..typing import Array
 from .delimited import read_delimited
 from .errors import BadInput
-from .matlab import read_mat
 from .matrix_market import read_matrix_market
 from .pillow import IMAGES, grey_values
 
@@ -83,7 +84,10 @@ def _csv(path: Path, name: str | None) -> Array:
 
 
 def _mat(path: Path, name: str | None) -> Any:
-    return read_mat(_content(path), lambda names: _choice(path, name, names))
+    content = _content(path)
+    if name is None and has_cells(content, VARIABLE):
+        return pp.load(path)
+    return read_mat(content, lambda names: _choice(path, name, names))
 
 
 def _mtx(path: Path, name: str | None) -> Any:

@@ -32,7 +32,7 @@ from .options import (
     Wanted,
     as_block,
 )
-from .outputs import check_output, save_result, saving
+from .outputs import OPERATORS, check_output, save_result, saving
 from .progress import ProgressBar
 from .report import check_report, learned, write_report
 from .terminal import Terminal, facts, sentence
@@ -54,7 +54,7 @@ def learn(
     samples: Annotated[
         str, typer.Argument(help="File with one sample per row; a folder of .npy files; an image; or patches:8.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where the dictionary goes (.npz).")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the dictionary goes (.npz or .mat).")],
     n_components: NComponents = None,
     n_nonzero_coefs: NNonzeroCoefs = None,
     method: Annotated[
@@ -91,7 +91,7 @@ def learn(
     fit into memory.
     """
     terminal = Terminal(quiet, json)
-    check_output(output, (".npz",))
+    check_output(output, OPERATORS)
     check_report(report)
     if method is not Method.FAST and any(value is not None for value in (complexity, n_factors, block, speedup)):
         raise BadInput(

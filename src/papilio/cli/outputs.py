@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from ..runtime.files import replacing
 from .errors import BadInput, Failed
 
+OPERATORS = (".npz", ".mat")
 DENSE = (".npy", ".csv", ".mat")
 SPARSE = (".npz", ".mtx", ".mat")
 FIGURES = (".png", ".pdf", ".svg")

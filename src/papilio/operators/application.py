@@ -9,7 +9,7 @@ from ..validation import as_array, as_numbers
 from .base import FactoredOperator
 
 if TYPE_CHECKING:
-    from .packing import PackedFactor, PackedProduct
+    from .packing import PackedFactor, PackedProduct, PackedSum
 
 
 class AppliedOperator(FactoredOperator):
@@ -35,12 +35,12 @@ class AppliedOperator(FactoredOperator):
         x = x.astype(dtype, copy=False)
         return packed.vector(x) if x.ndim == 1 else packed.block(x)
 
-    def _packed(self) -> "PackedProduct":
+    def _packed(self) -> "PackedProduct | PackedSum":
         derived = self._derived
         if derived.packed is None:
-            from .packing import PackedProduct  # loads numba, which `import papilio` does not
+            from .packing import packed_product  # loads numba, which `import papilio` does not
 
-            derived.packed = PackedProduct(self._factors, self._scale, self._packed_factors())
+            derived.packed = packed_product(self._factors, self._scale, self._packed_factors())
         return derived.packed
 
     def _packed_factors(self) -> "list[PackedFactor]":

@@ -15,7 +15,7 @@ from ..validation import as_dtype, as_real, is_series, working_dtype
 from . import csr
 
 if TYPE_CHECKING:
-    from .packing import PackedFactor, PackedProduct
+    from .packing import PackedFactor, PackedProduct, PackedSum
 
 Operator = TypeVar("Operator")
 
@@ -25,7 +25,7 @@ class _Derived(Generic[Operator]):
     """What is built from an operator when it is first needed."""
 
     halves: tuple[Operator, Operator] | None = None  # of which it is the product, if it is one
-    packed: "PackedProduct | None" = None
+    packed: "PackedProduct | PackedSum | None" = None
     packed_factors: "list[PackedFactor] | None" = None
     transpose: Operator | None = None
     adjoint: Operator | None = None

@@ -67,9 +67,7 @@ class Reference(NamedTuple):
 
     def share_of(self, op: SparseProduct) -> float:
         """The modelled time of a product over that of the dense matrix."""
-        packed = op._packed()
-        by_blas = packed.vector_plan if self.vectors == 1 else packed.block_plan
-        return 1e-9 * self.vectors * cost_of(packed.units, by_blas, self.rates) / self.seconds
+        return 1e-9 * self.vectors * op._packed().cost(self.rates, self.vectors > 1) / self.seconds
 
     def measured_share_of(self, op: SparseProduct) -> float:
         """The same, measured: both in turns, so that they see the same machine."""

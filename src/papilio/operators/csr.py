@@ -4,11 +4,13 @@ Every value is finite, and arrays are read-only. Kernels index without bounds ch
 or a file passes through here first.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..linalg import largest_part, wide
 from ..typing import Array
 from ..validation import as_matrix, as_sparse, require_finite, require_lines, working_dtype
 
@@ -52,6 +54,26 @@ def to_csr(factor: Factor) -> sp.csr_array:
 def entries(factor: Factor) -> Array:
     """The values of the entries that are not zero, in any order."""
     return factor.ravel("K") if isinstance(factor, np.ndarray) else factor.data
+
+
+def with_scale(factors: Sequence[Factor], scale: float) -> tuple[int, Factor]:
+    """Which factor takes over the scale, and that factor: the first, or the smallest if the first would overflow.
+
+    Where that overflows, too, the product is beyond the number range, as any that NumPy computes may be.
+    """
+    dtype = factors[0].dtype
+    with np.errstate(over="ignore", invalid="ignore"):
+        first = (factors[0].astype(wide(dtype)) * scale).astype(dtype)
+        if np.isfinite(entries(first)).all():
+            return 0, first
+        i = int(np.argmin([largest_part(entries(factor)) for factor in factors]))
+        return i, (factors[i].astype(wide(dtype)) * scale).astype(dtype)
+
+
+def is_moderate(values: Array) -> bool:
+    """Whether products of two such arrays cannot leave the number range, as far as their largest entries tell."""
+    limit = 1e100 if values.dtype in (np.float64, np.complex128) else 1e12
+    return bool(1 / limit < np.abs(values).max(initial=0.0) < limit)
 
 
 def from_parts(name: str, data: Array, indices: Array, indptr: Array, shape: Array) -> sp.csr_array:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .cost import rates
-from .csr import Factor, entries, frozen
-from .packing import PackedFactor, is_moderate, modelled_times, pack_factor
+from .csr import Factor, entries, frozen, is_moderate
+from .packing import PackedFactor, modelled_times, pack_factor
 
 _LEAST_GAIN = 0.02  # of both times together, below which a merger is not worth its rounding errors
 _SMALL = 100_000  # entries: products of so many are always tried

@@ -7,13 +7,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..linalg import largest_part, wide
 from ..runtime.forks import cached_property
 from ..typing import Array
-from .cost import plan, rates
-from .csr import Factor, entries, to_dense
+from .cost import Rates, cost_of, plan, rates
+from .csr import Factor, is_moderate, to_dense, with_scale
 from .groups import Groups, grouped, is_in_place
+from .lanes import separate_chains
 from .segments import Dense, Fused
+
+_CLEARLY = 0.9  # of the modelled time: what chains apart must take less than
 
 
 class PackedFactor:
@@ -52,14 +54,14 @@ class PackedProduct:
 
     def __init__(self, factors: Sequence[Factor], scale: float, packed: Sequence[PackedFactor]) -> None:
         packed = list(reversed(packed))  # in the order of application
-        dtype = factors[0].dtype
+        dtype = self.dtype = factors[0].dtype
         if scale != 1.0:
-            i, factor = _with_scale(factors, scale)
+            i, factor = with_scale(factors, scale)
             packed[-1 - i] = pack_factor(factor)
         self.units = join_neighbours(packed)
-        self.vector_plan, self.block_plan = (
-            plan(self.units, rates(dtype, block)).by_blas for block in (False, True)
-        )
+        plans = [plan(self.units, rates(dtype, block)) for block in (False, True)]
+        self.vector_plan, self.block_plan = (each.by_blas for each in plans)
+        self.vector_cost, self.block_cost = (each.cost for each in plans)
         segments = self._segments(self.vector_plan, dtype)
         self._vector = [segment.vector for segment in segments]
         if self.block_plan != self.vector_plan:
@@ -74,6 +76,10 @@ class PackedProduct:
             segments += [Dense(unit.matrix) for unit in units] if is_dense else [Fused(units, dtype)]
         return segments
 
+    def cost(self, rate: Rates, block: bool) -> float:
+        """The modelled time, with these figures."""
+        return cost_of(self.units, self.block_plan if block else self.vector_plan, rate)
+
     def vector(self, x: Array) -> Array:
         """scale · S₁…S_M x."""
         for apply in self._vector:
@@ -87,18 +93,49 @@ class PackedProduct:
         return X
 
 
-def _with_scale(factors: Sequence[Factor], scale: float) -> tuple[int, Factor]:
-    """Which factor takes over the scale, and that factor: the first, or the smallest if the first would overflow.
+class PackedSum:
+    """A product that falls apart into a sum of chains, which are applied one by one where that is faster."""
 
-    Where that overflows, too, the product is beyond the number range, as any that NumPy computes may be.
-    """
-    dtype = factors[0].dtype
-    with np.errstate(over="ignore", invalid="ignore"):
-        first = (factors[0].astype(wide(dtype)) * scale).astype(dtype)
-        if np.isfinite(entries(first)).all():
-            return 0, first
-        i = int(np.argmin([largest_part(entries(factor)) for factor in factors]))
-        return i, (factors[i].astype(wide(dtype)) * scale).astype(dtype)
+    def __init__(self, whole: PackedProduct, chains: Sequence[PackedProduct]) -> None:
+        n_rows, dtype = whole.units[-1].shape[0], whole.dtype
+        self._vector, self._block = (
+            chains if self._cost(chains, rates(dtype, block), block, n_rows) < _CLEARLY * before else [whole]
+            for block, before in ((False, whole.vector_cost), (True, whole.block_cost))
+        )
+        self._n_rows = n_rows
+
+    @staticmethod
+    def _cost(chains: Sequence[PackedProduct], rate: Rates, block: bool, n_rows: int) -> float:
+        adding = (len(chains) - 1) * (rate.call + 2 * rate.line * n_rows)
+        return sum(chain.cost(rate, block) for chain in chains) + adding
+
+    def cost(self, rate: Rates, block: bool) -> float:
+        """The modelled time, with these figures."""
+        return self._cost(self._block if block else self._vector, rate, block, self._n_rows)
+
+    def vector(self, x: Array) -> Array:
+        total = self._vector[0].vector(x)
+        for chain in self._vector[1:]:
+            total += chain.vector(x)
+        return total
+
+    def block(self, X: Array) -> Array:
+        total = self._block[0].block(X)
+        for chain in self._block[1:]:
+            total += chain.block(X)
+        return total
+
+
+def packed_product(
+    factors: Sequence[Factor], scale: float, packed: Sequence[PackedFactor]
+) -> PackedProduct | PackedSum:
+    """scale · S₁…S_M, ready to be applied in the fastest way."""
+    whole = PackedProduct(factors, scale, packed)
+    chains = separate_chains(factors)
+    if not chains:
+        return whole
+    parts = [PackedProduct(chain, scale, [pack_factor(factor) for factor in chain]) for chain in chains]
+    return PackedSum(whole, parts)
 
 
 def pack_factor(factor: Factor) -> PackedFactor:
@@ -153,12 +190,6 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     squares = np.stack([i, j, k, m], axis=1)
     groups = Groups(4, squares, 4 * np.arange(ij.size + 1), squares.ravel(), (first @ second).reshape(-1, 4))
     return PackedFactor(None, later.shape, [groups])
-
-
-def is_moderate(values: Array) -> bool:
-    """Whether products of two such arrays cannot leave the number range, as far as their largest entries tell."""
-    limit = 1e100 if values.dtype in (np.float64, np.complex128) else 1e12
-    return bool(1 / limit < np.abs(values).max(initial=0.0) < limit)
 
 
 def modelled_cost(factors: Sequence[Factor]) -> tuple[float, float]:

@@ -1,7 +1,8 @@
 """SparseProduct: scale · S₁S₂…S_M as an immutable SciPy LinearOperator."""
 
+from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,13 +10,17 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..linalg import largest_part, wide
 from ..typing import Array, MatrixLike, Path
-from ..validation import as_float, as_numbers, as_real, as_sparse, is_scalar, require_finite
-from .application import AppliedOperator
+from ..validation import as_numbers, as_sparse, is_scalar
+from .arithmetic import ArithmeticOperator
 from .csr import entries, to_csr, to_dense
 from .indexing import read_key
 
+if TYPE_CHECKING:
+    import pyfaust
+    import pylops
 
-class SparseProduct(AppliedOperator):
+
+class SparseProduct(ArithmeticOperator):
     """The matrix scale · S₁S₂…S_M, kept and applied as its sparse factors.
 
     Applying it costs one pass over the entries of the factors, ``nnz`` in all, where the dense matrix would
@@ -48,8 +53,14 @@ class SparseProduct(AppliedOperator):
     sparse blocks (the result is then sparse) and other SparseProducts (the result is then one too). ``2 * op``,
     ``op / 2``, ``-op``, ``op.T``, ``op.H`` and ``op[rows, columns]`` are SparseProducts. A selection takes the
     chosen rows of the chosen columns (as ``numpy.ix_`` would) and keeps two dimensions, except that ``op[i, j]``
-    with two integers is the entry. Sums and everything else are SciPy's lazy operators. ``numpy.asarray(op)`` is
-    the dense matrix, which is also what NumPy's functions take an operator for, unless they refuse it.
+    with two integers is the entry. ``numpy.asarray(op)`` is the dense matrix, which is also what NumPy's functions
+    take an operator for, unless they refuse it.
+
+    Sums and differences of two SparseProducts are SparseProducts: [A₁ B₁] · diag(A₂, B₂) ⋯ [A_M; B_M], with the
+    entries of both; first and last factors that both have stand once, and the shorter chain is filled up with
+    identities, as in `hstack`. Sums with other operators, powers and everything else are SciPy's lazy operators.
+    ``op.real`` and ``op.imag`` are products of real factors. Those inside have up to four times the entries, the
+    first and the last one twice; what only meets zeros is left out.
 
     Sparse factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
     (`papilio.set_num_threads`); dense ones by BLAS where that is faster. Zeros may take part in sums, as in a
@@ -156,51 +167,6 @@ class SparseProduct(AppliedOperator):
         with np.errstate(over="ignore", invalid="ignore"):
             return (product.astype(wide(product.dtype)) * self._scale).astype(product.dtype)
 
-    def conj(self) -> "SparseProduct":
-        """The complex conjugate.
-
-        Returns
-        -------
-        SparseProduct
-
-        Examples
-        --------
-        >>> import papilio as pp
-        >>> pp.SparseProduct([[[1j]]]).conj().toarray()
-        array([[0.-1.j]])
-        """
-        return self._adjoint()._transpose()
-
-    def __mul__(self, other: Any) -> Any:
-        return self.dot(other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._scaled(other) if is_scalar(other) else self.__rmatmul__(other)
-
-    def __truediv__(self, other: Any) -> Any:
-        if not is_scalar(other):
-            return NotImplemented
-        if not other:
-            raise ZeroDivisionError("a SparseProduct cannot be divided by zero")
-        if np.iscomplexobj(other):
-            return self._scaled(1 / complex(other))
-        return self._trusted(self._factors, as_real("scale", self._scale / as_float("scale", other)))
-
-    def __neg__(self) -> "SparseProduct":
-        return self._trusted(self._factors, -self._scale)
-
-    def _scaled(self, number: Any) -> "SparseProduct":
-        """A real number goes into the scale; a complex one into the smallest factor (the scale is real)."""
-        if not np.iscomplexobj(number):
-            return self._trusted(self._factors, as_real("scale", self._scale * as_float("scale", number)))
-        require_finite("scale", np.asarray(number))
-        factors = list(self.astype(np.result_type(self.dtype, np.complex64))._factors)
-        smallest = min(range(len(factors)), key=lambda i: factors[i].size)
-        with np.errstate(over="ignore"):
-            factors[smallest] = factors[smallest] * factors[smallest].dtype.type(number)
-        require_finite("scale", entries(factors[smallest]))
-        return self._trusted(factors, self._scale)
-
     # -- parts and forms of it -------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
@@ -262,15 +228,16 @@ class SparseProduct(AppliedOperator):
         factors = merged(self._factors)
         return self if len(factors) == len(self._factors) else self._trusted(factors, self._scale)
 
-    def norm(self, ord: int | str = "fro") -> float:
-        """The Frobenius or the spectral norm, as ``numpy.linalg.norm``.
+    def norm(self, ord: float | str = "fro") -> float:
+        """The Frobenius norm, the spectral norm, or the largest sum of a column or row, as ``numpy.linalg.norm``.
 
-        The spectral norm is found by Lanczos iteration on the factors; the matrix is not formed. The Frobenius
-        norm forms it, a block of columns at a time.
+        The spectral norm is found by Lanczos iteration on the factors; the matrix is not formed. The others are
+        exact: they form it, a block of columns at a time, which takes as long as ``toarray()`` and 32 MB.
 
         Parameters
         ----------
-        ord : {"fro", 2}
+        ord : {"fro", 2, 1, numpy.inf}
+            1 for the largest sum of the magnitudes of a column, infinity for that of a row.
 
         Returns
         -------
@@ -282,6 +249,8 @@ class SparseProduct(AppliedOperator):
         >>> import papilio as pp
         >>> round(pp.transforms.hadamard(4).norm(), 6), round(pp.transforms.hadamard(4).norm(2), 6)
         (4.0, 2.0)
+        >>> pp.SparseProduct([[[1, -3], [2, 0]]]).norm(1)
+        3.0
         """
         from .norms import norm_of
 
@@ -290,14 +259,16 @@ class SparseProduct(AppliedOperator):
     # -- keeping it ------------------------------------------------------------------------------------
 
     def save(self, path: Path) -> None:
-        """Write the operator to an npz file without pickle; `papilio.load` reads it back.
+        """Write the operator to a file without pickle; `papilio.load` reads it back.
 
         The file is written whole or not at all: a crash leaves what was there before.
 
         Parameters
         ----------
         path : path
-            Taken as it is; no suffix is added.
+            Taken as it is; no suffix is added. A name that ends in .mat gives a MATLAB file as FAµST has them (see
+            `to_faust`): the scale goes into a factor. Names of other formats, such as .npy and .csv, are refused.
+            All others give an npz file.
 
         Examples
         --------
@@ -307,3 +278,68 @@ class SparseProduct(AppliedOperator):
         from .storage import save
 
         save(self, path)
+
+    # -- in other libraries ----------------------------------------------------------------------------
+
+    def to_pylops(
+        self, dims: int | Sequence[int] | None = None, dimsd: int | Sequence[int] | None = None
+    ) -> "pylops.LinearOperator":
+        """This operator for PyLops.
+
+        Parameters
+        ----------
+        dims, dimsd : int or sequence of int, optional
+            The dimensions of the model, which are the columns in order, and those of the data, which are the rows:
+            arrays of these shapes are then taken and given. By default one dimension each.
+
+        Returns
+        -------
+        pylops.LinearOperator
+
+        Raises
+        ------
+        ImportError
+            If PyLops is not installed.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> try:
+        ...     shape = pp.transforms.hadamard(4).to_pylops(dims=(2, 2)).shape
+        ... except ImportError:  # PyLops is not installed
+        ...     shape = (4, 4)
+        >>> tuple(map(int, shape))
+        (4, 4)
+        """
+        from .adapters import to_pylops
+
+        return to_pylops(self, dims, dimsd)
+
+    def to_faust(self) -> "pyfaust.Faust":
+        """This operator for pyfaust; `papilio.from_faust` is the inverse.
+
+        The scale goes into the first factor. FAµST has no single precision for complex numbers: complex64 becomes
+        complex128.
+
+        Returns
+        -------
+        pyfaust.Faust
+
+        Raises
+        ------
+        ImportError
+            If pyfaust is not installed.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> try:
+        ...     count = pp.transforms.hadamard(8).to_faust().numfactors()
+        ... except ImportError:  # pyfaust is not installed
+        ...     count = 3
+        >>> count
+        3
+        """
+        from .adapters import to_faust
+
+        return to_faust(self)

@@ -5,13 +5,15 @@ from os import fspath
 
 import numpy as np
 
-from ..runtime.files import read_arrays, write_arrays
+from ..runtime.files import as_path, read_arrays, write_arrays
 from ..typing import Array, Path
 from ..validation import as_integer, as_real
 from . import csr
+from .faust_files import is_faust, read_faust, write_faust
 from .product import SparseProduct
 
 _FORMAT, _VERSION = "papilio.SparseProduct", 1
+_OTHERS = (".csv", ".h5", ".hdf5", ".json", ".mtx", ".npy", ".pickle", ".pkl", ".pt", ".txt")  # not written
 _PARTS = ("data", "indices", "indptr", "shape")  # of factor i, stored as data_i, indices_i, ...
 
 
@@ -43,30 +45,40 @@ def from_arrays(arrays: Mapping[str, Array]) -> SparseProduct:
 
 def save(op: SparseProduct, path: Path) -> None:
     """Write ``op`` to ``path``; see `SparseProduct.save`."""
-    write_arrays(path, {"format": np.array(_FORMAT), "version": np.array(_VERSION)} | to_arrays(op))
+    suffix = as_path("path", path).suffix.lower()
+    if suffix in _OTHERS:
+        raise ValueError(
+            f"path must end in .npz, or in .mat for FAµST and MATLAB; {suffix} promises another format, got "
+            f"{fspath(path)!r}"
+        )
+    if suffix == ".mat":
+        write_faust(op, path)
+    else:
+        write_arrays(path, {"format": np.array(_FORMAT), "version": np.array(_VERSION)} | to_arrays(op))
 
 
 def load(path: Path) -> SparseProduct:
-    """Read the operator that `SparseProduct.save` wrote.
+    """Read the operator that `SparseProduct.save` wrote, or FAµST (pyfaust, matfaust).
 
     Nothing is unpickled, and everything that the file says is checked, so that files from others are safe to load.
 
     Parameters
     ----------
     path : path
-        An npz file, under any name.
+        An npz file, or a .mat file of versions 5 to 7 with a cell array ``faust_factors``. The content tells
+        which; the name does not count.
 
     Returns
     -------
     SparseProduct
-        Equal to the saved one, bit for bit.
+        From an npz file, equal to the saved one, bit for bit. From a .mat file, with scale 1.
 
     Raises
     ------
     OSError
         If the file cannot be read or is not a regular file; `FileNotFoundError` if it does not exist.
     ValueError
-        If the file is damaged, was not written by papilio, or holds anything but one sound SparseProduct.
+        If the file is damaged, was written by neither, or holds anything but one sound SparseProduct.
 
     Examples
     --------
@@ -76,6 +88,8 @@ def load(path: Path) -> SparseProduct:
     >>> pp.load(path) == pp.transforms.haar(8)
     True
     """
+    if is_faust(path):
+        return read_faust(path)
     arrays = read_arrays(path)
     try:
         found, version = str(arrays.pop("format", None)), arrays.pop("version", np.array(None))

@@ -1,54 +1,29 @@
-"""Convolutions as exact fast products: circulant, Toeplitz and Hankel matrices, on a line or on a grid.
+"""Convolution matrices, found: circulant, Toeplitz and Hankel ones, on a line or on a grid.
 
 The rows and columns of a matrix are the points of a grid, i = (i₁, i₂, …) and j = (j₁, j₂, …), and the matrix is
 M_ij = t(i − j): Toeplitz in each level. A level is circulant if t is periodic along it. A reversed level has
 j replaced by n − 1 − j: Hankel.
 
-A periodic convolution on a grid is T⁻¹KT, where T is a Fourier or, for real matrices, a Hartley transform along
-each level, and K is diagonal or couples ±k. Others are parts of periodic ones on larger grids.
+`papilio.transforms.convolutions` has their products.
 """
 
 from collections.abc import Iterator
-from functools import reduce
 from itertools import chain, product
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..linalg import frobenius, wide
-from ..transforms import dft, hartley, prime_factors
+from ..transforms.convolutions import Form, fast_factors
 from ..typing import Array
 from .curves import Curve
-from .exact_products import divisors, joined, largest_error, product_curve, pruned, without_rounding
+from .exact_products import divisors, largest_error, product_curve
 
 _SAMPLES = 256  # entries at which a form is tested before it is fitted
 _FEW = 4  # entries per row and column, of a matrix that no fast product can beat
 _NEAR = 0.1  # the largest error of a convolution that is near a matrix
 _GRID = 1.5  # by this factor a grid has to be nearer than a line
-_PHASES = (3, 4, 5)
-_SMALL_PRIMES = (2, 3, 5, 7)
-
-
-class Form(NamedTuple):
-    """The points of the grid along each level, for rows and columns, and the levels with columns reversed."""
-
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-    reversed: tuple[bool, ...]
-
-    def row_grid(self) -> Array:
-        """The place of each row along each level, as (levels, rows)."""
-        return np.indices(self.rows).reshape(len(self.rows), -1)
-
-    def column_grid(self) -> Array:
-        """The place of each column along each level, as (levels, columns)."""
-        grid = np.indices(self.columns).reshape(len(self.columns), -1)
-        for level, is_reversed in enumerate(self.reversed):
-            if is_reversed:
-                grid[level] = self.columns[level] - 1 - grid[level]
-        return grid
 
 
 class Fit(NamedTuple):
@@ -167,106 +142,10 @@ def _described(form: Form, periodic: list[bool]) -> str:
 
 def _curves(matrix: Array, fit: Fit, limit: float) -> list[Curve]:
     """The curve of the product of a fit, if it has fewer entries than the matrix and an error within the limit."""
-    options = [_factors(matrix, each) for each in (fit, *_in_phases(fit))]
-    factors = min(options, key=lambda chain: sum(factor.nnz for factor in chain))
+    factors = fast_factors(
+        fit.kernel, fit.form, lambda kernel, form, level: _is_periodic(matrix, Fit(form, kernel, fit.error), level)
+    )
     periodic = [_is_periodic(matrix, fit, level) for level in range(fit.kernel.ndim)]
     detail = _described(fit.form, periodic) + (", nearly" if fit.error > largest_error(matrix) else "")
     curve = product_curve("convolution", detail, matrix, factors)
     return [curve] if curve is not None and curve.errors[0] <= limit else []
-
-
-def _in_phases(fit: Fit) -> Iterator[Fit]:
-    """A real convolution on a line as one on grids whose inner level are p phases, i = p·i₁ + i₂.
-
-    The product of the inner level, p×p blocks in the middle, may have fewer entries than more stages.
-    """
-    ((m, n), kernel) = (fit.form.rows[0], fit.form.columns[0]), fit.kernel
-    if kernel.ndim == 1 and kernel.dtype.kind != "c":
-        for p in (p for p in _PHASES if m % p == n % p == 0):
-            lags = p * np.arange(1 - n // p, m // p)[:, np.newaxis] + np.arange(1 - p, p)
-            form = Form((m // p, p), (n // p, p), fit.form.reversed * 2)
-            yield Fit(form, kernel[lags + n - 1], fit.error)
-
-
-def _factors(matrix: Array, fit: Fit) -> list[sp.csr_array]:
-    kernel = fit.kernel
-    for level in range(kernel.ndim):
-        kernel = _wrapped(kernel, fit.form, level, _is_periodic(matrix, fit, level))
-    return _fast_product(kernel, fit.form)
-
-
-def _wrapped(kernel: Array, form: Form, level: int, is_periodic: bool) -> Array:
-    """The kernel of a periodic convolution along a level that holds the one of the kernel."""
-    m, n = form.rows[level], form.columns[level]
-    lags = np.moveaxis(kernel, level, 0)
-    sizes = np.abs(lags).max(axis=tuple(range(1, lags.ndim)), initial=0.0)
-    filled = np.flatnonzero(sizes > np.finfo(np.float64).eps * sizes.max()) - (n - 1)
-    first, last = int(filled[0]), int(filled[-1])
-    # Lags d and d − size must not both be inside unless they are zero.
-    size = _fast_size(max(m, n, m - first, n + last), kernel.dtype.kind == "c")
-    if is_periodic and _cost(n, kernel.dtype.kind == "c") <= _cost(size, kernel.dtype.kind == "c"):
-        first, last, size = 0, n - 1, n
-        # The mean over all places of t(d) and t(d − n), exact where they are equal.
-        shares = (np.arange(n) / n).reshape(-1, *[1] * (lags.ndim - 1))
-        lags = np.concatenate([lags[: n - 1], lags[n - 1 :] + shares * (np.roll(lags[:n], 1, 0) - lags[n - 1 :])])
-    periodic = np.zeros((size, *lags.shape[1:]), kernel.dtype)
-    periodic[np.arange(first, last + 1) % size] = lags[first + n - 1 : last + n]
-    return np.moveaxis(periodic, 0, level)
-
-
-def _cost(n: int, is_complex: bool) -> float:
-    """About the entries of a periodic convolution of size n: two transforms, with what is joined between them."""
-    *outer, inner = prime_factors(n) or [1]
-    if is_complex:
-        return n * (2 * sum(outer) + inner)
-    rows = 2 * sum(2.75 if p == 2 else 2 * p - 1 for p in outer) + 2 * inner
-    # What rotations of a quarter and smaller stages in the middle save.
-    return n * (rows - {2: 5.5, 3: 2.5}.get(inner, 1.5))
-
-
-def _fast_size(least: int, is_complex: bool) -> int:
-    """The size, at least ``least``, whose transform has the fewest entries."""
-    sizes = {1}
-    for p in _SMALL_PRIMES:
-        sizes |= {
-            size * p**k for size in sizes for k in range(1, (2 * least).bit_length()) if size * p**k < 2 * least
-        }
-    return min((size for size in sizes if size >= least), key=lambda size: (_cost(size, is_complex), size))
-
-
-def _fast_product(kernel: Array, form: Form) -> list[sp.csr_array]:
-    """T⁻¹KT for a kernel on a periodic grid, with the rows and columns of the form."""
-    transform = dft if kernel.dtype.kind == "c" else hartley
-    stages: list[sp.csr_array] = []
-    # A level with the lag 0 only is left alone: along it, the convolution is the identity.
-    levels = [level for level in range(kernel.ndim) if np.moveaxis(kernel, level, 0)[1:].any()]
-    for level in levels:
-        before, after = (sp.eye_array(prod(part)) for part in (kernel.shape[:level], kernel.shape[level + 1 :]))
-        stages += [
-            sp.kron(sp.kron(before, stage), after, "csr") for stage in transform(kernel.shape[level]).factors
-        ]
-    core = _diagonal(kernel) if kernel.dtype.kind == "c" else _coupling(kernel)
-    # T is symmetric; so its transposed factors in reverse order are another fast form, in which permutations meet.
-    core = core / prod(kernel.shape[level] for level in levels)
-    factors = [*(stage.conj() for stage in stages), core, *(stage.T for stage in reversed(stages))]
-    factors = [sp.csr_array(factor) for factor in factors]
-    factors[0] = factors[0][np.ravel_multi_index(tuple(form.row_grid()), kernel.shape)]
-    factors[-1] = factors[-1][:, np.ravel_multi_index(tuple(form.column_grid()), kernel.shape)]
-    return joined(pruned([without_rounding(factor) for factor in factors]))
-
-
-def _diagonal(kernel: Array) -> sp.csr_array:
-    return sp.diags_array(np.fft.fftn(kernel).ravel(), format="csr")
-
-
-def _coupling(kernel: Array) -> sp.csr_array:
-    """K in the Hartley domain: Σ_d t(d) (cos(2πdk/n) X_k + sin(2πdk/n) X_{−k}), and so along each level."""
-    parts = [(kernel, np.arange(kernel.size).reshape(kernel.shape))]
-    for level in range(kernel.ndim):
-        mirrored = -np.arange(kernel.shape[level])
-        spectra = [(np.fft.fft(values, axis=level), columns) for values, columns in parts]
-        parts = [(spectrum.real, columns) for spectrum, columns in spectra]
-        parts += [(-spectrum.imag, np.take(columns, mirrored, axis=level)) for spectrum, columns in spectra]
-    rows = np.arange(kernel.size)
-    terms = [sp.csr_array((values.ravel(), (rows, columns.ravel()))) for values, columns in parts]
-    return sp.csr_array(reduce(lambda left, right: left + right, terms))

@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..operators import SparseProduct
+from ..operators.chains import joined
 from ..transforms import dct, dft, haar, hadamard, hartley, wavelet
 from ..typing import Array
 from .curves import Curve, thresholding
-from .exact_products import joined
 from .targets import Target
 
 _SMALLEST = 8  # sizes below gain nothing

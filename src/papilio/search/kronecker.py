@@ -15,10 +15,11 @@ import scipy.sparse as sp
 
 from ..linalg import column_norms, frobenius, wide
 from ..operators import SparseProduct
+from ..operators.chains import joined, pruned, without_rounding
 from ..runtime.threads import one_blas_thread
 from ..typing import Array
 from .curves import Curve
-from .exact_products import divisors, joined, largest_error, product_curve, pruned, without_rounding
+from .exact_products import divisors, largest_error, product_curve
 
 _SAMPLES = 64  # entries whose rows and columns in R are looked at first
 _MOST_TERMS = 48

@@ -1,4 +1,4 @@
-"""Known fast transforms as exact SparseProducts: Hadamard, Fourier, Hartley, cosine, Haar and orthogonal wavelets.
+"""Known fast transforms: Hadamard, Fourier, Hartley, cosine, Haar and orthogonal wavelets.
 
 Sizes are powers of two, or any for Fourier and Hartley. ``T @ x`` is the analysis (the transform), ``T.H`` the
 synthesis. Factors that equal the identity are left out, unless no other is left.
@@ -10,11 +10,9 @@ from math import isqrt
 import numpy as np
 import scipy.sparse as sp
 
-from .operators import SparseProduct
-from .typing import Array, DTypeLike
-from .validation import as_integer, as_power_of_two
-
-__all__ = ["dct", "dft", "haar", "hadamard", "hartley", "wavelet"]
+from ..operators import SparseProduct
+from ..typing import Array, DTypeLike
+from ..validation import as_integer, as_power_of_two
 
 _SQRT_HALF = np.sqrt(0.5)
 _LONGEST = 2**31 - 1

@@ -1,4 +1,4 @@
-"""Matrices in MATLAB's .mat files, versions 5 to 7.
+"""Matrices in MATLAB's .mat files, versions 5 to 7, and cell arrays of them.
 
 `scipy.io.loadmat` is not used because it crashes the process on some damaged files; a test tells when it no longer
 does. This reader knows only numbers, dense and sparse, and takes every length from the bytes that are there.
@@ -13,17 +13,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..operators.csr import as_csr
-from ..runtime.unpacking import require_room, require_sides
+from ..runtime.unpacking import PER_LINE, require_room, require_sides
 from ..typing import Array
+from .csr import as_csr
 
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-_MATRIX, _COMPRESSED, _SPARSE = 14, 15, 5
+_MATRIX, _COMPRESSED, _CELLS, _SPARSE = 14, 15, 1, 5
 _DENSE = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 _COMPLEX = 0x800
+_ORDERS = {b"IM": "<", b"MI": ">"}
+_HDF = b"\x89HDF\r\n\x1a\n"
 _TAG = 8  # bytes before a part: its kind and its length
 _HEAD = 1 << 12  # bytes of a matrix that hold its kind, dimensions and name
 _PER_ENTRY = 24  # bytes of an entry of a sparse matrix
+_MOST_CELLS = 10_000
+_MOST_PARTS = 7  # of a matrix of numbers: three that describe it, two of indices, two of values
 
 _Parts = list[tuple[int, memoryview]]
 
@@ -42,29 +46,80 @@ class _Stored(NamedTuple):
         dtype = np.dtype(_DENSE.get(self.flags & 0xFF, "f8"))
         return np.result_type(dtype, np.complex64) if self.flags & _COMPLEX else dtype
 
+    @property
+    def has_numbers(self) -> bool:
+        return self.flags & 0xFF in _DENSE or self.flags & 0xFF == _SPARSE
+
+    def unpacked(self, order: str, held: int) -> memoryview:
+        """Its content, out of a file of ``held`` bytes."""
+        return _unpacked(self.part, order, held) if self.is_packed else self.part
+
+
+def is_mat(start: bytes) -> bool:
+    """Whether a file that begins with these 128 bytes is a .mat file of any version."""
+    return start[:8] == _HDF or (start[:2] != b"PK" and start[126:128] in _ORDERS)
+
 
 def read_mat(content: bytes, choose: Callable[[list[str]], str]) -> Any:
     """The matrix of numbers that ``choose`` takes, by its name, of those in the bytes of a .mat file.
 
     Only that one is unpacked.
     """
-    if content.startswith(b"MATLAB 7.3") or content[:8] == b"\x89HDF\r\n\x1a\n":
-        raise ValueError("files of MATLAB's version 7.3 cannot be read; save with -v7")
-    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
-    if order is None:
-        raise ValueError("it does not begin as version 5 of the format does")
-    stored = _matrices(content, order)
+    order = _order(content)
+    stored = {name: each for name, each in _variables(content, order).items() if each.has_numbers}
     chosen = stored[choose(list(stored))]
     if chosen.flags & 0xFF == _SPARSE:
         require_sides(chosen.shape, len(content))
     else:
         require_room(prod(chosen.shape) * chosen.dtype.itemsize, len(content))
-    part = _unpacked(chosen.part, order, len(content)) if chosen.is_packed else chosen.part
-    return _matrix(chosen, list(_elements(part, order)), order, len(content))
+    return _matrix(chosen, list(_elements(chosen.unpacked(order, len(content)), order)), order, len(content))
 
 
-def _matrices(content: bytes, order: str) -> dict[str, _Stored]:
-    """The matrices of numbers by name; of compressed ones, only the beginnings are unpacked."""
+def has_cells(content: bytes, name: str) -> bool:
+    """Whether a .mat file has a cell array of this name."""
+    found = _variables(content, _order(content)).get(name)
+    return found is not None and found.flags & 0xFF == _CELLS
+
+
+def read_cells(content: bytes, name: str) -> list[Any]:
+    """The matrices of numbers in a cell array of a .mat file, column by column."""
+    order, held = _order(content), len(content)
+    found = _variables(content, order).get(name)
+    if found is None or found.flags & 0xFF != _CELLS:
+        raise ValueError(f"it has no cell array {name!r}")
+    if min(found.shape, default=0) < 1 or prod(found.shape) > _MOST_CELLS:
+        raise ValueError(f"the cell array {name!r} must have 1 to {_MOST_CELLS} members, got {found.shape}")
+    count = prod(found.shape)
+    members = list(islice(_elements(found.unpacked(order, held), order), 3, count + 4))
+    if len(members) != count:
+        raise ValueError(f"the cell array {name!r} of shape {found.shape} has not as many members")
+    cells, needed = [], 0
+    for i, (kind, part) in enumerate(members):
+        parts = list(islice(_elements(part, order), _MOST_PARTS))
+        stored = _Stored(part, False, *_described(parts, order)[:2])
+        if kind != _MATRIX or not stored.has_numbers or min(stored.shape, default=0) < 1:
+            raise ValueError(f"member {i} of the cell array {name!r} is not a matrix of numbers")
+        if stored.flags & 0xFF == _SPARSE:
+            require_sides(stored.shape, held)
+            needed += PER_LINE * max(stored.shape) + _PER_ENTRY * _numbers(parts, 5, order).size
+        else:
+            needed += prod(stored.shape) * stored.dtype.itemsize
+        require_room(needed, held)
+        cells.append((stored, parts))
+    return [_matrix(*cell, order, held) for cell in cells]
+
+
+def _order(content: bytes) -> str:
+    """The order of bytes in a .mat file."""
+    if content.startswith(b"MATLAB 7.3") or content[:8] == _HDF:
+        raise ValueError("files of MATLAB's version 7.3 cannot be read; save with -v7")
+    if content[126:128] not in _ORDERS:
+        raise ValueError("it does not begin as version 5 of the format does")
+    return _ORDERS[content[126:128]]
+
+
+def _variables(content: bytes, order: str) -> dict[str, _Stored]:
+    """The matrices of numbers and the cell arrays by name; only the beginnings of compressed ones are unpacked."""
     stored: dict[str, _Stored] = {}
     for kind, part in _elements(memoryview(content)[128:], order):
         is_packed, head = kind == _COMPRESSED, part[:_HEAD]
@@ -74,10 +129,11 @@ def _matrices(content: bytes, order: str) -> dict[str, _Stored]:
         if kind != _MATRIX:
             continue
         flags, shape, name = _described(list(islice(_elements(head, order), 3)), order)
-        if (flags & 0xFF in _DENSE or flags & 0xFF == _SPARSE) and name:  # without a name: MATLAB's own notes
+        each = _Stored(part, is_packed, flags, shape)
+        if (each.has_numbers or flags & 0xFF == _CELLS) and name:  # without a name: MATLAB's own notes
             if name in stored:
                 raise ValueError(f"two of its matrices have the name {name!r}")
-            stored[name] = _Stored(part, is_packed, flags, shape)
+            stored[name] = each
     return stored
 
 
@@ -134,11 +190,14 @@ def _matrix(stored: _Stored, parts: _Parts, order: str, held: int) -> Any:
         require_room(_PER_ENTRY * values.size, held)
     elif min(shape, default=0) < 0 or prod(shape) != values.size:
         raise ValueError(f"a matrix of shape {shape} must hold as many numbers, got {values.size}")
+    dtype = stored.dtype
+    if is_sparse and values.dtype.kind == "f":  # MATLAB's are double; those of others may be single
+        dtype = np.result_type(values.dtype.newbyteorder("="), *[np.complex64] * (dtype.kind == "c"))
     if stored.flags & _COMPLEX:
-        joined = np.zeros(values.size, stored.dtype)
+        joined = np.zeros(values.size, dtype)
         joined.real, joined.imag = values, _numbers(parts, first + 1, order)
         values = joined
-    values = values.astype(stored.dtype)
+    values = values.astype(dtype)
     if is_sparse:
         return _sparse(values, _integers(parts, 3, order), _integers(parts, 4, order), shape)
     return values.reshape(shape, order="F")

@@ -1,0 +1,212 @@
+"""Adapters to pyfaust and PyLops: with the packages, where they are installed, and with stand-ins."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import papilio as pp
+from papilio import SparseProduct
+
+from .helpers import DTYPES, gaussian
+
+SPARSE = np.array([[0, 2.5, 0, -1], [3, 0, 0, 0], [0, 0.5, 1, 0]])
+
+
+def operator(dtype: Any, scale: float = 1.0) -> SparseProduct:
+    """3×4×2: a sparse factor and a dense one."""
+    turn = 1 + 2j if np.dtype(dtype).kind == "c" else 1
+    return SparseProduct([(turn * SPARSE).astype(dtype), gaussian((4, 2), dtype)], scale)
+
+
+# -- without the packages ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("package", "call"),
+    [("pylops", lambda op: op.to_pylops()), ("pyfaust", lambda op: op.to_faust())],
+)
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, package: str, call: Any) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=f"pip install {package}"):
+        call(operator(np.float64))
+
+
+class StandIn:
+    """What `from_faust` needs of a Faust, and what `to_faust` makes."""
+
+    def __init__(self, factors: list[Any]) -> None:
+        self._factors = factors
+
+    def numfactors(self) -> int:
+        return len(self._factors)
+
+    def factors(self, i: int) -> Any:
+        return self._factors[i]
+
+
+def test_factors_and_scale_go_there_and_back(monkeypatch: pytest.MonkeyPatch, dtype: Any) -> None:
+    monkeypatch.setitem(sys.modules, "pyfaust", SimpleNamespace(Faust=StandIn))  # type: ignore[arg-type]
+    faust = operator(dtype).to_faust()
+    assert isinstance(faust.factors(0), sp.csr_matrix)
+    assert isinstance(faust.factors(1), np.ndarray)
+    there = np.result_type(dtype, np.complex128) if np.dtype(dtype).kind == "c" else dtype
+    assert pp.from_faust(faust) == operator(dtype).astype(there)
+    scaled = pp.from_faust(operator(dtype, -0.5).to_faust())
+    assert scaled == SparseProduct([-0.5 * operator(dtype).factors[0], operator(dtype).factors[1]]).astype(there)
+    with pytest.raises(ValueError, match="scale"):
+        SparseProduct([[[1e300]], [[1e300]]], 1e300).to_faust()
+
+
+def test_what_is_no_faust_is_refused() -> None:
+    for value in (3, np.eye(2), operator(np.float64), None):
+        with pytest.raises(TypeError, match=r"^faust must be a Faust of pyfaust, got"):
+            pp.from_faust(value)
+
+
+def test_dimensions_for_pylops_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = SimpleNamespace(LinearOperator=lambda op, dims, dimsd: (op, dims, dimsd))
+    monkeypatch.setitem(sys.modules, "pylops", made)  # type: ignore[arg-type]
+    op = pp.transforms.hadamard(8)
+    assert op.to_pylops() == (op, (8,), (8,))
+    assert op.to_pylops(dims=[2, 4], dimsd=8) == (op, (2, 4), (8,))
+    for options, message in (
+        ({"dims": (2, 3)}, r"^dims must have 8 entries in all, got \(2, 3\)"),
+        ({"dimsd": 7}, "^dimsd must have 8"),
+        ({"dims": (-2, -4)}, r"^dims\[0\] must"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            op.to_pylops(**options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^dims\[0\] must"):
+        op.to_pylops(dims=8.0)  # type: ignore[arg-type]
+
+
+# -- with them -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pylops_dot_test_and_dimensions(dtype: Any) -> None:
+    pylops = pytest.importorskip("pylops", reason="PyLops is not installed")
+    from pylops.utils import dottest
+
+    op = pp.transforms.random_product((12, 8), 2, complexity=0.6, dtype=dtype, random_state=0)
+    there = op.to_pylops(dims=(2, 4), dimsd=(3, 4))
+    assert isinstance(there, pylops.LinearOperator)
+    assert (there.dims, there.dimsd, there.dtype) == ((2, 4), (3, 4), dtype)
+    complexflag = 3 if op.dtype.kind == "c" else 0
+    assert dottest(there, 12, 8, complexflag=complexflag, rtol=1e-4 if np.finfo(dtype).bits == 32 else 1e-10)
+    x = gaussian((2, 4), dtype)
+    np.testing.assert_allclose(there @ x, (op @ x.ravel()).reshape(3, 4), rtol=1e-6)
+    np.testing.assert_allclose((there.H * there).todense(), (op.H @ op).toarray(), atol=1e-5)
+
+
+def test_pylops_solvers_take_it() -> None:
+    pylops = pytest.importorskip("pylops", reason="PyLops is not installed")
+    op = pp.transforms.random_butterfly(16, random_state=1) + 4 * SparseProduct([np.eye(16)])
+    x = gaussian((16,))
+    blurred = op.to_pylops() * pylops.Identity(16)
+    np.testing.assert_allclose(blurred / (op @ x), x, atol=1e-6)
+
+
+def _child(code: str, *words: str) -> str:
+    """What a new process prints; pyfaust brings its own OpenMP, which does not always live with numba's."""
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code, *words], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def _require_pyfaust() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyfaust") is None:
+        pytest.skip("pyfaust is not installed")
+
+
+THERE_AND_BACK = """
+import sys
+import numpy as np, pyfaust, scipy.sparse as sp
+import papilio as pp
+for kind in (np.float32, np.float64, np.complex128):
+    rng = np.random.default_rng(0)
+    turn = 1 + 2j if np.dtype(kind).kind == "c" else 1
+    sparse = (turn * np.where(rng.random((6, 8)) < 0.4, rng.standard_normal((6, 8)), 0)).astype(kind)
+    dense = (turn * rng.standard_normal((8, 3))).astype(kind)
+    for scale in (1.0, -0.5):
+        op = pp.SparseProduct([sparse, dense], scale)
+        faust = op.to_faust()
+        assert faust.shape == op.shape and faust.dtype == kind, (faust.dtype, kind)
+        assert faust.nnz_sum() == op.nnz
+        tolerance = 1e-5 if kind == np.float32 else 1e-12
+        np.testing.assert_allclose(faust.toarray(), op.toarray(), rtol=tolerance, atol=tolerance)
+        back = pp.from_faust(faust)
+        assert back == pp.SparseProduct([scale * sparse, dense]), kind
+        for turned in (faust.T, faust.conj(), faust.H, faust[1:4], faust[:, [2, 0]]):
+            there = pp.from_faust(turned).toarray()
+            np.testing.assert_allclose(there, turned.toarray(), rtol=tolerance, atol=tolerance)
+single = pp.SparseProduct([np.array([[1 + 1j]], np.complex64)])
+assert single.to_faust().dtype == np.complex128
+for make in (lambda: pyfaust.wht(16), lambda: pyfaust.dft(16), lambda: pyfaust.rand(7, 9, field="complex")):
+    faust = make()
+    op = pp.from_faust(faust)
+    np.testing.assert_allclose(op.toarray(), faust.toarray(), atol=1e-12)
+    assert abs(op.norm(1) - faust.norm(1)) <= 1e-9 * op.norm(1)
+    assert abs(op.norm(np.inf) - faust.norm(np.inf)) <= 1e-9 * op.norm(np.inf)
+    faust.save(sys.argv[1])
+    assert pp.load(sys.argv[1]) == op, "their file"
+    op.save(sys.argv[1])
+    again = pyfaust.Faust.load_native(sys.argv[1])  # the other reader of 3.41 fails with SciPy 1.17
+    np.testing.assert_allclose(again.toarray(), faust.toarray(), atol=1e-12)
+    assert pp.from_faust(again) == op
+print("done")
+"""
+SAME = """
+import numpy as np, pyfaust, pyfaust.proj
+import papilio as pp
+rng = np.random.default_rng(0)
+c, r, X = rng.standard_normal(8), rng.standard_normal(6), rng.standard_normal((6, 6))
+r[0] = c[0]
+here, op = pp.transforms, pp.transforms.random_product((8, 6), 3, complexity=1.0, random_state=0)
+F, sets = op.to_faust(), pp.constraints
+for theirs, ours in (
+    (pyfaust.wht(8, normed=False), here.hadamard(8)),
+    (pyfaust.dft(8, normed=False), here.dft(8)),
+    (pyfaust.circ(c), here.circulant(c)),
+    (pyfaust.anticirc(c), here.circulant(c)[:, ::-1]),
+    (pyfaust.toeplitz(c, r), here.toeplitz(c, r)),
+    (F + F, op + op),
+    (F - 2 * F, op - 2 * op),
+    (pyfaust.hstack((F, F)), pp.hstack([op, op])),
+    (pyfaust.vstack((F, F)), pp.vstack([op, op])),
+    (F.left(1, as_faust=True), pp.SparseProduct(op.factors[:2])),
+    (F.right(1, as_faust=True), pp.SparseProduct(op.factors[1:])),
+):
+    np.testing.assert_allclose(theirs.toarray(), ours.toarray(), atol=1e-12)
+for theirs, ours in (
+    (pyfaust.proj.sp((6, 6), 9, normalized=True)(X), sets.Sparse((6, 6), 9).project(X)),
+    (pyfaust.proj.splin((6, 6), 2, normalized=True)(X), sets.SparseRows((6, 6), 2).project(X)),
+    (pyfaust.proj.spcol((6, 6), 2, normalized=True)(X), sets.SparseColumns((6, 6), 2).project(X)),
+    (pyfaust.proj.normcol((6, 6), 1)(X), sets.UnitColumns((6, 6)).project(X)),
+    (pyfaust.proj.normlin((6, 6), 1)(X), sets.UnitRows((6, 6)).project(X)),
+    ([F.nnz_sum(), F.density(), F.rcg()], [op.nnz, op.relative_complexity, 1 / op.relative_complexity]),
+    ([F.norm(k) for k in (1, 2, "fro", np.inf)], [op.norm(k) for k in (1, 2, "fro", np.inf)]),
+):
+    np.testing.assert_allclose(theirs, ours, rtol=1e-3, atol=1e-12)  # their spectral norm has three digits
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_what_the_table_of_names_puts_side_by_side_is_the_same() -> None:
+    _require_pyfaust()
+    assert _child(SAME).strip() == "done"
+
+
+@pytest.mark.slow
+def test_pyfaust_and_papilio_exchange_operators_and_files(tmp_path: Path) -> None:
+    _require_pyfaust()
+    assert _child(THERE_AND_BACK, str(tmp_path / "F.mat")).strip() == "done"

@@ -1,0 +1,260 @@
+"""Sums, stacks, Kronecker products and parts of SparseProducts against NumPy on the dense matrices."""
+
+import operator
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+import papilio as pp
+from papilio import SparseProduct
+
+from .helpers import DTYPES, as_array, gaussian
+from .registry import OPERATORS
+
+H8 = pp.transforms.hadamard(8)
+
+
+def dense(op: SparseProduct) -> Any:
+    """The matrix, from the factors alone: no kernel of papilio takes part."""
+    wide = np.result_type(op.dtype, np.float64)
+    return op.scale * reduce(np.matmul, [as_array(factor).astype(wide) for factor in op.factors])
+
+
+def chain(sizes: tuple[int, ...], dtype: Any = np.float64, seed: int = 0, scale: float = 1.0) -> SparseProduct:
+    """Factors of small whole numbers, two thirds of them zero, so that all products are exact."""
+    rng = np.random.default_rng(seed)
+    parts = [rng.integers(1, 4, (2, *shape)) * (rng.random((2, *shape)) < 0.35) for shape in pairwise(sizes)]
+    kind = np.dtype(dtype).kind
+    return SparseProduct([(a + 1j * b if kind == "c" else a).astype(dtype) for a, b in parts], scale)
+
+
+@st.composite
+def products(draw: st.DrawFn, rows: int | None = None, columns: int | None = None) -> SparseProduct:
+    side = st.integers(1, 5)
+    inner = draw(st.lists(side, max_size=3))
+    sizes = (rows or draw(side), *inner, columns or draw(side))
+    scale = draw(st.sampled_from([1.0, -0.5, 2.0, 0.0]))
+    return chain(sizes, draw(st.sampled_from(DTYPES)), draw(st.integers(0, 99)), scale)
+
+
+def require_sound(op: SparseProduct, expected: Any, dtypes: Any) -> None:
+    """The matrix exactly, in the common dtype, of factors as a SparseProduct keeps them."""
+    assert isinstance(op, SparseProduct)
+    assert op.dtype == np.result_type(*dtypes)
+    np.testing.assert_array_equal(dense(op), expected)
+    assert op == SparseProduct([as_array(factor) for factor in op.factors], op.scale)
+
+
+def filled_up(ops: list[SparseProduct]) -> int:
+    """The entries of all, and of the identities that make them equally long."""
+    longest = max(len(op.factors) for op in ops)
+    sides = [[op.shape[0], *(factor.shape[1] for factor in op.factors)] for op in ops]
+    missing = [longest - len(op.factors) for op in ops]
+    return sum(op.nnz + m * min(side) for op, m, side in zip(ops, missing, sides, strict=True))
+
+
+# -- sums and stacks -----------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=25)
+@given(data=st.data(), count=st.integers(1, 3))
+def test_stacks_and_sums_are_numpys_and_have_the_entries_that_are_promised(data: Any, count: int) -> None:
+    first = data.draw(products())
+    rows, columns = first.shape
+    across = [first, *(data.draw(products(rows=rows)) for _ in range(count - 1))]
+    down = [first, *(data.draw(products(columns=columns)) for _ in range(count - 1))]
+    alike = [first, *(data.draw(products(rows, columns)) for _ in range(count - 1))]
+    for join, ops, expected in (
+        (pp.hstack, across, np.hstack([dense(op) for op in across])),
+        (pp.vstack, down, np.vstack([dense(op) for op in down])),
+        (pp.block_diag, across, scipy.linalg.block_diag(*[dense(op) for op in across])),
+        (lambda ops: reduce(operator.add, ops), alike, sum(dense(op) for op in alike)),
+        (sum, alike, sum(dense(op) for op in alike)),
+        (lambda ops: reduce(operator.sub, ops), alike, reduce(np.subtract, [dense(op) for op in alike])),
+    ):
+        joined = join(ops)
+        require_sound(joined, expected, [op.dtype for op in ops])
+        assert joined.nnz <= filled_up(ops)
+        assert len(joined.factors) == max(len(op.factors) for op in ops)
+
+
+def test_entries_of_a_sum_are_those_of_both_and_of_identities_at_the_narrowest_place() -> None:
+    long, short = chain((6, 4, 5, 6), seed=1), chain((6, 2, 6), seed=2)
+    assert (long + short).nnz == long.nnz + short.nnz + 2
+    assert (H8 + chain((8, 8))).nnz == H8.nnz + chain((8, 8)).nnz + 2 * 8
+    assert [factor.shape for factor in (long + short).factors] == [(6, 6), (6, 7), (7, 6)]
+
+
+def test_factors_in_common_stand_once() -> None:
+    weights = [SparseProduct([np.diag(np.arange(1.0, 9) + i)]) for i in range(2)]
+    both = [H8.T @ weight @ H8 for weight in weights]
+    total = both[0] + both[1]
+    assert len(total.factors) == 7
+    assert total.nnz == both[0].nnz == 2 * H8.nnz + 8
+    np.testing.assert_array_equal(dense(total), dense(both[0]) + dense(both[1]))
+    assert (H8 + 2 * H8).nnz == H8.nnz
+    assert (H8 - H8).nnz == 2 * 2 * 8  # the last factors cancel
+    assert pp.hstack([H8, H8]).nnz == H8.nnz + 2 * 8
+    assert pp.vstack([H8, H8]).nnz == H8.nnz + 2 * 8
+    np.testing.assert_array_equal(dense(pp.vstack([H8, -H8])), np.vstack([dense(H8), -dense(H8)]))
+
+
+def test_single_factors_stay_single() -> None:
+    a, b = chain((3, 4)), chain((3, 4), seed=1)
+    assert [len(op.factors) for op in (a + b, a - b, pp.hstack([a, b]), pp.vstack([a, b]))] == [1, 1, 1, 1]
+    assert pp.hstack([a]) == a
+    full = SparseProduct([np.ones((2, 2))])
+    assert isinstance(pp.hstack([full, full]).factors[0], np.ndarray)  # stays a plain array
+
+
+def test_equal_scales_stay_outside_and_others_go_into_a_factor() -> None:
+    a, b = chain((3, 4, 3), scale=0.1), chain((3, 5, 3), seed=1, scale=-0.1)
+    assert (a + b).scale == 0.1
+    np.testing.assert_array_equal(np.abs(as_array((a + b).factors[0])[:, 4:]), as_array(b.factors[0]))
+    assert (3 * a - 0.5 * b).scale == pytest.approx(0.3)
+    np.testing.assert_allclose(dense(3 * a - 0.5 * b), 3 * dense(a) - 0.5 * dense(b), rtol=1e-14)
+    huge, tiny = SparseProduct([[[1e-300]]], 1e300), SparseProduct([[[1e300]]], 1e-300)
+    assert (huge + SparseProduct([[[1.0]]])).toarray() == [[2.0]]
+    assert np.isfinite((huge + tiny).toarray()).all()
+
+
+def test_matrices_count_as_products_of_one_factor() -> None:
+    matrix = np.arange(6.0).reshape(2, 3)
+    for form in (matrix, matrix.tolist(), sp.coo_array(matrix)):
+        np.testing.assert_array_equal(dense(pp.vstack([form, chain((4, 2, 3))]))[:2], matrix)
+    np.testing.assert_array_equal(dense(pp.kron(matrix, [[2]])), 2 * matrix)
+
+
+def test_sums_with_other_operators_are_scipys(dtype: Any) -> None:
+    op, other = chain((4, 3, 4), dtype), gaussian((4, 4), dtype)
+    for total in (op + aslinearoperator(other), aslinearoperator(other) + op):
+        assert isinstance(total, LinearOperator)
+        assert not isinstance(total, SparseProduct)
+        np.testing.assert_allclose(total @ np.eye(4, dtype=dtype), dense(op) + other, rtol=1e-5, atol=1e-6)
+
+
+def test_sums_are_saved_and_loaded(tmp_path: Any) -> None:
+    total = chain((4, 3, 4)) + chain((4, 4), np.complex64, 1)
+    total.save(tmp_path / "sum.npz")
+    assert pp.load(tmp_path / "sum.npz") == total
+    assert total.dtype == np.complex128
+
+
+# -- Kronecker products --------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=25)
+@given(a=products(), b=products())
+def test_kron_is_numpys_with_no_more_entries_than_one_after_the_other(a: SparseProduct, b: SparseProduct) -> None:
+    op = pp.kron(a, b)
+    require_sound(op, np.kron(dense(a), dense(b)), [a.dtype, b.dtype])
+    first, second = a.nnz * b.shape[0] + a.shape[1] * b.nnz, a.shape[0] * b.nnz + a.nnz * b.shape[1]
+    assert op.nnz <= min(first, second)
+    assert len(op.factors) <= len(a.factors) + len(b.factors)
+
+
+def test_kron_takes_the_order_and_the_pairs_of_fewest_entries() -> None:
+    assert pp.kron(H8, H8).nnz == pp.transforms.hadamard(64).nnz
+    assert len(pp.kron(H8, H8).factors) == 3  # pairs of two entries per row are no more apart than together
+    dft = pp.transforms.dft(16)  # four stages of two entries per row, and a permutation
+    assert len(pp.kron(dft, dft).factors) == 5
+    tall, wide = SparseProduct([np.ones((50, 2))]), SparseProduct([np.ones((2, 50))])
+    assert pp.kron(tall, wide).nnz == 100 * 2 + 2 * 100  # 2500 × 4 × 100: narrow inside
+    assert pp.kron(wide, tall).nnz == 100 * 2 + 2 * 100
+    many = SparseProduct([np.ones((5, 5))])
+    assert pp.kron(many, many).nnz == 2 * 5 * 25
+
+
+def test_kron_multiplies_no_factors_whose_product_leaves_the_number_range() -> None:
+    a = SparseProduct([1e200 * np.eye(2), 1e-200 * np.eye(2)])
+    np.testing.assert_allclose(dense(pp.kron(a, a)), np.eye(4), rtol=1e-14)
+
+
+# -- real and imaginary parts --------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=25)
+@given(op=products())
+def test_parts_are_numpys(op: SparseProduct) -> None:
+    real = op.dtype.type(0).real.dtype
+    require_sound(op.real, dense(op).real, [real])
+    require_sound(op.imag, dense(op).imag, [real])
+    assert op.real.nnz <= 4 * op.nnz
+
+
+def test_parts_of_real_operators_are_themselves_and_zero() -> None:
+    assert H8.real is H8
+    assert H8.imag.nnz == 0
+    assert (1j * H8).real.nnz == 0
+    np.testing.assert_array_equal(dense((1j * H8).imag), dense(H8))
+    assert (1j * H8).imag.nnz == H8.nnz  # what only meets zeros is left out
+
+
+def test_numpys_real_and_imag_take_the_parts() -> None:
+    op = chain((3, 4, 3), np.complex64)
+    assert np.real(op) == op.real
+    assert np.imag(op) == op.imag
+
+
+@pytest.mark.parametrize("make", [pp.transforms.dft, lambda n: pp.transforms.dft(n).H])
+def test_parts_of_the_fourier_transform_are_cosines_and_sines(make: Any) -> None:
+    transform, angles = make(16), 2 * np.pi * np.outer(np.arange(16), np.arange(16)) / 16
+    np.testing.assert_allclose(dense(transform.real), np.cos(angles), atol=1e-14)
+    np.testing.assert_allclose(np.abs(dense(transform.imag)), np.abs(np.sin(angles)), atol=1e-14)
+    assert transform.real.nnz < 3 * transform.nnz
+
+
+# -- all of them ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_pass_the_dot_test_and_have_the_matrix_of_their_factors(name: str) -> None:
+    op = OPERATORS[name]()
+    x, y = gaussian((op.shape[1], 3), op.dtype), gaussian((op.shape[0], 3), op.dtype, 1)
+    size = np.linalg.norm(dense(op)) * np.linalg.norm(x) * np.linalg.norm(y)
+    assert abs(np.vdot(y, op @ x) - np.vdot(op.H @ y, x)) <= 1e-14 * size
+    np.testing.assert_allclose(op @ x, dense(op) @ x, atol=1e-12 * np.abs(dense(op)).max())
+
+
+# -- bad input -----------------------------------------------------------------------------------------
+
+A = chain((3, 2, 4))
+LARGE = SparseProduct([sp.csr_array((2**16, 2**16))])
+HUGE = SparseProduct([[[1e308]]])
+BAD = [
+    (
+        TypeError,
+        "^operators must be a sequence",
+        "pp.hstack(A) | pp.vstack(3) | pp.block_diag('ab') | pp.hstack(None)",
+    ),
+    (TypeError, "^operators must be a sequence", "pp.hstack(np.ones((2, 3, 3)))"),
+    (ValueError, "^operators must hold at least one", "pp.hstack([]) | pp.vstack(()) | pp.block_diag([])"),
+    (ValueError, "equally many rows, got 3, 4", "pp.hstack([A, A.T])"),
+    (ValueError, "equally many columns, got 4, 3", "pp.vstack([A, A.T])"),
+    (ValueError, "equally many rows and columns", "A + A.T | A - A.T"),
+    (TypeError, r"operators\[1\] must be", "pp.hstack([A, aslinearoperator(np.eye(3))])"),
+    (TypeError, r"operators\[1\] must hold", "pp.hstack([A, [['a']]])"),
+    (ValueError, r"operators\[0\] must", "pp.hstack([np.ones(3), A]) | pp.vstack([[[np.nan]]])"),
+    (ValueError, "a must", "pp.kron(np.ones(3), A)"),
+    (TypeError, "b must", "pp.kron(A, aslinearoperator(np.eye(3)))"),
+    (ValueError, "a and b must make", "pp.kron(LARGE, LARGE)"),
+    (ValueError, "finite", "HUGE + HUGE"),
+    (TypeError, "SparseProduct", "A + 1 | 1 + A | A - 1 | A + None | 0.0 + A"),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "expression"),
+    [pytest.param(*row[:2], each, id=each) for row in BAD for each in row[2].split(" | ")],
+)
+def test_bad_input_is_refused_by_name(error: type[Exception], message: str, expression: str) -> None:
+    with pytest.raises(error, match=message):
+        eval(expression)
