@@ -1,7 +1,7 @@
 """SparseProduct: scale · S₁S₂…S_M as an immutable SciPy LinearOperator."""
 
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,9 @@ from ..validation import as_float, as_numbers, as_real, as_sparse, is_scalar, re
 from .application import AppliedOperator
 from .csr import entries, to_csr, to_dense
 from .indexing import read_key
+
+if TYPE_CHECKING:
+    from ..torch import FastLinear
 
 
 class SparseProduct(AppliedOperator):
@@ -286,6 +289,24 @@ class SparseProduct(AppliedOperator):
         from .norms import norm_of
 
         return norm_of(self, ord)
+
+    def to_torch(self) -> "FastLinear":
+        """A PyTorch layer that applies this operator, and whose entries can be trained; needs the extra ``torch``.
+
+        Returns
+        -------
+        papilio.torch.FastLinear
+            Without a bias.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> op = pp.transforms.hadamard(4)
+        >>> layer = op.to_torch()  # doctest: +SKIP
+        """
+        from ..torch import FastLinear
+
+        return FastLinear.from_operator(self)
 
     # -- keeping it ------------------------------------------------------------------------------------
 
