@@ -40,7 +40,7 @@ ROOMS = (
     "cli",
 )
 MOST_ENTRIES = 26
-# The other way only in functions, when they are called: `op.plot()`, `op.to_torch()` and `fit.plot()` are worth it.
+# The other way only in functions, when they are called: `op.plot()`, `op.to_torch()`, `fit.plot()` are worth it.
 UPWARDS = {("operators", "plot"), ("operators", "torch"), ("results", "plot")}
 # These import modules whose names are only known when the program runs.
 BY_NAME = {"papilio", "papilio.experiments.reproduce"}
