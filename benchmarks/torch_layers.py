@@ -36,9 +36,9 @@ def run(folder: Path) -> list[Table]:
 def speed() -> Table:
     table = Table(
         "PyTorch layers: seconds",
-        f"float32, batches of {BATCH}, {torch.get_num_threads()} threads; forward without gradients, and both passes "
-        "with gradients by the input and all parameters. Ratios are the time of the other layer divided by that of "
-        "`FastLinear`.",
+        f"float32, batches of {BATCH}, {torch.get_num_threads()} threads: the forward pass without gradients, and "
+        "both passes with gradients by the input and all parameters. Ratios are the time of the other layer "
+        "divided by that of `FastLinear`.",
         ("layer", "pass", "against", "times faster", "aim", "FastLinear", "other"),
     )
     cases: list[tuple[int, dict[str, object], dict[str, float]]] = [
@@ -138,8 +138,8 @@ def errors() -> Table:
         "PyTorch layers: pretrained matrices",
         f"{N_PROJECTED}×{N_PROJECTED} matrices as products of as many entries as a Monarch matrix has, 2n√n: the "
         "relative error of `FastLinear.from_linear`, and of the projection onto Monarch matrices, which is the "
-        "best rank-one approximation of each of n blocks of √n×√n (written here in NumPy). Last, what a layer with "
-        "at most that projection's error needs.",
+        "best rank-one approximation of each of n blocks of √n×√n (written here in NumPy). Last, what a layer "
+        "with at most that projection's error needs.",
         ("matrix", "FastLinear", "Monarch", "complexity", "entries for Monarch's error"),
     )
     n = N_PROJECTED

@@ -118,10 +118,13 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
     ctx.n_columns = x.shape[1]
     ctx.save_for_backward(values, output[1])
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, gradient: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+def _backward(ctx: Any, gradient: torch.Tensor | None, _: None) -> tuple[torch.Tensor | None, ...]:
     wants_input, wants_values = ctx.needs_input_grad[:2]
+    if gradient is None:
+        return (None,) * 5
     by_input, by_values = _multiply_backward(
         gradient, *ctx.saved_tensors, ctx.number, ctx.n_columns, wants_input, wants_values
     )
