@@ -103,6 +103,7 @@ def compress(
     block: int | tuple[int, int] | None = None,
     gain: str = "seconds",
     vectors: int = 256,
+    method: str = "auto",
     in_place: bool = False,
     time_budget: float | None = None,
     random_state: RandomState = 0,
@@ -123,6 +124,9 @@ def compress(
         gradients, or if it has fewer entries.
     vectors : int, default=256
         The rows of the input with which seconds are measured.
+    method : str, default="auto"
+        As for `papilio.factorize`. "auto" may take minutes for large matrices without a ``time_budget``;
+        "low_rank" takes seconds.
     in_place : bool, default=False
         Change the model itself, not a copy.
     time_budget : float, optional
@@ -140,7 +144,7 @@ def compress(
     >>> import torch
     >>> from papilio.torch import compress
     >>> model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
-    >>> found = compress(model, complexity=0.5, gain="entries", time_budget=5.0)
+    >>> found = compress(model, complexity=0.5, gain="entries", method="low_rank")
     >>> [layer.is_replaced for layer in found.layers]
     [True, True]
     >>> type(found.model[0]).__name__, type(model[0]).__name__
@@ -168,6 +172,7 @@ def compress(
                     max_error=max_error,
                     speedup=speedup,
                     block=block,
+                    method=method,
                     time_budget=time_budget,
                     random_state=source.randint(2**31),
                 )

@@ -37,8 +37,9 @@ class FastLinear(nn.Module):  # type: ignore[misc]
     device, dtype : optional
         Of the values and the bias, as in ``torch.nn.Linear``; complex dtypes are welcome. Half precision is for
         storage: the CPU computes in float32.
-    complexity : float, default=0.25
-        The entries of all factors relative to those of the dense matrix, at most.
+    complexity : float, optional
+        The entries of all factors relative to those of the dense matrix, at most. By default 0.25, or the least
+        that is possible if that is more.
     block : int, default=1
         Rows and columns of the blocks that supports are made of; both numbers of features must be multiples. Rows
         that read the same columns run as blocks in any case; blocks of neighbouring entries are for other devices,
@@ -402,7 +403,7 @@ def _spread(
     n_in: int, n_out: int, complexity: float | None, block: int | None, n_factors: int | None
 ) -> list[sp.csr_array]:
     """The supports of a new layer."""
-    complexity = 0.25 if complexity is None else as_real("complexity", complexity, 0.0, 1.0)
+    complexity = None if complexity is None else as_real("complexity", complexity, 0.0, 1.0)
     n_factors = 2 if n_factors is None else as_factor_count("n_factors", n_factors)
     block = 1 if block is None else as_integer("block", block, 1)
     for name, size in (("in_features", n_in), ("out_features", n_out)):

@@ -13,20 +13,23 @@ from math import gcd
 import numpy as np
 import scipy.sparse as sp
 
+_DEFAULT = 0.25  # of the entries of the dense matrix
 _USED = 0.75  # of the entries that are allowed: supports of equal groups should use so many at least
 
 
-def spread_supports(sizes: tuple[int, ...], complexity: float, block: int) -> list[sp.csr_array]:
+def spread_supports(sizes: tuple[int, ...], complexity: float | None, block: int) -> list[sp.csr_array]:
     """Supports of factors that chain through ``sizes``, from left to right, of ``block`` × ``block`` blocks.
 
     All together have at most ``complexity`` times the entries of the dense matrix, and as many in each row as
-    possible, as nearly equal from factor to factor as possible.
+    possible, as nearly equal from factor to factor as possible. None stands for a quarter, or the least possible.
     """
     units = [size // block for size in sizes]
     shapes = list(pairwise(units))
-    budget = int(complexity * units[0] * units[-1] + 1e-9)
     least = sum(rows * _fewest(rows, columns) for rows, columns in shapes)
-    if least > budget:
+    budget = int((_DEFAULT if complexity is None else complexity) * units[0] * units[-1] + 1e-9)
+    if complexity is None:
+        budget = max(budget, least)
+    elif least > budget:
         needed = least / (units[0] * units[-1])
         reason = f"one block of {block}×{block} in" if block > 1 else "one entry in"
         raise ValueError(
