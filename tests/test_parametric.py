@@ -53,10 +53,10 @@ def test_a_product_is_that_of_the_dense_factors(case, order):
 
 def test_forward_gives_the_same_and_what_goes_into_each_factor(case):
     product, values, factors, draw = case
-    hidden, X = np.empty((product.n_hidden, 5), values.dtype), draw(11, 5)
-    hidden[:11] = X
-    Y = product.forward(values, hidden)
-    np.testing.assert_allclose(Y, reduce(np.matmul, [*factors, X]), atol=1e-12)
+    hidden, Y, X = np.empty((product.n_hidden, 37), values.dtype), np.empty((37, 9), values.dtype), draw(11, 37)
+    product.forward(values, X.T.copy(), hidden, Y)
+    np.testing.assert_allclose(Y.T, reduce(np.matmul, [*factors, X]), atol=1e-12)
+    np.testing.assert_array_equal(hidden[:11], X)
     np.testing.assert_allclose(hidden[11:19], factors[2] @ X, atol=1e-12)
     np.testing.assert_allclose(hidden[19:], factors[1] @ factors[2] @ X, atol=1e-12)
 
@@ -65,10 +65,9 @@ def test_forward_gives_the_same_and_what_goes_into_each_factor(case):
 def test_gradients_are_those_of_the_dense_factors_on_the_supports(case, count):
     product, values, factors, draw = case
     hidden, X, G = np.empty((product.n_hidden, count), values.dtype), draw(11, count), draw(9, count)
-    hidden[:11] = X
-    product.forward(values, hidden)
-    by_values, by_input = product.backward(values, hidden, G)
-    np.testing.assert_allclose(by_input, reduce(np.matmul, factors).conj().T @ G, atol=1e-10)
+    product.forward(values, X.T.copy(), hidden, np.empty((count, 9), values.dtype))
+    by_values, by_input = product.backward(values, hidden, G.T.copy())
+    np.testing.assert_allclose(by_input.T, reduce(np.matmul, factors).conj().T @ G, atol=1e-10)
     for i, support in enumerate(product.supports):
         left = reduce(np.matmul, factors[:i], np.eye(9))
         right = reduce(np.matmul, [*factors[i + 1 :], X])
@@ -79,7 +78,7 @@ def test_gradients_are_those_of_the_dense_factors_on_the_supports(case, count):
 
 def test_gradients_that_are_not_wanted_are_not_there(case):
     product, values, _, draw = case
-    hidden, G = np.zeros((product.n_hidden, 2), values.dtype), draw(9, 2)
+    hidden, G = np.zeros((product.n_hidden, 2), values.dtype), draw(2, 9)
     assert product.backward(values, hidden, G, wants_values=False)[0] is None
     assert product.backward(values, hidden, G, wants_input=False)[1] is None
 
@@ -89,11 +88,13 @@ def test_several_threads_give_the_same(case, monkeypatch):
     from papilio.operators import parametric
 
     product, values, _, draw = case
-    hidden, G = draw(product.n_hidden, 40), draw(9, 40)
-    alone = product.backward(values, hidden, G)[0]
+    hidden, G = draw(product.n_hidden, 40), draw(40, 9)
+    alone = product.backward(values, hidden, G)
     monkeypatch.setattr(parametric, "_SHARED_WORK", 1)
+    monkeypatch.setattr(parametric, "_SHARED_NUMBERS", 1)
     pp.set_num_threads(3)
     try:
-        np.testing.assert_array_equal(product.backward(values, hidden, G)[0], alone)
+        for shared, single in zip(product.backward(values, hidden, G), alone, strict=True):
+            np.testing.assert_array_equal(shared, single)
     finally:
         pp.set_num_threads(None)

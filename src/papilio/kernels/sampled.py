@@ -1,4 +1,4 @@
-"""Products on fixed supports: values in the order of the kernels, and their gradients.
+"""Products on fixed supports: values in the order of the kernels, transposes, and gradients.
 
 The gradient by the values of a factor is a product of two dense matrices, left · rightᵀ, sampled on its support.
 Only these entries are computed, for groups of rows as in `papilio.kernels.simd`; ``places`` says where the entries
@@ -9,6 +9,7 @@ import numpy as np
 
 from ..typing import Array
 from .cache import kernel
+from .simd import REGISTER, transpose_into_tile
 
 compiled = kernel(nogil=True)
 # Sums in any order, so that they are vectors; NaN and infinity stay what they are.
@@ -26,6 +27,17 @@ def gather(values: Array, places: Array, packed: Array) -> None:
             packed[i] = values[place]
         else:
             packed[i] = 0
+
+
+@compiled
+def transpose(X: Array, Y: Array, begin: int, end: int) -> None:
+    """Y[:, begin:end] = X[begin:end].T, for row-major X and Y."""
+    band = REGISTER // X.itemsize  # whole lines of memory are read and written
+    source, result = np.int64(X.ctypes.data), np.int64(Y.ctypes.data)
+    for i in range(begin, end, band):
+        count = min(band, end - i)
+        target = result + i * Y.strides[1]
+        transpose_into_tile(X, (source + i * X.strides[0], X.strides[0], target, Y.strides[0], count, X.shape[1]))
 
 
 @summing

@@ -5,16 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from ..kernels.sampled import gather, sample_few, sample_fours
+from ..kernels.sampled import gather, sample_few, sample_fours, transpose
 from ..kernels.simd import HEIGHTS
 from ..runtime.forks import cached_property
-from ..runtime.threads import split_work
+from ..runtime.threads import scratch, split_work
 from ..typing import Array
 from .groups import Groups
 from .packing import PackedFactor, pack_factor
 from .segments import Fused, writeable
 
 _SHARED_WORK = 1 << 18  # multiplications from which a second thread pays
+_SHARED_NUMBERS = 1 << 16  # the same for numbers that only change places
+_BAND = 16  # lines at a time, so that no two threads write to the same line of memory
 
 
 class ParametricProduct:
@@ -57,25 +59,30 @@ class ParametricProduct:
         """S₁…S_M X, in the memory order of X."""
         return self._whole(values, X)
 
-    def forward(self, values: Array, hidden: Array) -> Array:
-        """S₁…S_M X, and all products on the way.
+    def forward(self, values: Array, vectors: Array, hidden: Array, result: Array) -> None:
+        """S₁…S_M X and all products on the way, for vectors that are the rows of a matrix, Xᵀ.
 
-        ``hidden`` is row-major and begins with X; it is filled with S_M X, S_{M−1}S_M X and so on.
+        ``result`` takes (S₁…S_M X)ᵀ, and ``hidden`` takes X, S_M X, S_{M−1}S_M X and so on. All are row-major.
         """
         begin, size = 0, self.sizes[-1]
+        _transpose(vectors, hidden[:size])
         for i in reversed(range(1, len(self.supports))):
             end = begin + size
             self._each[i](values, hidden[begin:end], hidden[end : end + self.sizes[i]])
             begin, size = end, self.sizes[i]
-        return self._each[0](values, hidden[begin:])
+        (last,) = scratch("last", ((self.sizes[0], hidden.shape[1]), values.dtype))
+        _transpose(self._each[0](values, hidden[begin:], last), result)
 
     def backward(
-        self, values: Array, hidden: Array, gradient: Array, wants_values: bool = True, wants_input: bool = True
+        self, values: Array, hidden: Array, gradients: Array, wants_values: bool = True, wants_input: bool = True
     ) -> tuple[Array | None, Array | None]:
-        """The gradients by the values and by X, from that by the product, a row-major block.
+        """The gradients by the values and by Xᵀ, from those by the ``result`` of `forward`.
 
-        For complex numbers they are conjugated as PyTorch does it: the gradient by X is (S₁…S_M)ᴴ ``gradient``.
+        For complex numbers they are conjugated as PyTorch does it: vectors are multiplied by (S₁…S_M)ᴴ.
         """
+        count = len(gradients)
+        (gradient,) = scratch("last", ((self.sizes[0], count), values.dtype))
+        _transpose(gradients, gradient)
         adjoint = values.conj() if wants_input or len(self.supports) > 1 else values
         found = np.zeros(values.shape, values.dtype) if wants_values else None
         right = hidden.conj() if found is not None and hidden.dtype.kind == "c" else hidden
@@ -85,8 +92,13 @@ class ParametricProduct:
                 self._sample(i, gradient, right[end - self.sizes[i + 1] : end], found)
             end -= self.sizes[i + 1]
             if i < last or wants_input:
-                gradient = self._each_turned[i](adjoint, gradient)
-        return found, gradient if wants_input else None
+                names = "even" if i % 2 else "odd"
+                (room,) = scratch(names, ((self.sizes[i + 1], count), values.dtype))
+                gradient = self._each_turned[i](adjoint, gradient, room)
+        by_input = np.empty((count, self.sizes[-1]), values.dtype) if wants_input else None
+        if by_input is not None:
+            _transpose(gradient, by_input)
+        return found, by_input
 
     def _sample(self, i: int, left: Array, right: Array, found: Array) -> None:
         """Write the entries of left @ right.T on the support of factor ``i`` into their part of ``found``."""
@@ -149,6 +161,12 @@ class _Chain:
         packed = np.empty(self._places.size, values.dtype)
         gather(writeable(values), self._places, packed)
         return self._fused.block(X, packed, out)
+
+
+def _transpose(X: Array, Y: Array) -> None:
+    """Y = X.T, for row-major arrays."""
+    grain = -(-_SHARED_NUMBERS // max(X.shape[1] * _BAND, 1)) * _BAND
+    split_work(lambda begin, end: transpose(writeable(X), Y, begin, end), len(X), grain)
 
 
 def _places(numbers: Array) -> Array:

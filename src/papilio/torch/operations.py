@@ -62,10 +62,9 @@ def _multiply_and_keep(
     x: torch.Tensor, values: torch.Tensor, number: int, n_rows: int, n_hidden: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One factor after the other; what goes into each of them is kept for the gradients, as columns."""
-    hidden = x.new_empty((n_hidden, x.shape[0]))
-    hidden[: x.shape[1]].copy_(x.T)
-    Y = _registered[number].product.forward(_array(values), hidden.numpy())
-    return torch.from_numpy(Y).T.contiguous(), hidden
+    y, hidden = x.new_empty((x.shape[0], n_rows)), x.new_empty((n_hidden, x.shape[0]))
+    _registered[number].product.forward(_array(values), _array(x), hidden.numpy(), y.numpy())
+    return y, hidden
 
 
 @_multiply_and_keep.register_fake
@@ -86,15 +85,10 @@ def _multiply_backward(
     wants_values: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The gradients by the input and by the values; empty ones where they are not wanted."""
-    columns = gradient.T.contiguous()
     by_values, by_input = _registered[number].product.backward(
-        _array(values), _array(hidden), _array(columns), wants_values, wants_input
+        _array(values), _array(hidden), _array(gradient), wants_values, wants_input
     )
-    empty = values.new_empty(0)
-    return (
-        empty if by_input is None else torch.from_numpy(by_input).T.contiguous(),
-        empty.clone() if by_values is None else torch.from_numpy(by_values),
-    )
+    return tuple(values.new_empty(0) if each is None else torch.from_numpy(each) for each in (by_input, by_values))
 
 
 @_multiply_backward.register_fake
