@@ -154,11 +154,15 @@ def test_operators_come_back_as_they_were(op):
     assert torch.from_numpy(op.toarray()).allclose(layer.weight)
 
 
+def relative(found, target):
+    return float(((found - target).norm() / target.norm()).detach())
+
+
 def test_from_linear_reports_its_error():
-    linear = nn.Linear(24, 16).double()
+    linear = nn.Linear(24, 16)
     layer = FastLinear.from_linear(linear, complexity=0.5, method="low_rank")
     assert layer.relative_complexity <= 0.5
-    assert layer.error == pytest.approx(float((layer.weight - linear.weight).norm() / linear.weight.norm()))
+    assert layer.error == pytest.approx(relative(layer.weight, linear.weight), rel=1e-4)
     assert f"error={layer.error:.3g}" in repr(layer)
     assert torch.equal(layer.bias, linear.bias)
     low_rank = nn.Linear(24, 16, bias=False, dtype=torch.bfloat16)
@@ -242,8 +246,10 @@ def test_outputs_vary_as_those_of_linear_layers(shape, options):
 
 
 def test_complex_values_have_the_same_variance():
-    layer = FastLinear(256, 256, bias=False, dtype=torch.complex64)
-    assert float(layer(torch.randn(200, 256)).abs().pow(2).mean()) == pytest.approx(1 / 3, rel=0.12)
+    layer = FastLinear(256, 256, bias=False, dtype=torch.complex128)
+    with torch.no_grad():
+        y = layer(torch.randn(200, 256))
+    assert float(y.abs().pow(2).mean()) == pytest.approx(1 / 3, rel=0.12)
 
 
 @pytest.mark.parametrize("sizes", [(64, 64, 64), (48, 48, 96), (17, 17, 23), (10, 10, 64), (64, 10, 10)])
