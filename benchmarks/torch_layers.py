@@ -143,8 +143,8 @@ def errors() -> Table:
         "PyTorch layers: pretrained matrices",
         f"{N_PROJECTED}×{N_PROJECTED} matrices as products of as many entries as a Monarch matrix has, 2n√n: the "
         "relative error of `FastLinear.from_linear`, and of the projection onto Monarch matrices, which is the "
-        "best rank-one approximation of each of n blocks of √n×√n (torch-structured's, if that is installed). Last, "
-        "the complexity of a layer with at most that projection's error.",
+        "best rank-one approximation of each of n blocks of √n×√n (torch-structured's, if that is installed). "
+        "Last, the complexity of a layer with at most that projection's error.",
         ("matrix", "FastLinear", "Monarch", "complexity", "complexity at Monarch's error"),
     )
     n = N_PROJECTED

@@ -22,8 +22,8 @@ SMALLER = {
     },
     "graph_signals": {"SHOWN, NOISE = 1000,": "SHOWN, NOISE = 400,"},
     "compress_transformer": {
-        "WIDTH, N_BLOCKS, N_HEADS, CONTEXT, BATCH = 192, 2,": "WIDTH, N_BLOCKS, N_HEADS, CONTEXT, BATCH = 32, 1,",
-        "N_STEPS, N_MORE_STEPS = 350, 150": "N_STEPS, N_MORE_STEPS = 20, 5",
+        "WIDTH, N_BLOCKS, N_HEADS, CONTEXT, BATCH = 128, 2,": "WIDTH, N_BLOCKS, N_HEADS, CONTEXT, BATCH = 32, 1,",
+        "N_STEPS, N_MORE_STEPS = 150, 60": "N_STEPS, N_MORE_STEPS = 20, 5",
         "N_CHARACTERS = 600_000": "N_CHARACTERS = 60_000",
     },
 }

@@ -219,7 +219,7 @@ def _cells(layer: LayerReport) -> tuple[str, ...]:
     )
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
+@torch.no_grad()
 def _speedup(before: nn.Module, after: nn.Module, vectors: int) -> float:
     """The time of one layer over that of another: the best of several measurements, taken in turns."""
     weight: Any = before.weight

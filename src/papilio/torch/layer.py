@@ -135,7 +135,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         x = torch.eye(self.in_features, device=self.values.device, dtype=self.values.dtype)
         return self.scale * plain.multiply(x, self.values, self.rows, self.columns, self._layouts).T
 
-    @torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
+    @torch.no_grad()
     def reset_parameters(self) -> None:
         """Draw all values and the bias again, from PyTorch's random numbers.
 
