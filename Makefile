@@ -11,7 +11,7 @@ MINUTES ?= 5
 KILLS ?= 10
 SEED ?= 0
 
-.PHONY: help setup demo test test-slow test-pythons fuzz kill lint types format bench clean
+.PHONY: help setup demo test test-slow test-torch test-pythons fuzz kill lint types format bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,11 @@ test: $(READY)  ## run the fast tests
 
 test-slow: $(READY)  ## run the slow tests
 	$(PYTEST) -m slow
+
+test-torch: $(READY)  ## install the extra `torch`, and run the tests that need it, slow ones included
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
+	$(BIN)/python -m pytest -m 'slow or not slow' tests/torch tests/test_documentation.py
+	$(BIN)/python -m pytest -m slow tests/test_examples.py -k compress_transformer
 
 test-pythons:  ## run the fast tests on each Python from 3.11 to 3.13 that is installed
 	scripts/test_pythons.sh $(PYTEST_OPTIONS)

@@ -1,7 +1,7 @@
 """Public names are documented: what they do, each of their parameters, and an example that runs."""
 
 import doctest
-import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -18,7 +18,12 @@ import pytest
 
 import papilio as pp
 
-MODULES = sorted(module.name for module in pkgutil.walk_packages(pp.__path__, "papilio."))
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(pp.__path__, "papilio.")
+    if HAS_TORCH or not module.name.startswith("papilio.torch")
+)
 PUBLIC_MODULES = ("constraints", "datasets", "images", "metrics", "plot", "results", "transforms")
 
 # Debts, to be paid until all are empty: whoever documents a name takes it out here.
@@ -38,6 +43,9 @@ def public() -> dict[str, Any]:
     found = {name: getattr(pp, name) for name in pp.__all__}
     for module in PUBLIC_MODULES:
         found |= {f"{module}.{name}": getattr(found[module], name) for name in found[module].__all__}
+    if HAS_TORCH:  # which `make test-torch` installs
+        module = importlib.import_module("papilio.torch")
+        found |= {f"torch.{name}": getattr(module, name) for name in module.__all__}
     first = {id(thing): name for name, thing in reversed(found.items())}
     return {name: thing for name, thing in found.items() if callable(thing) and first[id(thing)] == name}
 

@@ -26,6 +26,7 @@ ROOMS = (
     "rotations",
     "graphs",
     "search",
+    "torch",
     "coding",
     "samples",
     "dictionary",
@@ -38,9 +39,9 @@ ROOMS = (
     "experiments",
     "cli",
 )
-MOST_ENTRIES = 25
-# The other way only in functions, when they are called: `op.plot()` and `fit.plot()` are worth it.
-UPWARDS = {("operators", "plot"), ("results", "plot")}
+MOST_ENTRIES = 26
+# The other way only in functions, when they are called: `op.plot()`, `op.to_torch()`, `fit.plot()` are worth it.
+UPWARDS = {("operators", "plot"), ("operators", "torch"), ("results", "plot")}
 # These import modules whose names are only known when the program runs.
 BY_NAME = {"papilio", "papilio.experiments.reproduce"}
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyfaust
     import pylops
 
+    from ..torch import FastLinear
+
 
 class SparseProduct(ArithmeticOperator):
     """The matrix scale · S₁S₂…S_M, kept and applied as its sparse factors.
@@ -255,6 +257,24 @@ class SparseProduct(ArithmeticOperator):
         from .norms import norm_of
 
         return norm_of(self, ord)
+
+    def to_torch(self) -> "FastLinear":
+        """A PyTorch layer that applies this operator, and whose entries can be trained; needs the extra ``torch``.
+
+        Returns
+        -------
+        papilio.torch.FastLinear
+            Without a bias.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> op = pp.transforms.hadamard(4)
+        >>> layer = op.to_torch()  # doctest: +SKIP
+        """
+        from ..torch import FastLinear
+
+        return FastLinear.from_operator(self)
 
     # -- keeping it ------------------------------------------------------------------------------------
 

@@ -113,22 +113,37 @@ class Fused:
         apply_vector(*self._for_vectors, x, y, self._longest)
         return y
 
-    def block(self, X: Array) -> Array:
-        flags, count = X.flags, X.shape[1]
+    @property
+    def values(self) -> Array:
+        """The values for blocks, in the order of the kernel."""
+        return self._for_blocks[2]
+
+    def block(self, X: Array, values: Array | None = None, out: Array | None = None) -> Array:
+        """The product with a block.
+
+        It may have other ``values``, in the order of the kernel and of the dtype of X, and may be written into
+        ``out``; both blocks are row-major then.
+        """
+        program, indices, own = self._for_blocks
+        values = own if values is None else values
+        flags, count, dtype = X.flags, X.shape[1], values.dtype
         by_rows = flags.c_contiguous or not flags.f_contiguous
         source = X if by_rows else X.T
         if not source.flags.c_contiguous:
             source = source.copy()
-        Y = np.empty((self._n_rows, count) if by_rows else (count, self._n_rows), self._dtype)
-        item, job = self._dtype.itemsize, (*self._for_blocks, writeable(source), Y, by_rows, workspace(self._room))
+        Y = np.empty((self._n_rows, count) if by_rows else (count, self._n_rows), dtype) if out is None else out
+        item, job = (
+            dtype.itemsize,
+            (program, indices, values, writeable(source), Y, by_rows, workspace(self._room)),
+        )
         work = self._work * count * item
-        if work < _SHARED_BYTES or not self._share(job, count, work >= _LONG_BYTES):
+        if work < _SHARED_BYTES or not self._share(job, count, dtype, work >= _LONG_BYTES):
             apply_block(*job, count, self._tile // item)
         return Y if by_rows else Y.T
 
-    def _share(self, job: tuple[Any, ...], count: int, is_long: bool) -> bool:
+    def _share(self, job: tuple[Any, ...], count: int, dtype: np.dtype[Any], is_long: bool) -> bool:
         """A block with other threads; False if there are none, or if they are busy."""
-        threads, item = get_num_threads(), self._dtype.itemsize
+        threads, item = get_num_threads(), dtype.itemsize
         lines = -(-count * item // _LINE)
         if min(threads, lines) == 1:
             return False
@@ -137,7 +152,7 @@ class Fused:
         length = -(-lines // n_parts) * _LINE // item
         per_tile = min(self._tile // item, length)
         whole = (*job, count, per_tile, length)
-        return assistants.assistants.share(share_block, whole, self._dtype, n_parts, is_long)
+        return assistants.assistants.share(share_block, whole, dtype, n_parts, is_long)
 
 
 class _Writeable:

@@ -1,0 +1,318 @@
+"""`FastLinear`: its values, gradients, forms and state, against dense layers and plain PyTorch."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+torch = pytest.importorskip("torch", reason="papilio.torch needs the extra torch")
+
+import papilio as pp  # noqa: E402
+from papilio.torch import FastLinear, plain  # noqa: E402
+from papilio.torch.patterns import spread_supports  # noqa: E402
+
+nn = torch.nn
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+def by_weight(layer, x):
+    """What a dense layer with the same matrix gives."""
+    return nn.functional.linear(x, layer.weight, layer.bias)
+
+
+def ragged(dtype=torch.float64):
+    """A layer with different numbers of entries in its rows, one of them empty, and with a scale."""
+    random = np.random.default_rng(0)
+    masks = [random.random(shape) < 0.4 for shape in ((7, 6), (6, 9))]
+    masks[0][3] = False
+    layer = FastLinear(9, 7, dtype=dtype, supports=[mask.astype(float) for mask in masks])
+    layer.scale = 0.5
+    return layer
+
+
+# -- values and gradients ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make", [ragged, lambda: FastLinear(32, 24, dtype=torch.float64, complexity=0.4, block=4)]
+)
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0,)])
+def test_the_output_is_that_of_the_dense_layer(make, shape):
+    layer = make()
+    x = torch.randn(*shape, layer.in_features, dtype=torch.float64)
+    expected = by_weight(layer, x)
+    assert layer(x).shape == expected.shape
+    torch.testing.assert_close(layer(x), expected)
+    with torch.no_grad():  # by another kernel
+        torch.testing.assert_close(layer(x), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_gradients_are_those_of_differences(dtype):
+    layer = ragged(dtype)
+    x = torch.randn(4, 9, dtype=dtype, requires_grad=True)
+
+    def call(x, values, bias):
+        return torch.func.functional_call(layer, {"values": values, "bias": bias}, (x,))
+
+    assert torch.autograd.gradcheck(call, (x, layer.values, layer.bias))
+
+
+def test_only_what_is_wanted_gets_a_gradient():
+    layer = ragged()
+    layer(torch.randn(3, 9, dtype=torch.float64)).sum().backward()
+    assert layer.values.grad.abs().sum() > 0
+    layer.requires_grad_(False)
+    x = torch.randn(3, 9, dtype=torch.float64, requires_grad=True)
+    layer(x).sum().backward()
+    torch.testing.assert_close(x.grad, layer.weight.sum(dim=0).expand(3, 9))
+
+
+def test_gradients_of_gradients_are_refused():
+    layer = ragged()
+    x = torch.randn(3, 9, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(layer(x).pow(2).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="multiply_backward"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize("make", [ragged, lambda: FastLinear(32, 24, dtype=torch.float64, complexity=0.4)])
+def test_plain_pytorch_gives_the_same(make):
+    layer = make()
+    x = torch.randn(5, layer.in_features, dtype=torch.float64, requires_grad=True)
+    y = plain.multiply(x, layer.values, layer.rows, layer.columns, layer._layouts) * layer.scale + layer.bias
+    torch.testing.assert_close(layer(x), y)
+    ours, theirs = (torch.autograd.grad(each.pow(2).sum(), (x, layer.values)) for each in (layer(x), y))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_inputs_in_any_memory_order():
+    layer = ragged()
+    x = torch.randn(9, 6, dtype=torch.float64).T
+    torch.testing.assert_close(layer(x), by_weight(layer, x))
+    layer, x = ragged(torch.complex128), torch.randn(6, 9, dtype=torch.complex128)
+    torch.testing.assert_close(layer(x.conj()), by_weight(layer, x.conj()))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_compile_gives_the_same_without_a_graph_break(training):
+    model = nn.Sequential(FastLinear(16, 16, dtype=torch.float64), nn.ReLU(), ragged_after(16))
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    x = torch.randn(5, 16, dtype=torch.float64)
+    with torch.set_grad_enabled(training):
+        expected, found = model(x), compiled(x)
+        torch.testing.assert_close(found, expected)
+    if training:
+        parameters = list(model.parameters())
+        torch.testing.assert_close(
+            torch.autograd.grad(found.sum(), parameters), torch.autograd.grad(expected.sum(), parameters)
+        )
+
+
+def ragged_after(n):
+    mask = np.random.default_rng(1).random((6, n)) < 0.3
+    return FastLinear(n, 6, dtype=torch.float64, supports=[np.eye(6), mask.astype(float)])
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_is_stored_and_computed_in_single(half):
+    layer = FastLinear(32, 32, complexity=0.5).to(half)
+    x = torch.randn(4, 32, dtype=half)
+    y = layer(x)
+    assert y.dtype == layer.values.dtype == half
+    exact = by_weight(copy.deepcopy(layer).double(), x.double())
+    torch.testing.assert_close(y.double(), exact, rtol=2 * torch.finfo(half).eps, atol=1e-4)
+    y.sum().backward()
+    assert layer.values.grad.dtype == half
+
+
+# -- forms ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        pp.transforms.hadamard(16),
+        pp.transforms.dft(8),
+        pp.transforms.haar(8).astype(np.float32) * 3.7,
+        pp.SparseProduct([np.ones((3, 2)), sp.random_array((2, 5), density=0.5, rng=0)], scale=-0.1),
+    ],
+    ids=["hadamard", "dft", "scaled haar", "dense and sparse"],
+)
+def test_operators_come_back_as_they_were(op):
+    layer = op.to_torch()
+    assert layer.to_operator() == op
+    assert layer.bias is None
+    X = np.random.default_rng(0).standard_normal((3, op.shape[1])).astype(op.dtype)
+    np.testing.assert_allclose(layer(torch.from_numpy(X)).detach().numpy(), (op @ X.T).T, rtol=1e-5, atol=1e-6)
+    assert torch.from_numpy(op.toarray()).allclose(layer.weight)
+
+
+def relative(found, target):
+    return float(((found - target).norm() / target.norm()).detach())
+
+
+def test_from_linear_reports_its_error():
+    linear = nn.Linear(24, 16)
+    layer = FastLinear.from_linear(linear, complexity=0.5, method="low_rank")
+    assert layer.relative_complexity <= 0.5
+    assert layer.error == pytest.approx(relative(layer.weight, linear.weight), rel=1e-4)
+    assert f"error={layer.error:.3g}" in repr(layer)
+    assert torch.equal(layer.bias, linear.bias)
+    low_rank = nn.Linear(24, 16, bias=False, dtype=torch.bfloat16)
+    low_rank.weight.data = torch.outer(torch.arange(16.0), torch.arange(24.0)).to(torch.bfloat16)
+    layer = FastLinear.from_linear(low_rank, max_error=0.05, method="low_rank")
+    assert layer.error <= 0.05
+    assert layer.relative_complexity < 0.2
+    assert layer.values.dtype == torch.bfloat16
+
+
+def test_state_comes_back_with_its_supports(tmp_path):
+    layer, other = ragged(), ragged()
+    layer.reset_parameters()
+    layer.scale = 0.25
+    x = torch.randn(3, 9, dtype=torch.float64)
+    number = other._registered.number
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other(x), layer(x))
+    assert other._registered.number == number  # compiled graphs stay valid
+    torch.save(layer.state_dict(), tmp_path / "state.pt")
+    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert other.to_operator() == layer.to_operator()
+
+
+def test_a_state_with_other_supports_is_taken_over():
+    masks = [np.array([[1, 1, 0], [0, 0, 1]]), np.array([[0, 1, 1], [1, 0, 0]])]
+    layer, other = (FastLinear(3, 2, supports=[mask], dtype=torch.float64) for mask in masks)
+    other.load_state_dict(layer.state_dict())
+    assert other.to_operator() == layer.to_operator()
+    x = torch.randn(4, 3, dtype=torch.float64)
+    torch.testing.assert_close(other(x), by_weight(layer, x))
+    torch.testing.assert_close(other.weight, layer.weight)
+
+
+@pytest.mark.parametrize(("name", "index"), [("columns", 9), ("columns", -1), ("rows", 7), ("rows", -1)])
+def test_a_damaged_state_is_refused(name, index):
+    layer = ragged()
+    state = layer.state_dict()
+    state[name] = state[name].clone()
+    state[name][-1 if index > 0 else 0] = index
+    with pytest.raises(ValueError, match=r"rows must rise|indices that do not fit"):
+        layer.load_state_dict(state)
+
+
+def test_copies_and_pickles_work_by_themselves():
+    layer, x = ragged(), torch.randn(2, 9, dtype=torch.float64)
+    expected = layer(x)
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(other(x), expected)
+        other.values.data.zero_()
+    assert torch.equal(layer(x), expected)
+
+
+def test_moves_keep_the_layer():
+    layer = FastLinear(8, 8, device="meta")
+    assert layer.values.is_meta
+    assert layer(torch.empty(3, 8, device="meta")).shape == (3, 8)
+    layer = FastLinear(8, 8).double()
+    assert layer(torch.ones(8)).dtype == torch.float64
+    assert layer.rows.dtype == torch.int32
+
+
+# -- where it starts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"complexity": 0.2}, {"complexity": 0.2, "block": 8}, {"complexity": 0.3, "n_factors": 4}],
+    ids=["two factors", "blocks", "four factors"],
+)
+@pytest.mark.parametrize("shape", [(128, 128), (128, 64), (64, 128)])
+def test_outputs_vary_as_those_of_linear_layers(shape, options):
+    x = torch.randn(500, shape[0])
+
+    def variance(make):
+        with torch.no_grad():
+            return torch.stack([make()(x).var() for _ in range(10)]).mean()
+
+    fast = variance(lambda: FastLinear(*shape, **options))
+    assert fast == pytest.approx(float(variance(lambda: nn.Linear(*shape))), rel=0.12)
+
+
+def test_complex_values_have_the_same_variance():
+    layer = FastLinear(256, 256, bias=False, dtype=torch.complex128)
+    with torch.no_grad():
+        y = layer(torch.randn(200, 256))
+    assert float(y.abs().pow(2).mean()) == pytest.approx(1 / 3, rel=0.12)
+
+
+@pytest.mark.parametrize("sizes", [(64, 64, 64), (48, 48, 96), (17, 17, 23), (10, 10, 64), (64, 10, 10)])
+@pytest.mark.parametrize("complexity", [0.4, 0.7, 1.0])
+def test_supports_use_what_they_may_and_connect_everything(sizes, complexity):
+    masks = spread_supports(sizes, complexity, 1)
+    used = sum(mask.nnz for mask in masks) / (sizes[0] * sizes[-1])
+    assert 0.6 * complexity < used <= complexity
+    for mask in masks:
+        assert len(set(np.diff(mask.indptr))) == 1
+        assert np.bincount(mask.indices, minlength=mask.shape[1]).min() > 0
+    connected = ((masks[0] @ masks[1]).toarray() > 0).mean()
+    assert connected == 1 if 17 not in sizes else connected > 0.8  # uneven groups may overlap
+
+
+def test_two_entries_per_row_are_a_butterfly():
+    n = 16
+    layer = FastLinear(n, n, bias=False, dtype=torch.float64, n_factors=4, complexity=2 * 4 / n)
+    layer.values.data = torch.tensor([1.0, 1.0, 1.0, -1.0], dtype=torch.float64).repeat(n // 2 * 4)
+    H = layer.weight.detach().numpy()
+    np.testing.assert_allclose(H, pp.transforms.hadamard(n).toarray())
+
+
+def test_root_n_entries_per_row_are_block_diagonal_up_to_permutations():
+    layer = FastLinear(16, 16, complexity=2 * 4 / 16)
+    for factor in layer.to_operator().factors:
+        order = np.argsort(factor.indices.reshape(16, 4)[:, 0], kind="stable")
+        columns = np.unique(factor.indices.reshape(16, 4)[order], axis=0)
+        blocks = factor.toarray()[order][:, columns.ravel()]
+        assert (blocks != 0).tolist() == (np.kron(np.eye(4), np.ones((4, 4))) > 0).tolist()
+
+
+# -- bad input ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: FastLinear(0, 3), ValueError, "in_features must be"),
+        (lambda: FastLinear(8, 8, complexity=0.01), ValueError, "complexity must be at least 0.25"),
+        (lambda: FastLinear(8, 8, complexity=2), ValueError, "complexity must be"),
+        (lambda: FastLinear(8, 9, block=4), ValueError, "out_features must be a multiple of block=4"),
+        (lambda: FastLinear(8, 8, n_factors=1), ValueError, "n_factors must be"),
+        (lambda: FastLinear(8, 8, bias="no"), TypeError, "bias must be True or False"),
+        (lambda: FastLinear(2, 2, supports=[np.eye(2)], block=1), ValueError, "block and supports"),
+        (lambda: FastLinear(2, 2, supports=[np.eye(3)]), ValueError, "supports must chain"),
+        (lambda: FastLinear(2, 2, supports=[np.zeros((2, 2))]), ValueError, "supports must have entries"),
+        (lambda: FastLinear(2, 2, supports=3), TypeError, "supports must be a sequence"),
+        (lambda: FastLinear(4, 2)(torch.ones(3)), ValueError, "x must have 4 entries"),
+        (lambda: FastLinear.from_operator(np.eye(2)), TypeError, "op must be a papilio.SparseProduct"),
+        (
+            lambda: FastLinear.from_operator(pp.transforms.haar(4), bias=torch.ones(3)),
+            ValueError,
+            "bias must be a tensor of 4 numbers",
+        ),
+        (lambda: FastLinear.from_linear(nn.ReLU(), complexity=0.5), TypeError, "layer must be a torch.nn.Linear"),
+        (
+            lambda: FastLinear.from_linear(nn.Linear(4, 4), complexity=0.5, max_error=0.1),
+            ValueError,
+            "cannot be combined",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
