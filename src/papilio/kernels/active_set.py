@@ -1,12 +1,13 @@
 """Codes with an ℓ1 penalty, min ½‖x − Dγ‖² + Σ w_j|γ_j|, on correlations and a Gram matrix, by active sets.
 
-For a signal x of unit norm and the support I with signs θ, L is the Cholesky factor of the atoms' Gram matrix,
-G_II = LLᵀ, and the code is optimal on its support: the correlations ρ = Dᵀ(x − Dγ) have ρ_i = w_i θ_i there. The
-atom j of largest |ρ_j|/w_j enters with the sign of ρ_j. The code then moves towards the optimum of the new support
-with these signs, G_II δ = v, where v = ρ − wθ is zero but for j. Coefficients that reach zero on the way leave,
-and the rest moves on. The objective falls in each step, so that no support comes twice.
+For a signal x of unit norm and the support I with signs θ, the inverse of the atoms' Gram matrix G_II is kept, and
+the code is optimal on its support: the correlations ρ = Dᵀ(x − Dγ) have ρ_i = w_i θ_i there. The atom j of largest
+|ρ_j|/w_j enters with the sign of ρ_j, and so do a few others that violate optimality nearly as much. The code then
+moves towards the optimum of the new support with these signs, G_II δ = v, where v = ρ − wθ is zero but for the new
+atoms. Coefficients that reach zero on the way leave, and the rest moves on. The objective falls in each step, so
+that no support comes twice. Errors of the inverse do no harm: ρ follows all changes, and v is made zero at the end.
 
-An atom that depends on the support cannot enter L. As d_j = D_I a, the residual stays what it is along
+An atom that depends on the support cannot enter the inverse. As d_j = D_I a, the residual stays what it is along
 γ_j + tθ_j, γ_I − tθ_j a, on which the penalty falls, until a coefficient is zero and leaves.
 
 The gap: with r = x − Dγ, any θ = s·r with s|ρ_j| ≤ w_j gives the lower bound s⟨x, r⟩ − ½s²‖r‖² of the optimum.
@@ -17,11 +18,14 @@ from typing import Any
 import numpy as np
 
 from ..typing import Array
-from .nonnegative import _remove_row
-from .pursuit import _add_row, _bits, _subtract, compiled
+from .pursuit import _bits, _subtract, compiled
 
 _ROUNDING = 16  # rounding errors by which a correlation may exceed its weight
 _POLISHES = 4  # corrections of the support's own correlations
+_DEPENDENT = 64  # rounding errors in the squared distance of an atom from the span of others
+_BLOCK = 64  # atoms of which one may enter at a time, and the largest number of such blocks
+_BLOCKS = 8
+_NEARLY = 0.5  # of the largest violation
 
 
 @compiled
@@ -48,8 +52,9 @@ def code_by_gram(
     pointers, indices, values = init
     chosen, coefficients, counts, gaps, done = codes
     width = chosen.shape[1]
-    L, numbers = np.empty((width, width)), np.zeros((4, width))
+    inverse, numbers = np.empty((width, width)), np.zeros((4, width))
     weights, places = np.empty(width, correlations.dtype), np.empty(width, np.int64)
+    candidates = np.empty(_BLOCKS, np.int64)
     targets = np.empty(correlations.shape[1], correlations.dtype)
     for s in range(start, stop):
         counts[s], gaps[s], done[s] = 0, 0.0, True
@@ -61,7 +66,7 @@ def code_by_gram(
         for i in range(active):
             chosen[s, i] = indices[pointers[s] + i]
             coefficients[s, i] = values[pointers[s] + i]
-        rooms = L, numbers, weights, places
+        rooms = inverse, numbers, weights, places, candidates
         counts[s], _, gaps[s], done[s] = _solve(
             rho, targets, rows, sizes, penalties, levels[s], chosen[s], coefficients[s], active, rooms, options
         )
@@ -85,7 +90,7 @@ def _solve(
 
     ``rho`` is ``targets`` at first, Dᵀx; ``chosen`` and ``code`` hold a code to start from, of ``active`` atoms.
     """
-    L, numbers, weights, places = rooms
+    inverse, numbers, weights, places, candidates = rooms
     positive, tol, eps, max_iter = options
     change, sign, excess, room = numbers[0], numbers[1], numbers[2], numbers[3]
     polishes, gap = 0, 0.0
@@ -95,37 +100,60 @@ def _solve(
             weights[i], places[i] = code[i], chosen[i]
         _subtract(rho, rows, places[:active], weights)
         total = active
-        active = _factorize(rows, active, chosen, code, change, sign, L, room, eps)
+        active = _factorize(rows, active, chosen, code, change, sign, inverse, room, eps)
         active = _settle(rho, rows, penalties, level, active, total, chosen, code, rooms)
     for step in range(max_iter):
-        j = _steepest(rho, sizes, positive)
+        count = _steepest(rho, sizes, positive, level, candidates)
+        j = candidates[0]
         gap = _gap(rho, targets, penalties, level, rho[j] * sizes[j], positive, chosen, code, active)
         if gap <= tol:
             return active, step, gap, True
-        theta = 1.0 if rho[j] > 0 else -1.0
-        missing = rho[j] - theta * level * penalties[j]
-        if missing * theta <= _ROUNDING * eps or (positive and theta < 0):
-            return active, step, gap, True
-        total = active
-        for i in range(active):
-            if chosen[i] == j:  # rounding has added up
-                total = -1
-        if total < 0:
+        is_over = abs(rho[j]) - level * penalties[j] <= _ROUNDING * eps or (positive and rho[j] <= 0)
+        if is_over or _is_in(j, chosen, active):
+            # Only rounding is left, which may have added up on the support.
             polishes += 1
-            if polishes > _POLISHES:
+            if polishes > _POLISHES or _largest_excess(rho, penalties, level, chosen, sign, active) <= 4 * eps:
                 return active, step, gap, True
             active = _settle(rho, rows, penalties, level, active, active, chosen, code, rooms)
             continue
-        total += 1
-        active, entered = _enter(j, theta, rows, active, chosen, code, change, sign, L, room, eps)
-        if entered:
-            excess[:active] = 0
-            excess[active - 1] = missing
-            active = _advance(active - 1, active, chosen, code, change, sign, excess, L, room)
-        _apply(rho, rows, total, chosen, change, weights, places)
+        before = active
+        active, entered = _enter(j, rho[j], rows, active, chosen, code, change, sign, inverse, room, eps)
         if not entered:
+            _apply(rho, rows, before + 1, chosen, change, weights, places)
             return active, step, gap, False
+        total = before + 1
+        for i in range(active - 1):
+            excess[i] = 0
+        excess[active - 1] = rho[j] - sign[active - 1] * level * penalties[j]
+        for c in range(1, count if active == total else 1):  # unless atoms have left for the first one
+            j = candidates[c]
+            is_over = abs(rho[j]) - level * penalties[j] <= _ROUNDING * eps
+            if active + 1 == code.size or is_over or _is_in(j, chosen, active):
+                continue
+            if _insert(j, rho[j], rows, active, chosen, code, change, sign, inverse, room, eps) > 0:
+                excess[active] = rho[j] - sign[active] * level * penalties[j]
+                active += 1
+                total += 1
+        active = _advance(active, chosen, code, change, sign, excess, inverse, room)
+        _apply(rho, rows, total, chosen, change, weights, places)
     return active, max_iter, gap, False
+
+
+@compiled
+def _is_in(atom: int, chosen: Array, active: int) -> bool:
+    found = False
+    for i in range(active):
+        found |= chosen[i] == atom
+    return found
+
+
+@compiled
+def _largest_excess(rho: Array, penalties: Array, level: float, chosen: Array, sign: Array, active: int) -> float:
+    """The largest |ρ − wθ| on the support."""
+    largest = 0.0
+    for i in range(active):
+        largest = max(largest, abs(rho[chosen[i]] - sign[i] * level * penalties[chosen[i]]))
+    return largest
 
 
 @compiled
@@ -136,23 +164,21 @@ def _factorize(
     code: Array,
     change: Array,
     sign: Array,
-    L: Array,
+    inverse: Array,
     room: Array,
     eps: float,
 ) -> int:
-    """L of a support to start from; atoms that depend on others leave it. Returned is how many stay."""
+    """The inverse for a support to start from; atoms that depend on others leave it. Returned is how many stay."""
     active, left = 0, total
     while active < left:
-        for i in range(active):
-            room[i] = rows[chosen[active], chosen[i]]
-        if code[active] == 0 or _add_row(room[:active], L, eps) == 0:
-            change[active] = -code[active]
-            code[active] = 0
-            left -= 1
-            _move(active, left, chosen, code, change, sign)
+        j, value = chosen[active], code[active]
+        if value != 0 and _insert(j, value, rows, active, chosen, code, change, sign, inverse, room, eps) > 0:
+            code[active] = value
+            active += 1
             continue
-        sign[active] = 1.0 if code[active] > 0 else -1.0
-        active += 1
+        left -= 1
+        chosen[active], code[active] = chosen[left], code[left]
+        chosen[left], code[left], change[left] = j, 0.0, -value
     return active
 
 
@@ -172,12 +198,12 @@ def _settle(
 
     Of ``total`` atoms the first ``active`` ones are the support; the others have just left it.
     """
-    L, numbers, weights, places = rooms
+    inverse, numbers, weights, places, _ = rooms
     change, sign, excess, room = numbers[0], numbers[1], numbers[2], numbers[3]
     _apply(rho, rows, total, chosen, change, weights, places)
     for i in range(active):
         excess[i] = rho[chosen[i]] - sign[i] * level * penalties[chosen[i]]
-    left = _advance(0, active, chosen, code, change, sign, excess, L, room)
+    left = _advance(active, chosen, code, change, sign, excess, inverse, room)
     _apply(rho, rows, active, chosen, change, weights, places)
     return left
 
@@ -200,28 +226,29 @@ def _apply(
 @compiled
 def _enter(
     j: int,
-    theta: float,
+    correlation: float,
     rows: Array,
     active: int,
     chosen: Array,
     code: Array,
     change: Array,
     sign: Array,
-    L: Array,
+    inverse: Array,
     room: Array,
     eps: float,
 ) -> tuple[int, bool]:
-    """Add an atom as the last of the support: its size, and whether the atom is in it."""
-    chosen[active], code[active], change[active], sign[active] = j, 0.0, 0.0, theta
+    """Add an atom as the last of the support: its size, and whether the atom is in it.
+
+    Others may leave, and come after it.
+    """
+    moved = 0.0  # the coefficient of the atom so far
     for _ in range(active + 1):
-        m = active  # the place of the atom
-        for i in range(m):
-            room[i] = rows[j, chosen[i]]
-        if _add_row(room[:m], L, eps) > 0 and m + 1 < code.size:
+        m = active
+        square = _insert(j, correlation, rows, m, chosen, code, change, sign, inverse, room, eps)
+        theta = sign[m]
+        code[m] = change[m] = moved
+        if square > 0 and m + 1 < code.size:
             return m + 1, True
-        for i in range(m):  # the row of L is there in any case: L⁻¹G_Ij
-            room[i] = L[m, i]
-        _solve_transposed(L, room, m)
         length, blocked = np.inf, -1
         for i in range(m):
             if theta * room[i] * sign[i] > 0 and abs(code[i]) < length * abs(room[i]):
@@ -231,44 +258,116 @@ def _enter(
         for i in range(m):
             code[i] -= length * theta * room[i]
             change[i] -= length * theta * room[i]
-        code[m] += length * theta
-        change[m] += length * theta
+        moved += length * theta
         for i in range(m - 1, -1, -1):
             if i == blocked or code[i] * sign[i] <= 0:
-                change[i] -= code[i]
-                code[i] = 0
-                _remove_row(i, active, L)
-                _move(i, m, chosen, code, change, sign)
+                _leave(i, active, chosen, code, change, sign, room, inverse)
                 active -= 1
+                # The atom is to come next, and the one that left after it.
+                last = active
+                chosen[last + 1], code[last + 1], change[last + 1] = chosen[last], code[last], change[last]
     return active, False
 
 
 @compiled
-def _advance(
-    first: int,
+def _insert(
+    j: int,
+    correlation: float,
+    rows: Array,
+    m: int,
+    chosen: Array,
+    code: Array,
+    change: Array,
+    sign: Array,
+    inverse: Array,
+    room: Array,
+    eps: float,
+) -> float:
+    """Put an atom with coefficient zero after the support: its squared distance from the span of that.
+
+    The inverse follows, unless the distance is zero up to rounding, which is what is returned then. ``room`` holds
+    G_II⁻¹G_Ij, the coefficients of the nearest point in that span.
+    """
+    gram = rows[j]
+    for i in range(m):
+        room[i] = 0
+    for t in range(m):
+        row, value = inverse[t], gram[chosen[t]]
+        for i in range(m):
+            room[i] += value * row[i]
+    square = 1.0
+    for i in range(m):
+        square -= gram[chosen[i]] * room[i]
+    chosen[m], code[m], change[m] = j, 0.0, 0.0
+    sign[m] = 1.0 if correlation > 0 else -1.0
+    if square <= _DEPENDENT * eps or m + 1 >= code.size:
+        return 0.0
+    for t in range(m):
+        row, value = inverse[t], room[t] / square
+        for i in range(m):
+            row[i] += value * room[i]
+        row[m] = -value
+        inverse[m, t] = -value
+    inverse[m, m] = 1 / square
+    return square
+
+
+@compiled
+def _leave(
+    k: int,
     active: int,
     chosen: Array,
     code: Array,
     change: Array,
     sign: Array,
     excess: Array,
-    L: Array,
+    inverse: Array,
+) -> None:
+    """Take the k-th atom out of the support: it changes places with the last one."""
+    last = active - 1
+    change[k] -= code[k]
+    code[k] = 0
+    pivot = inverse[k]
+    for t in range(active):
+        if t != k:
+            row, value = inverse[t], inverse[t, k] / pivot[k]
+            for i in range(active):
+                row[i] -= value * pivot[i]
+    if k == last:
+        return
+    for t in range(active):
+        inverse[t, k] = inverse[t, last]
+    for t in range(active):
+        inverse[k, t] = inverse[last, t]
+    chosen[k], chosen[last] = chosen[last], chosen[k]
+    code[k], code[last] = code[last], code[k]
+    change[k], change[last] = change[last], change[k]
+    sign[k], excess[k] = sign[last], excess[last]
+
+
+@compiled
+def _advance(
+    active: int,
+    chosen: Array,
+    code: Array,
+    change: Array,
+    sign: Array,
+    excess: Array,
+    inverse: Array,
     room: Array,
 ) -> int:
     """Move the code to the optimum on its support, and return how many coefficients are left.
 
-    ``excess`` is ρ − wθ on the support, and zero before its ``first`` place. Coefficients that reach zero on the
-    way leave.
+    ``excess`` is ρ − wθ on the support. Coefficients that reach zero on the way leave.
     """
     while active > 0:
-        for i in range(first):
+        for i in range(active):
             room[i] = 0
-        for i in range(first, active):
-            value = excess[i]
-            for t in range(first, i):
-                value -= L[i, t] * room[t]
-            room[i] = value * L[i, i]
-        _solve_transposed(L, room, active)
+        for t in range(active):
+            if excess[t] != 0:
+                row, value = inverse[t], excess[t]
+                for i in range(active):
+                    room[i] += value * row[i]
         length, blocked = 1.0, -1
         for i in range(active):
             if (code[i] + room[i]) * sign[i] <= 0 and abs(code[i]) <= length * abs(room[i]):
@@ -278,61 +377,53 @@ def _advance(
             change[i] += length * room[i]
         if blocked < 0:
             break
-        for i in range(first, active):
+        for i in range(active):
             excess[i] *= 1 - length
+        # New atoms that were to move against their sign leave one by one, as others may still be new and zero.
+        is_start = length == 0
         for i in range(active - 1, -1, -1):
-            if i == blocked or code[i] * sign[i] <= 0:
-                change[i] -= code[i]
-                code[i] = 0
-                _remove_row(i, active, L)
-                _move(i, active - 1, chosen, code, change, sign)
-                for t in range(i, active - 1):
-                    excess[t] = excess[t + 1]
-                if i < first:
-                    first -= 1
+            if i == blocked or (code[i] * sign[i] <= 0 and not is_start):
+                _leave(i, active, chosen, code, change, sign, excess, inverse)
                 active -= 1
     return active
 
 
 @compiled
-def _solve_transposed(L: Array, room: Array, active: int) -> None:
-    """L⁻ᵀ times a vector, in its place; L has 1/ℓ on its diagonal."""
-    for i in range(active - 1, -1, -1):
-        row, value = L[i], room[i] * L[i, i]
-        room[i] = value
-        for t in range(i):
-            room[t] -= value * row[t]
+def _steepest(rho: Array, sizes: Array, positive: bool, level: float, candidates: Array) -> int:
+    """The atom of largest |ρ_j|·sizes_j, or of largest ρ_j·sizes_j; after it those of other blocks that are near.
 
-
-@compiled
-def _move(i: int, to: int, chosen: Array, code: Array, change: Array, sign: Array) -> None:
-    """Move an atom to a later place; those between make room."""
-    atom, value, delta, theta = chosen[i], code[i], change[i], sign[i]
-    while i < to:
-        chosen[i], code[i], change[i], sign[i] = chosen[i + 1], code[i + 1], change[i + 1], sign[i + 1]
-        i += 1
-    chosen[to], code[to], change[to], sign[to] = atom, value, delta, theta
-
-
-@compiled
-def _steepest(rho: Array, sizes: Array, positive: bool) -> int:
-    """The first atom of largest |ρ_j|·sizes_j, or of largest ρ_j·sizes_j; for the bits see `_largest`."""
-    top, begin = _bits(abs(rho[0] * 0)), 0
-    for first in range(0, rho.size, 128):
-        block, factors, largest = rho[first : first + 128], sizes[first : first + 128], top
+    Returned is how many these are; for the bits see `_largest` in `pursuit`.
+    """
+    width = max(_BLOCK, -(-rho.size // _BLOCKS))
+    count, best = 0, 0
+    values = np.empty(_BLOCKS)
+    for first in range(0, rho.size, width):
+        block, factors = rho[first : first + width], sizes[first : first + width]
+        top = _bits(abs(rho[0] * 0))
         if positive:
             for k in range(block.size):
-                largest = max(largest, _bits(block[k] * factors[k]))
+                top = max(top, _bits(block[k] * factors[k]))
         else:
             for k in range(block.size):
-                largest = max(largest, _bits(abs(block[k] * factors[k])))
-        if largest > top:
-            top, begin = largest, first
-    for k in range(begin, rho.size):
-        value = rho[k] * sizes[k]
-        if _bits(value if positive else abs(value)) == top:
-            return k
-    return begin
+                top = max(top, _bits(abs(block[k] * factors[k])))
+        candidates[count], values[count] = first, 0.0
+        for k in range(block.size):
+            value = block[k] * factors[k] if positive else abs(block[k] * factors[k])
+            if _bits(value) == top:
+                candidates[count], values[count] = first + k, value
+                break
+        if values[count] > values[best]:
+            best = count
+        count += 1
+    candidates[0], candidates[best] = candidates[best], candidates[0]
+    values[0], values[best] = values[best], values[0]
+    least = level + _NEARLY * (values[0] - level)
+    near = 1
+    for c in range(1, count):
+        if values[c] >= least:
+            candidates[near] = candidates[c]
+            near += 1
+    return near
 
 
 @compiled
@@ -353,9 +444,8 @@ def _gap(
         fitted += targets[chosen[i]] * code[i]
         left += rho[chosen[i]] * code[i]
         penalty += penalties[chosen[i]] * abs(code[i])
-    return gap_of(
-        1 - fitted - left, 1 - fitted, level * penalty, (max(top, 0.0) if positive else abs(top)) / level
-    )
+    ratio = (max(top, 0.0) if positive else abs(top)) / level
+    return gap_of(1 - fitted - left, 1 - fitted, level * penalty, ratio)
 
 
 @compiled

@@ -51,7 +51,7 @@ def choose(
     sizes, penalties, levels = weights
     positive, tol, eps, _ = options
     quarter = np.empty(signals.shape[1] // 4 + 1, signals.dtype)
-    best = np.empty(state.atoms.shape[1])
+    best, candidates = np.empty(state.atoms.shape[1]), np.empty(8, np.int64)
     for n in range(start, stop):
         s, rho = active[n], correlations[n]
         level, count = levels[s], state.counts[s]
@@ -60,7 +60,8 @@ def choose(
             if state.codes[s, i] != 0:
                 penalty += penalties[state.atoms[s, i]] * abs(state.codes[s, i])
                 used += 1
-        j = _steepest(rho, sizes, positive)
+        _steepest(rho, sizes, positive, level, candidates)
+        j = candidates[0]
         top = max(rho[j] * sizes[j], 0.0) if positive else abs(rho[j] * sizes[j])
         square = inner(residuals[s], residuals[s], quarter)
         product = inner(signals[s], residuals[s], quarter)
@@ -113,10 +114,10 @@ def refit(
     positive, _, eps, max_iter = options
     room = state.atoms.shape[1]
     width = min(width, room + 1)
-    L, numbers = np.empty((width, width)), np.zeros((4, width))
+    inverse, numbers = np.empty((width, width)), np.zeros((4, width))
     multiples, places = np.empty(width, rows.dtype), np.empty(width, np.int64)
     rho, local_sizes, local_penalties = np.empty(room, rows.dtype), np.empty(room, sizes.dtype), np.empty(room)
-    chosen, code = np.empty(width, np.int64), np.empty(width)
+    chosen, code, candidates = np.empty(width, np.int64), np.empty(width), np.empty(8, np.int64)
     quarter = np.empty(signals.shape[1] // 4 + 1, rows.dtype)
     for n in range(start, stop):
         s = active[n]
@@ -147,7 +148,7 @@ def refit(
             chosen,
             code,
             used,
-            (L, numbers, multiples, places),
+            (inverse, numbers, multiples, places, candidates),
             (positive, 0.0, eps, max_iter),
         )
         residuals[s] = signals[s]
