@@ -10,7 +10,8 @@ from sklearn.decomposition import sparse_encode
 from sklearn.exceptions import ConvergenceWarning
 
 import papilio as pp
-from papilio.coding import l1
+from papilio.coding import Coder, l1
+from papilio.runtime.session import Session
 
 from .helpers import gaussian
 
@@ -232,12 +233,16 @@ def test_the_number_of_threads_does_not_change_the_codes(way):
     np.testing.assert_allclose(three.toarray(), one.toarray(), atol=1e-12)
 
 
-def test_progress_is_shown_on_the_standard_error(capsys):
+def test_progress_counts_all_signals(way):
+    seen = []
     D, X = data()
+    with Session(lambda step: seen.append(step)) as session:
+        l1.lasso_codes(Coder(D), X, 0.5, session=session)
+    assert (seen[0].phase, seen[0].iteration) == ("signal", 0)
+    assert seen[-1].done <= 1
     pp.lasso(D, X, 0.5, progress=True)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "lasso" in shown.err
+    with pytest.raises(TypeError, match="progress must be True or False"):
+        pp.lasso(D, X, 0.5, progress=2)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +301,7 @@ def test_estimators_code_with_a_penalty_on_request():
 
 def test_models_from_before_code_as_they_did():
     X = gaussian((60, 8))
-    model = pp.OrthogonalDictionaryLearning(n_nonzero_coefs=2, max_iter=2, tol=0, random_state=0).fit(X)
+    model = pp.KSVD(12, 3, max_iter=2, tol=0, random_state=0).fit(X)
     expected = model.transform(X)
     del model.__dict__["transform_algorithm"], model.__dict__["transform_alpha"]
     np.testing.assert_array_equal(model.transform(X), expected)

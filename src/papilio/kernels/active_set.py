@@ -5,7 +5,7 @@ the code is optimal on its support: the correlations ρ = Dᵀ(x − Dγ) have �
 |ρ_j|/w_j enters with the sign of ρ_j, and so do a few others that violate optimality nearly as much. The code then
 moves towards the optimum of the new support with these signs, G_II δ = v, where v = ρ − wθ is zero but for the new
 atoms. Coefficients that reach zero on the way leave, and the rest moves on. The objective falls in each step, so
-that no support comes twice. Errors of the inverse do no harm: ρ follows all changes, and v is made zero at the end.
+that no support comes twice. Errors of the inverse do no harm: ρ follows all changes, v is made zero in the end.
 
 An atom that depends on the support cannot enter the inverse. As d_j = D_I a, the residual stays what it is along
 γ_j + tθ_j, γ_I − tθ_j a, on which the penalty falls, until a coefficient is zero and leaves.
@@ -16,9 +16,15 @@ The gap: with r = x − Dγ, any θ = s·r with s|ρ_j| ≤ w_j gives the lower 
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from ..typing import Array
+from .cache import kernel
 from .pursuit import _bits, _subtract, compiled
+
+# Only `code_by_gram` and `choose` are called from Python; helpers without wrappers compile faster.
+helper = kernel(nogil=True, fastmath={"contract", "nsz", "nnan"}, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inlined = njit(inline="always", nogil=True)
 
 _ROUNDING = 16  # rounding errors by which a correlation may exceed its weight
 _POLISHES = 4  # corrections of the support's own correlations
@@ -30,49 +36,50 @@ _NEARLY = 0.5  # of the largest violation
 
 @compiled
 def code_by_gram(
-    correlations: Array,
-    rows: Array,
-    sizes: Array,
-    penalties: Array,
-    levels: Array,
-    init: Any,
-    codes: Any,
-    options: Any,
-    start: int,
-    stop: int,
+    correlations: Array, grams: Array, weights: Any, codes: Any, which: Array, options: Any, start: int, stop: int
 ) -> None:
-    """Codes of the signals from ``start`` to ``stop``, of unit norm, in unit-norm atoms with Gram matrix ``rows``.
+    """Codes of the signals ``which[start:stop]``, of unit norm, in atoms of unit norm.
 
-    ``correlations`` are Dᵀx, a signal per row, and become those of the residuals. w_j is a signal's level times
-    ``penalties[j]``, which is 1/``sizes[j]``; a signal of zeros has an infinite level. ``init`` are the codes to
-    start from: pointers, atoms, values. ``codes`` are room for the results: atoms and values, one place wider than
-    a support can be, their counts, the gaps, and whether all is done. ``options`` are: whether codes must not be
+    ``correlations`` are Dᵀx, a signal per row, and become those of the residuals. ``grams`` are one Gram matrix
+    for all signals, or one for each, and ``weights`` are sizes and penalties, one row of each or one per signal,
+    then the levels of the signals and the numbers of their atoms: w_j is level times penalty, which is 1/size.
+    ``codes`` are atoms and values, one place wider than a support can be, their counts, the gaps, and whether all
+    is done; what atoms and values are there is where the method starts. ``options`` are: whether codes must not be
     negative, the gap to end at, the rounding error of correlations, and the largest number of steps.
     """
-    pointers, indices, values = init
+    sizes, penalties, levels, lengths = weights
     chosen, coefficients, counts, gaps, done = codes
     width = chosen.shape[1]
-    inverse, numbers = np.empty((width, width)), np.zeros((4, width))
-    weights, places = np.empty(width, correlations.dtype), np.empty(width, np.int64)
-    candidates = np.empty(_BLOCKS, np.int64)
-    targets = np.empty(correlations.shape[1], correlations.dtype)
-    for s in range(start, stop):
-        counts[s], gaps[s], done[s] = 0, 0.0, True
-        if levels[s] == np.inf:
-            continue
-        rho = correlations[s]
-        targets[:] = rho
-        active = min(pointers[s + 1] - pointers[s], width - 1)
-        for i in range(active):
-            chosen[s, i] = indices[pointers[s] + i]
-            coefficients[s, i] = values[pointers[s] + i]
-        rooms = inverse, numbers, weights, places, candidates
-        counts[s], _, gaps[s], done[s] = _solve(
-            rho, targets, rows, sizes, penalties, levels[s], chosen[s], coefficients[s], active, rooms, options
+    rooms = (
+        np.empty((width, width)),
+        np.zeros((4, width)),
+        np.empty(width),
+        np.empty(width, np.int64),
+        np.empty(_BLOCKS, np.int64),
+    )
+    targets = np.empty(correlations.shape[1])
+    for n in range(start, stop):
+        s = which[n]
+        own, length = s if len(grams) > 1 else 0, lengths[s]
+        for k in range(length):
+            targets[k] = correlations[s, k]
+        rho, rows = correlations[s][:length], grams[own]
+        counts[s], gaps[s], done[s] = _solve(
+            rho,
+            targets,
+            rows,
+            sizes[own],
+            penalties[own],
+            levels[s],
+            chosen[s],
+            coefficients[s],
+            counts[s],
+            rooms,
+            options,
         )
 
 
-@compiled
+@inlined
 def _solve(
     rho: Array,
     targets: Array,
@@ -85,8 +92,8 @@ def _solve(
     active: int,
     rooms: Any,
     options: Any,
-) -> tuple[int, int, float, bool]:
-    """The code of one signal: the size of its support, steps, gap, and whether it is optimal, as far as is wanted.
+) -> tuple[int, float, bool]:
+    """The code of one signal: the size of its support, the gap, and whether it is optimal, as far as is wanted.
 
     ``rho`` is ``targets`` at first, Dᵀx; ``chosen`` and ``code`` hold a code to start from, of ``active`` atoms.
     """
@@ -102,25 +109,25 @@ def _solve(
         total = active
         active = _factorize(rows, active, chosen, code, change, sign, inverse, room, eps)
         active = _settle(rho, rows, penalties, level, active, total, chosen, code, rooms)
-    for step in range(max_iter):
+    for _ in range(max_iter):
         count = _steepest(rho, sizes, positive, level, candidates)
         j = candidates[0]
         gap = _gap(rho, targets, penalties, level, rho[j] * sizes[j], positive, chosen, code, active)
         if gap <= tol:
-            return active, step, gap, True
+            return active, gap, True
         is_over = abs(rho[j]) - level * penalties[j] <= _ROUNDING * eps or (positive and rho[j] <= 0)
         if is_over or _is_in(j, chosen, active):
             # Only rounding is left, which may have added up on the support.
             polishes += 1
             if polishes > _POLISHES or _largest_excess(rho, penalties, level, chosen, sign, active) <= 4 * eps:
-                return active, step, gap, True
+                return active, gap, True
             active = _settle(rho, rows, penalties, level, active, active, chosen, code, rooms)
             continue
         before = active
         active, entered = _enter(j, rho[j], rows, active, chosen, code, change, sign, inverse, room, eps)
         if not entered:
             _apply(rho, rows, before + 1, chosen, change, weights, places)
-            return active, step, gap, False
+            return active, gap, False
         total = before + 1
         for i in range(active - 1):
             excess[i] = 0
@@ -136,10 +143,10 @@ def _solve(
                 total += 1
         active = _advance(active, chosen, code, change, sign, excess, inverse, room)
         _apply(rho, rows, total, chosen, change, weights, places)
-    return active, max_iter, gap, False
+    return active, gap, False
 
 
-@compiled
+@helper
 def _is_in(atom: int, chosen: Array, active: int) -> bool:
     found = False
     for i in range(active):
@@ -147,7 +154,7 @@ def _is_in(atom: int, chosen: Array, active: int) -> bool:
     return found
 
 
-@compiled
+@helper
 def _largest_excess(rho: Array, penalties: Array, level: float, chosen: Array, sign: Array, active: int) -> float:
     """The largest |ρ − wθ| on the support."""
     largest = 0.0
@@ -156,7 +163,7 @@ def _largest_excess(rho: Array, penalties: Array, level: float, chosen: Array, s
     return largest
 
 
-@compiled
+@helper
 def _factorize(
     rows: Array,
     total: int,
@@ -182,7 +189,7 @@ def _factorize(
     return active
 
 
-@compiled
+@helper
 def _settle(
     rho: Array,
     rows: Array,
@@ -208,7 +215,7 @@ def _settle(
     return left
 
 
-@compiled
+@helper
 def _apply(
     rho: Array, rows: Array, total: int, chosen: Array, change: Array, weights: Array, places: Array
 ) -> None:
@@ -223,7 +230,7 @@ def _apply(
     _subtract(rho, rows, places[:changed], weights)
 
 
-@compiled
+@helper
 def _enter(
     j: int,
     correlation: float,
@@ -269,7 +276,7 @@ def _enter(
     return active, False
 
 
-@compiled
+@helper
 def _insert(
     j: int,
     correlation: float,
@@ -312,7 +319,7 @@ def _insert(
     return square
 
 
-@compiled
+@helper
 def _leave(
     k: int,
     active: int,
@@ -345,7 +352,7 @@ def _leave(
     sign[k], excess[k] = sign[last], excess[last]
 
 
-@compiled
+@helper
 def _advance(
     active: int,
     chosen: Array,
@@ -388,7 +395,7 @@ def _advance(
     return active
 
 
-@compiled
+@helper
 def _steepest(rho: Array, sizes: Array, positive: bool, level: float, candidates: Array) -> int:
     """The atom of largest |ρ_j|·sizes_j, or of largest ρ_j·sizes_j; after it those of other blocks that are near.
 
@@ -426,7 +433,7 @@ def _steepest(rho: Array, sizes: Array, positive: bool, level: float, candidates
     return near
 
 
-@compiled
+@helper
 def _gap(
     rho: Array,
     targets: Array,
@@ -448,7 +455,7 @@ def _gap(
     return gap_of(1 - fitted - left, 1 - fitted, level * penalty, ratio)
 
 
-@compiled
+@helper
 def gap_of(square: float, product: float, penalty: float, ratio: float) -> float:
     """The duality gap, given ‖r‖², ⟨x, r⟩, Σ w_j|γ_j| and the largest ρ_j/w_j."""
     square = max(square, 0.0)

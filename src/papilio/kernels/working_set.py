@@ -1,8 +1,8 @@
 """Codes with an ℓ1 penalty in large dictionaries: small problems on working sets of atoms, one per signal.
 
-The correlations of all atoms with the residuals are computed between the two steps, for many signals together.
-`choose` measures the duality gap, and adds the atoms that violate optimality most to the working set. `refit`
-solves the problem on the working set by its own Gram matrix, with the active sets of `papilio.kernels.active_set`.
+The correlations of all atoms with the residuals are computed for many signals together. `choose` measures the
+duality gap, and adds the atoms that violate optimality most to the working sets. `extend_sets` makes their own
+Gram matrices, on which `papilio.kernels.active_set` solves the small problems. `subtract_codes` ends a round.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..typing import Array
-from .active_set import _solve, _steepest, gap_of
+from .active_set import _BLOCKS, _steepest, gap_of
 from .pursuit import _subtract, compiled, inner
 
 _ROUNDING = 64  # rounding errors by which a correlation may exceed its weight
@@ -18,14 +18,18 @@ _LEAST = 8  # atoms that may enter a working set at a time
 
 
 class Working(NamedTuple):
-    """The working set of each signal; all but the counts have room for more atoms."""
+    """The working set of each signal, with room for more atoms, and its problem."""
 
     atoms: Array  # (n, room)
-    counts: Array  # (n,)
+    counts: Array  # (n,): of atoms
     added: Array  # (n,): how many atoms come after these, and are not in the Gram matrix yet
-    codes: Array  # (n, room): of signals and atoms of unit norm
     targets: Array  # (n, room): correlations with the signal
     grams: Array  # (n, room, room)
+    sizes: Array  # (n, room): norms of the atoms
+    penalties: Array  # (n, room): their inverses
+    chosen: Array  # (n, width): places of the support in the working set
+    codes: Array  # (n, width): its coefficients
+    used: Array  # (n,): how many there are
     gaps: Array  # (n,): duality gaps; infinite if a problem could not be solved
     done: Array  # (n,): of bool
 
@@ -44,28 +48,26 @@ def choose(
 ) -> None:
     """Add atoms to the working sets of the signals ``active[start:stop]``, or end those whose gap is small enough.
 
-    ``correlations[n]`` are those of the residual of signal ``active[n]``. ``weights`` are sizes, penalties and
-    levels as in `code_by_gram`, ``options`` too. No more atoms are added than half of those that are in use.
+    ``correlations[n]`` are those of the residual of signal ``active[n]``. ``weights`` are sizes and penalties of
+    all atoms, and the levels of the signals. No more atoms are added than half of those that are in use, or eight.
     """
     state = Working(*state)
     sizes, penalties, levels = weights
     positive, tol, eps, _ = options
-    quarter = np.empty(signals.shape[1] // 4 + 1, signals.dtype)
-    best, candidates = np.empty(state.atoms.shape[1]), np.empty(8, np.int64)
+    quarter = np.empty(signals.shape[1] // 4 + 1)
+    best, candidates = np.empty(state.atoms.shape[1]), np.empty(_BLOCKS, np.int64)
     for n in range(start, stop):
         s, rho = active[n], correlations[n]
-        level, count = levels[s], state.counts[s]
-        penalty, used = 0.0, 0
-        for i in range(count):
-            if state.codes[s, i] != 0:
-                penalty += penalties[state.atoms[s, i]] * abs(state.codes[s, i])
-                used += 1
+        level, count, used = levels[s], state.counts[s], state.used[s]
+        penalty = 0.0
+        for i in range(used):
+            penalty += state.penalties[s, state.chosen[s, i]] * abs(state.codes[s, i])
         _steepest(rho, sizes, positive, level, candidates)
-        j = candidates[0]
-        top = max(rho[j] * sizes[j], 0.0) if positive else abs(rho[j] * sizes[j])
+        top = rho[candidates[0]] * sizes[candidates[0]]
         square = inner(residuals[s], residuals[s], quarter)
         product = inner(signals[s], residuals[s], quarter)
-        state.gaps[s] = gap_of(square, product, level * penalty, top / level)
+        ratio = (max(top, 0.0) if positive else abs(top)) / level
+        state.gaps[s] = gap_of(square, product, level * penalty, ratio)
         most, found = min(max(_LEAST, used // 2), best.size - count), 0
         if state.gaps[s] <= tol:
             most = 0
@@ -92,70 +94,52 @@ def choose(
 
 
 @compiled
-def refit(
+def extend_sets(
     state: Any,
     signals: Array,
-    residuals: Array,
     rows: Array,
     scales: Array,
     weights: Any,
+    correlations: Array,
     active: Array,
-    width: int,
-    options: Any,
     start: int,
     stop: int,
 ) -> None:
-    """Solve the problem on the working set of each signal in ``active[start:stop]``; the residuals follow.
+    """Make the problems of the signals ``active[start:stop]`` those of their new working sets.
 
-    ``rows[j]`` times ``scales[j]`` is the atom d_j. A support has less than ``width`` atoms.
+    ``rows[j]`` times ``scales[j]`` is the atom d_j. ``correlations`` become those of the sets with the signals.
     """
     state = Working(*state)
-    sizes, penalties, levels = weights
-    positive, _, eps, max_iter = options
-    room = state.atoms.shape[1]
-    width = min(width, room + 1)
-    inverse, numbers = np.empty((width, width)), np.zeros((4, width))
-    multiples, places = np.empty(width, rows.dtype), np.empty(width, np.int64)
-    rho, local_sizes, local_penalties = np.empty(room, rows.dtype), np.empty(room, sizes.dtype), np.empty(room)
-    chosen, code, candidates = np.empty(width, np.int64), np.empty(width), np.empty(8, np.int64)
-    quarter = np.empty(signals.shape[1] // 4 + 1, rows.dtype)
+    sizes, penalties, _ = weights
+    quarter = np.empty(signals.shape[1] // 4 + 1)
     for n in range(start, stop):
         s = active[n]
         count = state.counts[s] + state.added[s]
-        atoms, codes, targets, gram = state.atoms[s], state.codes[s], state.targets[s], state.grams[s]
+        atoms, gram = state.atoms[s], state.grams[s]
         for i in range(state.counts[s], count):
             atom, scale = rows[atoms[i]], scales[atoms[i]]
-            targets[i] = inner(signals[s], atom, quarter) * scale
+            state.targets[s, i] = inner(signals[s], atom, quarter) * scale
+            state.sizes[s, i], state.penalties[s, i] = sizes[atoms[i]], penalties[atoms[i]]
             gram[i, i] = 1
             for t in range(i):
                 gram[i, t] = inner(atom, rows[atoms[t]], quarter) * (scale * scales[atoms[t]])
                 gram[t, i] = gram[i, t]
         state.counts[s], state.added[s] = count, 0
-        used = 0
         for i in range(count):
-            rho[i], local_sizes[i], local_penalties[i] = targets[i], sizes[atoms[i]], penalties[atoms[i]]
-            if codes[i] != 0 and used < width - 1:
-                chosen[used], code[used] = i, codes[i]
-                used += 1
-            codes[i] = 0
-        used, _, _, is_sound = _solve(
-            rho[:count],
-            targets[:count],
-            gram,
-            local_sizes[:count],
-            local_penalties[:count],
-            levels[s],
-            chosen,
-            code,
-            used,
-            (inverse, numbers, multiples, places, candidates),
-            (positive, 0.0, eps, max_iter),
-        )
+            correlations[s, i] = state.targets[s, i]
+
+
+@compiled
+def subtract_codes(
+    state: Any, signals: Array, residuals: Array, rows: Array, scales: Array, active: Array, start: int, stop: int
+) -> None:
+    """The residuals x − Dγ of the signals ``active[start:stop]``."""
+    state = Working(*state)
+    multiples, places = np.empty(state.codes.shape[1]), np.empty(state.codes.shape[1], np.int64)
+    for n in range(start, stop):
+        s = active[n]
         residuals[s] = signals[s]
-        for i in range(used):
-            codes[chosen[i]] = code[i]
-            places[i] = atoms[chosen[i]]
-            multiples[i] = code[i] * scales[places[i]]
-        _subtract(residuals[s], rows, places[:used], multiples)
-        if not is_sound:
-            state.gaps[s], state.done[s] = np.inf, True
+        for i in range(state.used[s]):
+            places[i] = state.atoms[s, state.chosen[s, i]]
+            multiples[i] = state.codes[s, i] * scales[places[i]]
+        _subtract(residuals[s], rows, places[: state.used[s]], multiples)
