@@ -80,9 +80,10 @@ def test_fits_repeat_and_survive_cloning_and_pickling_without_pytorch(tmp_path):
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "codes.npy", codes)
     code = (
-        "import sys, pickle, numpy as np; sys.modules['torch'] = None;"
+        "import sys, pickle, numpy as np;"
         "model = pickle.load(open('model.pickle', 'rb'));"
-        "np.testing.assert_allclose(model.transform(np.load('X.npy')), np.load('codes.npy'), atol=1e-12)"
+        "np.testing.assert_allclose(model.transform(np.load('X.npy')), np.load('codes.npy'), atol=1e-12);"
+        "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
 
@@ -91,7 +92,8 @@ def test_a_callback_sees_the_passes_and_can_stop():
     seen = []
 
     def stop(step):
-        seen.append(step)
+        if step.iteration:  # and not a sign of life between passes
+            seen.append(step)
         return len(seen) == 2
 
     model = pp.LearnedEncoder(D, callback=stop, **OPTIONS).fit(X)
@@ -104,7 +106,8 @@ def test_verbose_writes_to_the_standard_error_only(capsys):
     pp.LearnedEncoder(D, verbose=2, **OPTIONS).fit(X)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.count("\n") == 8
+    assert "steps 1: relative error" in shown.err
+    assert "steps 8: relative error" in shown.err
 
 
 @pytest.mark.parametrize(

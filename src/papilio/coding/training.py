@@ -14,6 +14,7 @@ from .network import Network
 
 _PATIENCE = 10  # epochs
 _SHARE_OF_STEPS = 0.2  # of the epochs, before matrices are trained, too
+_WORK_OF_A_THREAD = 1 << 21  # multiplications
 _MEASURED = 8192  # samples on which an epoch is judged
 
 
@@ -55,6 +56,19 @@ def fista_layers(
 def train(layers: list[Layer], rows: Array, training: Training, session: Session) -> tuple[list[Layer], Status]:
     """Layers trained to lower the objective of signals, one per row, and why training ended."""
     torch = require_torch()
+    n_threads = torch.get_num_threads()
+    # More threads mostly wait for each other where products are small.
+    if training.batch_size * training.dictionary.shape[0] * training.dictionary.shape[1] <= _WORK_OF_A_THREAD:
+        torch.set_num_threads(1)
+    try:
+        return _train(torch, layers, rows, training, session)
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+def _train(
+    torch: Any, layers: list[Layer], rows: Array, training: Training, session: Session
+) -> tuple[list[Layer], Status]:
     samples = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
     network = Network(torch, layers, samples, training.dictionary, training.alpha, training.groups)
     first = training.max_iter

@@ -214,8 +214,9 @@ class LearnedEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _matrix_for(self, dictionary: Array | SparseProduct) -> Array | SparseProduct:
         """What the layers apply: the dictionary, or a product near it."""
         if self.complexity is None:
-            is_dense = isinstance(dictionary, SparseProduct) and len(dictionary.factors) == 1
-            return dictionary.toarray() if is_dense else dictionary
+            if isinstance(dictionary, SparseProduct) and len(dictionary.factors) == 1:
+                return dictionary.toarray()
+            return dictionary
         dense = dictionary.toarray() if isinstance(dictionary, SparseProduct) else dictionary
         block = _BLOCK if min(dense.shape) >= _LEAST_SIDE else None
         schedule = Schedule.with_complexity(dense.shape, self.complexity, None, block)
