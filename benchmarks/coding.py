@@ -67,10 +67,10 @@ def chain(per_row: tuple[int, ...] = (64, 64, 77)) -> pp.SparseProduct:
     return pp.SparseProduct(factors)
 
 
-def blocks(shape: tuple[int, int]) -> pp.SparseProduct:
-    """Two factors of 4×4 blocks at random places, with a relative complexity of 0.1."""
+def blocks(shape: tuple[int, int], complexity: float = 0.1) -> pp.SparseProduct:
+    """Two factors of 4×4 blocks at random places, with about this relative complexity."""
     rng, (rows, columns) = np.random.default_rng(0), shape
-    density = 0.1 * columns / (rows + columns)
+    density = complexity * columns / (rows + columns)
     factors = []
     for width in (rows, columns):
         places = np.kron(rng.random((rows // 4, width // 4)) < density, np.ones((4, 4)))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import plot as plot
     from . import results as results
     from . import transforms as transforms
+    from .coding import lasso as lasso
     from .coding import omp as omp
     from .dictionary.fast import fast_dictionary as fast_dictionary
     from .dictionary.ksvd import ksvd as ksvd
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .dictionary.tradeoff import dictionary_tradeoff as dictionary_tradeoff
     from .estimators import KSVD as KSVD
     from .estimators import FastDictionaryLearning as FastDictionaryLearning
+    from .estimators import LearnedEncoder as LearnedEncoder
     from .estimators import OnlineDictionaryLearning as OnlineDictionaryLearning
     from .estimators import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
     from .estimators import SparseKSVD as SparseKSVD
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
 
 _MODULES = ("constraints", "datasets", "graphs", "images", "metrics", "plot", "results", "transforms")
 _NAMES = {
-    "coding": ("omp",),
+    "coding": ("lasso", "omp"),
     "dictionary.fast": ("fast_dictionary",),
     "dictionary.ksvd": ("ksvd",),
     "dictionary.learner": ("LearnedDictionary",),
@@ -68,7 +70,8 @@ _NAMES = {
     "dictionary.sparse_ksvd": ("sparse_ksvd",),
     "dictionary.tradeoff": ("dictionary_tradeoff",),
     "estimators": (
-        *("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "OrthogonalDictionaryLearning"),
+        *("FastDictionaryLearning", "KSVD", "LearnedEncoder", "OnlineDictionaryLearning"),
+        *("OrthogonalDictionaryLearning",),
         *("SparseKSVD", "SparseMatrixTransform", "Treelets"),
     ),
     "operators": ("SparseProduct",),

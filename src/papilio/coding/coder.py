@@ -18,7 +18,7 @@ from ..runtime.threads import one_blas_thread, scratch, split_work
 from ..typing import Array
 from ..validation import as_flag, as_integer, as_real
 from .cost import cost_of, prefer_residuals
-from .rows import Rows
+from .rows import Rows, as_columns
 
 _CHUNK = 1 << 18  # correlations that a thread works on at a time
 _LOCKSTEP = 1 << 22  # correlations at a time where rows are computed between steps
@@ -119,9 +119,7 @@ class Coder:
             run(0, len(starts))
         counts, indices, values = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
         self._require_finite(values)
-        pointers = np.concatenate([[0], np.cumsum(counts)])
-        kind = np.int32 if pointers[-1] < 2**31 else np.int64
-        return sp.csc_array((values, indices.astype(kind), pointers.astype(kind)), shape=(n_atoms, count))
+        return as_columns(counts, indices, values, n_atoms)
 
     def _is_orthonormal(self) -> bool:
         """Whether the atoms, with unit norms, are a basis in which pursuit keeps the largest coefficients."""
@@ -159,10 +157,7 @@ class Coder:
             split_work(run, parts, 1, shares=parts)
         is_used = np.arange(limit) < counts[:, None]
         self._require_finite(values[is_used])
-        pointers = np.concatenate([[0], np.cumsum(counts)])
-        kind = np.int32 if pointers[-1] < 2**31 else np.int64
-        parts_of_codes = values[is_used], indices[is_used].astype(kind), pointers.astype(kind)
-        return sp.csc_array(parts_of_codes, shape=(n_atoms, count))
+        return as_columns(counts, indices[is_used], values[is_used], n_atoms)
 
     def _require_finite(self, values: Array) -> None:
         if not np.isfinite(values).all():

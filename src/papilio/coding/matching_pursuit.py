@@ -91,7 +91,7 @@ def omp(
     >>> pp.omp(D, np.array([1.0, -1.0]), 2, positive=True).toarray().ravel()
     array([1., 0., 0.])
     """
-    X, D = as_signals(signals), _as_dictionary(dictionary)
+    X, D = as_signals(signals), as_dictionary(dictionary)
     dtype = np.result_type(D.dtype, X.dtype)
     coder = Coder(D if D.dtype == dtype else D.astype(dtype))
     if not as_flag("progress", progress):
@@ -100,7 +100,8 @@ def omp(
         return coder.code(X, n_nonzero_coefs, tol, positive, session)
 
 
-def _as_dictionary(dictionary: Any) -> Array | SparseProduct:
+def as_dictionary(dictionary: Any) -> Array | SparseProduct:
+    """``dictionary`` as a finite matrix, or as the product that it is or stands for."""
     found = getattr(dictionary, "operator_", dictionary)
     if isinstance(found, SparseProduct):
         return found

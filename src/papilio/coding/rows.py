@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..typing import Array
 
@@ -47,3 +48,10 @@ class Rows:
     def _forget(self) -> None:
         self.where[:] = -1
         self._used = 0
+
+
+def as_columns(counts: Array, indices: Array, values: Array, n_atoms: int) -> sp.csc_array:
+    """Codes as the columns of a matrix, from their numbers of entries, and these one code after the other."""
+    pointers = np.concatenate([[0], np.cumsum(counts)])
+    kind = np.int32 if pointers[-1] < 2**31 else np.int64
+    return sp.csc_array((values, indices.astype(kind), pointers.astype(kind)), shape=(n_atoms, len(counts)))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..coding import Coder
+from ..coding import Coder, lasso_codes
 from ..linalg import largest_part, wide
 from ..operators import SparseProduct
 from ..solvers.moments import Moments
@@ -75,6 +75,16 @@ class Coding(NamedTuple):
     n_worst: int = 0
     unit: float = 1.0
     positive: bool = False
+    alpha: float | None = None  # the ℓ1 penalty; without one, codes are those of OMP
+
+    def codes(self, coder: Coder, rows: Array, unit: float = 1.0) -> sp.csc_array:
+        """The codes of signals, one per row, that were divided by ``unit``."""
+        if self.alpha is None:
+            return coder.code(rows.T, self.n_nonzero_coefs, positive=self.positive)
+        limits = np.finfo(np.float64)
+        return lasso_codes(
+            coder, rows.T, float(np.clip(self.alpha / unit, limits.tiny, limits.max)), self.positive
+        )
 
 
 def code_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Statistics:
@@ -128,7 +138,7 @@ def loss_of_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Loss:
             coder, atoms = coder_and_atoms(coding.dictionary)
         unit = unit_for(largest_part(rows))
         rows = scaled(rows, unit).astype(atoms.dtype, copy=False)
-        codes = coder.code(rows.T, coding.n_nonzero_coefs, positive=coding.positive)
+        codes = coding.codes(coder, rows, unit)
         energies, errors = energies_of_codes(rows, atoms, codes)
         found.append(Loss(float(energies.sum()), float(errors.sum()), int(np.frexp(unit)[1]) - 1))
     return merge_losses(found)

@@ -1,6 +1,7 @@
 """Dictionary learners, treelets and covariances as scikit-learn estimators."""
 
 from .covariance import SparseMatrixTransform as SparseMatrixTransform
+from .encoder import LearnedEncoder as LearnedEncoder
 from .fast import FastDictionaryLearning as FastDictionaryLearning
 from .ksvd import KSVD as KSVD
 from .ksvd import SparseKSVD as SparseKSVD

@@ -16,7 +16,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import typing as types
-from ..coding import Coder
+from ..coding import Coder, as_alpha
 from ..dictionary.full_passes import Outcome
 from ..dictionary.learner import as_sparsity, warn_if_few
 from ..dictionary.statistics import Coding, loss_of_part, merge_losses
@@ -25,7 +25,7 @@ from ..results import Callback, History, Status, Step
 from ..runtime.session import Session
 from ..samples import Samples, as_samples, held, is_dask, is_large, passed_over
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_array, as_flag, as_integer, as_sparse, working_dtype
+from ..validation import as_array, as_choice, as_flag, as_integer, as_sparse, working_dtype
 from .lazily import lazily_coded, lazily_decoded
 
 
@@ -39,6 +39,8 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     max_iter: int = 100
     tol: float = 1e-4
     positive: bool = False
+    transform_algorithm: str = "omp"
+    transform_alpha: float | None = None
     transform_sparse: bool = False
     random_state: RandomState = None
     callback: Callback | None = None
@@ -83,7 +85,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return self
 
     def transform(self, X: Any) -> Any:
-        """Sparse codes of the samples, by `papilio.omp` with ``n_nonzero_coefs`` atoms per sample.
+        """Sparse codes of the samples, by `papilio.omp` or `papilio.lasso`, as ``transform_algorithm`` says.
 
         Parameters
         ----------
@@ -102,9 +104,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         samples = self._samples(X, reset=False)
         coding = self._coding(samples)
         coder = Coder(coding.dictionary)
-        parts = [
-            coder.code(rows.T, coding.n_nonzero_coefs, positive=coding.positive) for _, rows in samples.blocks()
-        ]
+        parts = [coding.codes(coder, rows) for _, rows in samples.blocks()]
         codes = (parts[0] if len(parts) == 1 else sp.hstack(parts, format="csc")).T
         return sp.csr_array(codes) if is_sparse else codes.toarray()
 
@@ -183,20 +183,30 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return samples
 
     def _coding(self, X: Any) -> Coding:
-        """How to code X: in which dictionary and dtype, with how many atoms per sample, and with which signs."""
+        """How to code X: in which dictionary and dtype, by which method, and with which signs."""
         operator = self.operator_.astype(np.result_type(working_dtype("X", X.dtype), self.operator_.dtype))
         dictionary = operator.toarray() if len(operator.factors) == 1 else operator
         n_nonzero_coefs = self._sizes(self.operator_.shape[0])[1]
-        return Coding(dictionary, n_nonzero_coefs, positive=as_flag("positive", self.positive))
+        alpha = None
+        if as_choice("transform_algorithm", self.transform_algorithm, ("omp", "lasso")) == "lasso":
+            alpha = 1.0 if self.transform_alpha is None else as_alpha("transform_alpha", self.transform_alpha)
+        return Coding(dictionary, n_nonzero_coefs, positive=as_flag("positive", self.positive), alpha=alpha)
 
     def _session(self, **facts: Any) -> Session:
         """A session for a run of this estimator, identified by its parameters and ``facts``."""
-        others = ("callback", "checkpoint", "transform_sparse", "verbose")
+        others = (
+            "callback",
+            "checkpoint",
+            "transform_algorithm",
+            "transform_alpha",
+            "transform_sparse",
+            "verbose",
+        )
         parameters = {name: value for name, value in self.get_params().items() if name not in others}
         verbose = as_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
         identity = {name: _described(value) for name, value in (parameters | facts).items()}
         return Session(
-            partial(_write_line, [""], verbose, self.callback) if verbose else self.callback,
+            partial(write_line, [""], verbose, self.callback) if verbose else self.callback,
             random_state=self.random_state,
             checkpoint=self.checkpoint,
             identity={"learner": type(self).__name__, **identity} if self.checkpoint is not None else None,
@@ -228,7 +238,7 @@ def _checked_dask(X: Any, n_columns: int) -> Any:
     return X
 
 
-def _write_line(last: list[str], verbose: int, callback: Callback | None, step: Step) -> Any:
+def write_line(last: list[str], verbose: int, callback: Callback | None, step: Step) -> Any:
     """Write a line to the standard error for each phase, or with ``verbose`` above 1 for each iteration."""
     if step.phase != last[0] or verbose > 1:
         of = f" of {step.share:.2g} of the samples" if step.share < 1 else ""

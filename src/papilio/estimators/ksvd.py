@@ -34,6 +34,10 @@ class KSVD(DictionaryEstimator):
         Stop when the error of all samples has not fallen by this share within ten iterations; 0 never stops early.
     positive : bool
         Whether codes must not be negative, in learning and in `transform`; the atoms may have any sign.
+    transform_algorithm : {"omp", "lasso"}
+        How `transform` codes, and `score`: by `papilio.omp`, or by `papilio.lasso`, with an ℓ1 penalty.
+    transform_alpha : float, optional
+        The penalty of "lasso", as in scikit-learn; 1.0 by default.
     transform_sparse : bool
         Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
@@ -105,6 +109,10 @@ class SparseKSVD(DictionaryEstimator):
         Stop when the error of all samples has not fallen by this share within ten iterations; 0 never stops early.
     positive : bool
         Whether codes must not be negative, in learning and in `transform`; the atoms may have any sign.
+    transform_algorithm : {"omp", "lasso"}
+        How `transform` codes, and `score`: by `papilio.omp`, or by `papilio.lasso`, with an ℓ1 penalty.
+    transform_alpha : float, optional
+        The penalty of "lasso", as in scikit-learn; 1.0 by default.
     transform_sparse : bool
         Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None

@@ -18,7 +18,7 @@ def lazily_coded(X: Any, coding: Coding, as_sparse: bool) -> Any:
     """The codes of a Dask array as a Dask array, with one block per chunk along samples."""
     dtype, n_components = coding.dictionary.dtype, coding.dictionary.shape[1]
     meta = sp.csr_array((0, n_components), dtype=dtype) if as_sparse else np.empty((0, n_components), dtype)
-    options = coding.n_nonzero_coefs, coding.positive, as_sparse
+    options = coding.n_nonzero_coefs, coding.positive, coding.alpha, as_sparse
     return _by_blocks(with_checked_chunks(X), _coded, coding.dictionary, meta, *options)
 
 
@@ -41,12 +41,20 @@ def _by_blocks(X: Any, function: Any, shared: Any, meta: Any, *options: Any) -> 
 
 
 def _coded(
-    rows: Any, dictionary: Any, n_nonzero_coefs: int, positive: bool, as_sparse: bool, block_id: Any = None
+    rows: Any,
+    dictionary: Any,
+    n_nonzero_coefs: int,
+    positive: bool,
+    alpha: float | None,
+    as_sparse: bool,
+    block_id: Any = None,
 ) -> Any:
     rows = np.asarray(rows, dtype=working_dtype("X", rows.dtype))
     require_finite(f"X, chunk {block_id[0] if block_id else 0},", rows)
     with one_thread():
-        codes = Coder(dictionary).code(rows.T, n_nonzero_coefs, positive=positive).T
+        codes = (
+            Coding(dictionary, n_nonzero_coefs, positive=positive, alpha=alpha).codes(Coder(dictionary), rows).T
+        )
     return sp.csr_array(codes) if as_sparse else codes.toarray()
 
 

@@ -34,6 +34,10 @@ class OnlineDictionaryLearning(StreamEstimator):
         Stop when the mean error of a pass has not fallen by this share within ten passes; 0 never stops early.
     positive : bool
         Whether codes must not be negative, in learning and in `transform`; the atoms may have any sign.
+    transform_algorithm : {"omp", "lasso"}
+        How `transform` codes, and `score`: by `papilio.omp`, or by `papilio.lasso`, with an ℓ1 penalty.
+    transform_alpha : float, optional
+        The penalty of "lasso", as in scikit-learn; 1.0 by default.
     transform_sparse : bool
         Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None

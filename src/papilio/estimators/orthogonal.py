@@ -36,6 +36,10 @@ class OrthogonalDictionaryLearning(StreamEstimator):
         limit by default.
     positive : bool
         Whether codes must not be negative, in learning and in `transform`; the atoms may have any sign.
+    transform_algorithm : {"omp", "lasso"}
+        How `transform` codes, and `score`: by `papilio.omp`, or by `papilio.lasso`, with an ℓ1 penalty.
+    transform_alpha : float, optional
+        The penalty of "lasso", as in scikit-learn; 1.0 by default.
     transform_sparse : bool
         Whether `transform` returns a csr_array.
     random_state : int, RandomState, Generator or None
