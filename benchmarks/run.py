@@ -14,7 +14,7 @@ from common import machine
 PARTS = (
     *("apply", "blocks", "learn", "structure", "matrices", "coding"),
     *("dictionaries", "scale", "tradeoff", "images", "startup", "operators", "products", "kernels"),
-    *("graphs", "covariance", "orthogonal"),
+    *("graphs", "covariance", "orthogonal", "convolutions"),
 )
 FOLDER = Path(__file__).parent
 
