@@ -88,7 +88,7 @@ def _as_places(name: str, places: ArrayLike) -> Array:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] not in (1, 2):
         raise ValueError(
-            f"{name} must be a sequence of integers, or of pairs of them in two dimensions, got shape {array.shape}"
+            f"{name} must be a sequence of integers, or in two dimensions of pairs, got shape {array.shape}"
         )
     if array.dtype.kind == "u" and (array > _LONGEST).any():
         raise ValueError(f"{name} must have places below {_LONGEST}, got {array.max()}")

@@ -1,7 +1,7 @@
 """Chains of short convolutions on periodic images, tile by tile.
 
-A stage is one convolution: out[i, j] = Σ_s w_s · in[i − r_s, j − c_s]. All stages run on a tile of rows while it is in
-the cache. A tile needs rows above and below its own from the stages before: these are computed twice, by both
+A stage is one convolution: out[i, j] = Σ_s w_s · in[i − r_s, j − c_s]. All stages run on a tile of rows while it
+is in cache. A tile needs rows above and below its own from the stages before: these are computed twice, by both
 neighbours. Columns wrap around by ghost columns on both sides, filled anew after each stage.
 """
 

@@ -61,11 +61,8 @@ def convolutions(
         width = 2.9 * n_large + 1.5 * min(n_kernels, _PER_LINE) + (2.0 if not is_image else 0.0)
         figure = pyplot().figure(figsize=(width, max(1.55 * n_lines, 2.9)), layout="constrained")
     wide = 2.0 if is_image else 3.5
-    grid = figure.add_gridspec(
-        n_lines,
-        n_large + min(n_kernels, _PER_LINE),
-        width_ratios=[wide] * n_large + [1] * min(n_kernels, _PER_LINE),
-    )
+    ratios = [wide] * n_large + [1.0] * min(n_kernels, _PER_LINE)
+    grid = figure.add_gridspec(n_lines, len(ratios), width_ratios=ratios)
     large = [figure.add_subplot(grid[:, i]) for i in range(n_large)]
     small = [figure.add_subplot(grid[k // _PER_LINE, n_large + k % _PER_LINE]) for k in range(n_kernels)]
     draw = _draw_images if is_image else _draw_curves
@@ -105,7 +102,7 @@ def _draw_curves(op: ConvolutionChain, target: Array | None, axes: "list[Axes]")
 
 
 def _draw_kernel(op: ConvolutionChain, k: int, ax: "Axes") -> None:
-    """A kernel in the box of its places; what lies between these stays white."""
+    """A kernel at its places, of an image one next to the other, however far apart they are."""
     places, values = op.supports[k], op.kernels[k].real
     title = f"kernel {k + 1}: {len(values)} places"
     if places.shape[1] == 1:
@@ -117,9 +114,9 @@ def _draw_kernel(op: ConvolutionChain, k: int, ax: "Axes") -> None:
         ax.set_title(title, fontsize="small")
         ax.tick_params(labelsize="x-small")
         return
-    corner = places.min(axis=0)
-    picture = np.full(tuple(np.ptp(places, axis=0) + 1), np.nan)
-    picture[tuple((places - corner).T)] = values
+    (rows, i), (columns, j) = (np.unique(each, return_inverse=True) for each in places.T)
+    picture = np.full((len(rows), len(columns)), np.nan)
+    picture[i, j] = values
     limit = float(np.abs(values).max()) or 1.0
     ax.imshow(picture, cmap=signed_colours(), vmin=-limit, vmax=limit, interpolation="nearest")
     without_ticks(ax, title)
