@@ -154,8 +154,8 @@ ATOMS = {
 def atoms(folder: Path) -> list[Figures]:
     table = Figures(
         "Known atoms as compositions of convolutions",
-        "Peak signal-to-noise is not meant: dB = −20 log₁₀ of the relative error. The share is the number of places "
-        "of all kernels over the number of entries of the atom above a thousandth of the largest one.",
+        "dB = −20 log₁₀ of the relative error. The share is the number of places of all kernels "
+        " over the number of entries of the atom above a thousandth of the largest one.",
         ("atom", "entries", "kernels", "places", "share", "dB", "time"),
     )
     for name, (make, places) in ATOMS.items():
@@ -209,7 +209,7 @@ def apply() -> list[Table]:
         }
         if product is not None:
             vector = image.ravel()
-            ways["SparseProduct"] = lambda: product @ vector
+            ways["SparseProduct"] = lambda product=product, vector=vector: product @ vector
         aims = {"fftconvolve": 1.0, "oaconvolve": 1.0}
         table.add(np.dtype(dtype).name, best_times(ways, rounds=3, burst=5), aims)
     return [table]

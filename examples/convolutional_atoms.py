@@ -46,13 +46,10 @@ def main() -> None:
     coefficients = wavelet @ (wavelet @ detail).T
     limit = np.sort(np.abs(coefficients), axis=None)[-N_COEFS]
     kept = np.where(np.abs(coefficients) >= limit, coefficients, 0)
-    rival = (wavelet.T @ (wavelet.T @ kept).T).T
-    rival = rival.T if np.linalg.norm(rival.T - detail) < np.linalg.norm(rival - detail) else rival
+    rival = wavelet.T @ (wavelet.T @ kept).T
     print(f"As many wavelets (db4) leave {np.linalg.norm(detail - rival) / np.linalg.norm(detail):.3f}.")
     places = learned.chains[0].n_coefficients
-    print(
-        f"An atom is 9×9 pixels, and {places} numbers: applying it takes {places} multiplications per pixel, not 81."
-    )
+    print(f"An atom is 9×9 pixels and {places} numbers: it takes {places} multiplications per pixel, not 81.")
 
     figure = matplotlib.figure.Figure(figsize=(11, 5.6), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[1, 1.5])

@@ -18,6 +18,7 @@ from ..validation import as_integer, as_numbers, as_real, is_series, require_fin
 from .operator import ConvolutionChain
 from .restarts import Limits, Search
 from .spectra import Places, Spectra, cropped, product_of_spectra, spectra_of
+from .splitting import of_atom
 from .supports import as_supports, require_on_grid
 
 
@@ -93,10 +94,11 @@ def convolution_chain(
 
         min ‖y − scale · h¹ ∗ … ∗ h^K ∗ x‖²  over kernels of unit norm.
 
-    Restarts begin at random kernels, all at once. Sweeps of alternating least squares come first, one kernel after
-    the other; then damped Gauss–Newton steps of all kernels together, which go on where sweeps hardly move.
-    Restarts that no longer move are left behind, and the search ends when one has reached rounding.
-    The error never rises.
+    Restarts begin at random kernels, all at once: sweeps of alternating least squares, one kernel after the other,
+    and then damped Gauss–Newton steps of all kernels together, which go on where sweeps hardly move. If none of
+    them is exact, kernels are split off one by one, each from as many restarts, and then descend together. What
+    does not move any more is left behind, and the search ends when one chain is exact up to rounding. The error
+    never rises.
 
     Parameters
     ----------
@@ -156,6 +158,7 @@ def convolution_chain(
         as_integer("n_restarts", n_restarts, 0 if init is not None else 1),
         as_integer("max_iter", max_iter, 1),
         as_real("tol", tol, 0.0, 1.0),
+        1e-13 if signals.dtype.char in "dD" else 1e-7,
     )
     start = None if init is None else _as_start(init, places, signals.dtype)
     session = Session(
@@ -168,22 +171,19 @@ def convolution_chain(
             raise ValueError(
                 "signal must have an entry other than zero at sums of the places of supports, got none"
             )
-        unit = np.zeros((1, *part.shape), scaled.dtype)
-        unit[0].flat[0] = 1
-        data, shape = spectra_of(part[None], unit, part.ndim), part.shape
+        data, shape = of_atom(part), part.shape
         data = Spectra(data.code, data.signal, data.rest + rest, data.energy + rest)
     else:
         codes_scaled, code_exponent = in_units(inputs.astype(scaled.dtype))
         data, shape, moved = spectra_of(scaled, codes_scaled, len(grid)), grid, list(places)
         exponent -= code_exponent
-    waves = [Places(each, shape, is_real) for each in moved]
-    search = Search(session, data, waves, limits, is_exact=signals.dtype.itemsize >= (8 if is_real else 16))
+    search = Search(session, data, moved, shape, is_real, limits)
     with session.interruptible(), one_blas_thread:
         try:
             search.run(start)
         except Interrupted:
             search.status = Status.STOPPED
-    kernels, scale, error = _in_dtype(search.kernels, waves, data, signals.dtype)
+    kernels, scale, error = _in_dtype(search.kernels, search.places, data, signals.dtype)
     chain = ConvolutionChain(kernels, places, grid, float(np.ldexp(scale, exponent)))
     return ConvolutionFit(chain, error, search.n_iter, search.status, session.history)
 
