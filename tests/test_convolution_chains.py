@@ -401,7 +401,7 @@ BAD = {
     "signal must not be zero": lambda: pp.convolution_chain(0 * Y, X, [[0]]),
     "codes must not be zero": lambda: pp.convolution_chain(Y, 0 * X, [[0]]),
     "signal must hold finite": lambda: pp.convolution_chain(Y * np.nan, X, [[0]]),
-    "codes must hold finite": lambda: pp.convolution_chain(Y, X * np.inf, [[0]]),
+    "codes must hold finite": lambda: pp.convolution_chain(Y, X + np.inf, [[0]]),
     "codes must have shape": lambda: pp.convolution_chain(Y, X[:5], [[0]]),
     "codes must be given for several": lambda: pp.convolution_chain(np.ones((2, 8)), None, [[0]]),
     "signal must not be empty": lambda: pp.convolution_chain(np.ones(0), None, [[0]]),

@@ -53,9 +53,9 @@ class Search:
         """Random chains first; then, unless one is exact, splits; then the best of the random ones go on."""
         kept: list[Chains] = []
         if start is not None:
-            self._descend(
-                Chains(self._data, self.places, [kernel[None] for kernel in start]), self._limits.max_iter
-            )
+            chains = Chains(self._data, self.places, [kernel[None] for kernel in start])
+            if self._descend(chains, self._limits.max_iter):
+                self.status = Status.MAX_ITER
         n_waves = sum(len(places.waves) for places in self.places)
         most = max(_MOST_NUMBERS // (n_waves * self._data.signal.size), 1)
         count = self._limits.n_restarts
@@ -74,7 +74,7 @@ class Search:
                 return
             with self._session.part(0.3 / len(kept)):
                 chains.keep(np.argsort(chains.errors)[:_KEPT])
-                if self._descend(chains, self._limits.max_iter - _FIRST, _FIRST):
+                if self._descend(chains, max(self._limits.max_iter - _FIRST, 0), _FIRST):
                     self.status = Status.MAX_ITER
 
     def _starts(self, count: int) -> list[Array]:
@@ -116,7 +116,7 @@ class Search:
             if not going.all():
                 chains.keep(going)
                 past = [errors[going] for errors in past]
-        return n_iter > 0
+        return True
 
     def _going(self, past: list[Array]) -> Array:
         """Which chains still make progress."""

@@ -45,34 +45,15 @@ def convolve_tiles(
             _wrap(line, ghost, width)
         for stage in range(n_stages):
             near, far = room[stage % 2], room[1 - stage % 2]
-            if stage == n_stages - 1:
-                for t in range(last - first):
-                    _line(
-                        near,
-                        t,
-                        result[image, first + t],
-                        rows,
-                        columns,
-                        weights,
-                        starts[stage],
-                        starts[stage + 1],
-                        ghost,
-                    )
-            else:
-                for t in range(last - first + above[stage + 1] + below[stage + 1]):
-                    line = far[t]
-                    _line(
-                        near,
-                        t,
-                        line[ghost : ghost + width],
-                        rows,
-                        columns,
-                        weights,
-                        starts[stage],
-                        starts[stage + 1],
-                        ghost,
-                    )
-                    _wrap(line, ghost, width)
+            is_last = stage == n_stages - 1
+            n_lines = last - first
+            if not is_last:
+                n_lines += above[stage + 1] + below[stage + 1]
+            for t in range(n_lines):
+                line = result[image, first + t] if is_last else far[t, ghost : ghost + width]
+                _line(near, t, line, rows, columns, weights, starts[stage], starts[stage + 1], ghost)
+                if not is_last:
+                    _wrap(far[t], ghost, width)
 
 
 @compiled
@@ -94,54 +75,25 @@ def _line(
     last: int,
     ghost: int,
 ) -> None:
-    """One row of a stage, four places at a time."""
+    """One row of a stage: the first place, then four places at a time, then those that are left."""
     width = len(out)
-    s = first
-    while s < last:
-        count = min(last - s, 4)
-        # Places that are missing repeat the first one, with weight zero.
-        p, q, r = s + min(1, count - 1), s + min(2, count - 1), s + min(3, count - 1)
-        zero = weights[s] * 0
-        w0 = weights[s]
-        w1 = weights[p] if count > 1 else zero
-        w2 = weights[q] if count > 2 else zero
-        w3 = weights[r] if count > 3 else zero
+    a = near[t + rows[first], ghost - columns[first] : ghost - columns[first] + width]
+    w = weights[first]
+    for j in range(width):
+        out[j] = w * a[j]
+    s = first + 1
+    while s + 4 <= last:
         a = near[t + rows[s], ghost - columns[s] : ghost - columns[s] + width]
-        b = near[t + rows[p], ghost - columns[p] : ghost - columns[p] + width]
-        c = near[t + rows[q], ghost - columns[q] : ghost - columns[q] + width]
-        d = near[t + rows[r], ghost - columns[r] : ghost - columns[r] + width]
-        _combine(out, a, b, c, d, w0, w1, w2, w3, count, s > first)
+        b = near[t + rows[s + 1], ghost - columns[s + 1] : ghost - columns[s + 1] + width]
+        c = near[t + rows[s + 2], ghost - columns[s + 2] : ghost - columns[s + 2] + width]
+        d = near[t + rows[s + 3], ghost - columns[s + 3] : ghost - columns[s + 3] + width]
+        w, x, y, z = weights[s], weights[s + 1], weights[s + 2], weights[s + 3]
+        for j in range(width):
+            out[j] += (w * a[j] + x * b[j]) + (y * c[j] + z * d[j])
         s += 4
-
-
-@compiled
-def _combine(
-    out: Array,
-    a: Array,
-    b: Array,
-    c: Array,
-    d: Array,
-    w0: float,
-    w1: float,
-    w2: float,
-    w3: float,
-    count: int,
-    adds: bool,
-) -> None:
-    """out = w0·a + w1·b + w2·c + w3·d, or as many of them as there are; or that is added."""
-    if count == 4:
-        if adds:
-            for j in range(len(out)):
-                out[j] += (w0 * a[j] + w1 * b[j]) + (w2 * c[j] + w3 * d[j])
-        else:
-            for j in range(len(out)):
-                out[j] = (w0 * a[j] + w1 * b[j]) + (w2 * c[j] + w3 * d[j])
-    elif count == 1 and adds:
-        for j in range(len(out)):
-            out[j] += w0 * a[j]
-    elif adds:
-        for j in range(len(out)):
-            out[j] += w0 * a[j] + w1 * b[j] + w2 * c[j]
-    else:
-        for j in range(len(out)):
-            out[j] = w0 * a[j] + w1 * b[j] + w2 * c[j]
+    while s < last:
+        a = near[t + rows[s], ghost - columns[s] : ghost - columns[s] + width]
+        w = weights[s]
+        for j in range(width):
+            out[j] += w * a[j]
+        s += 1
