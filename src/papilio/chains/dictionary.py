@@ -17,6 +17,8 @@ from .operator import ConvolutionChain
 from .pursuit import Atoms, shift_codes
 from .supports import Grid, as_supports, require_on_grid
 
+_PATIENCE = 6  # iterations: each share of coefficients is tried twice
+
 
 @dataclass(frozen=True)
 class ConvolutionalDictionary:
@@ -114,9 +116,10 @@ def convolutional_dictionary(
 
         min Σ_l ‖y_l − Σ_m x_lm ∗ d_m‖²,   d_m = scale_m · h_m¹ ∗ … ∗ h_m^K,   ‖d_m‖ = 1,
 
-    on a periodic grid. Codes come from matching pursuit with all shifts of all atoms, and least squares on what it
-    has chosen; where the codes of the iteration before are better, they stay. Then the kernels of one atom after
-    the other by a few sweeps of alternating least squares. So the error never rises.
+    on a periodic grid. The largest coefficients stay, between half and nine tenths of them; the others are chosen
+    anew by matching pursuit with all shifts of all atoms, and least squares gives all of them their values. Where
+    the codes of the iteration before are better, these stay. Then come the kernels of one atom after the other, by
+    a few sweeps of alternating least squares. So the error never rises.
 
     Parameters
     ----------
@@ -134,7 +137,7 @@ def convolutional_dictionary(
     max_iter : int, default=30
         The largest number of iterations.
     tol : float, default=1e-3
-        Stop when the error falls by less than this share in three iterations; 0 never stops early.
+        Stop when the error falls by less than this share in six iterations; 0 never stops early.
     random_state : int, RandomState, Generator or None
         The source of the first atoms: patches of the images.
     time_budget : float, optional
@@ -186,14 +189,13 @@ def convolutional_dictionary(
 
 
 def _run(session: Session, learning: Learning, max_iter: int, tol: float) -> Status:
-    patience = 3
     try:
         for iteration in range(max_iter):
             learning.iterate()
             session.report("atoms", learning.error, fraction=(iteration + 1) / max_iter)
             errors = session.history.error
             if learning.error == 0 or (
-                tol and iteration >= patience and errors[-1] > (1 - tol) * errors[-1 - patience]
+                tol and iteration >= _PATIENCE and errors[-1] > (1 - tol) * errors[-1 - _PATIENCE]
             ):
                 return Status.CONVERGED
             session.check()

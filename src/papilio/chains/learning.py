@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +12,13 @@ from ..typing import Array
 from .convolution import convolution_chain
 from .descent import Chains
 from .operator import ConvolutionChain
-from .pursuit import Atoms, shift_codes
+from .pursuit import Atoms, largest, shift_codes
 from .spectra import Places, combined, multiplicities, product_of_spectra, spectrum
 from .supports import Grid
 
 _SWEEPS = 3  # of alternating least squares per atom and iteration
 _RESTARTS, _FIRST_ITER = 4, 40  # for the chain that an atom begins with
+_KEPT = 0.5, 0.7, 0.9  # the shares of coefficients that stay when others are chosen anew, in turns
 _TRIED = 20  # patches, of which an atom begins with the one of the largest energy
 
 
@@ -47,6 +49,7 @@ class Learning:
         self._is_known = known is not None
         self.codes = np.zeros((len(images), n_atoms, *self._grid)) if known is None else self._in_unit(known)
         self._residual = self._target
+        self._n_codings = 0
         self._measure()
 
     def _in_unit(self, known: Array) -> Array:
@@ -84,7 +87,10 @@ class Learning:
             self._grid,
             axes=tuple(range(1, len(self._grid) + 1)),
         )
-        self.codes = shift_codes(self._session, self._images, Atoms(dense, self._supports), self._count)
+        share = _KEPT[self._n_codings % len(_KEPT)]
+        self._n_codings += 1
+        kept = largest(self.codes, int(share * self._count))
+        self.codes = shift_codes(self._session, self._images, Atoms(dense, self._supports), self._count, kept)
         self._measure()
         if self.error > before[-1]:
             self.codes, self._spectra, self._residual, _ = before
@@ -123,37 +129,31 @@ class Learning:
         return np.fft.irfftn(half, self._grid, axes=tuple(range(1, len(self._grid) + 1)), norm="ortho")
 
     def _started(self, images: Array) -> list[Array]:
-        """The chain that is nearest to a patch of the images."""
+        """The chain that is nearest to a patch of the images, of some random ones that of the largest energy."""
         random = self._session.random
         lowest = sum(places.min(axis=0) for places in self._supports)
         sides = sum(np.ptp(places, axis=0) for places in self._supports) + 1
         size = np.minimum(sides, self._grid)
-        best = np.zeros(tuple(size))
-        window = np.ix_(*(np.hanning(n + 2)[1:-1] for n in size))
+        window = np.prod(np.meshgrid(*(np.hanning(n + 2)[1:-1] for n in size), indexing="ij"), axis=0)
+        best = np.zeros(window.shape)
         for _ in range(_TRIED):
             image = images[random.randint(len(images))]
-            corner = [random.randint(n) for n in self._grid]
-            patch = image[
-                np.ix_(
-                    *(
-                        (first + np.arange(n)) % side
-                        for first, n, side in zip(corner, size, self._grid, strict=True)
-                    )
-                )
-            ]
-            for axis in window:
-                patch = patch * axis
+            patch = image[self._box([random.randint(n) for n in self._grid], size)] * window
             if (patch**2).sum() > (best**2).sum():
                 best = patch
-        if not best.any():
-            best = random.standard_normal(best.shape)
+        # A little noise, so that no atom is zero wherever its kernels can reach.
+        noise = random.standard_normal(best.shape)
+        best = best + (1e-3 * float(np.abs(best).max()) or 1.0) * noise
         atom = np.zeros(self._grid)
-        at = np.ix_(*((low + np.arange(n)) % side for low, n, side in zip(lowest, size, self._grid, strict=True)))
-        atom[at] = best
+        atom[self._box(lowest, size)] = best
         fit = convolution_chain(
             atom, None, self._supports, n_restarts=_RESTARTS, max_iter=_FIRST_ITER, random_state=random
         )
         return [kernel[None].copy() for kernel in fit.kernels]
+
+    def _box(self, corner: Any, size: Array) -> tuple[Array, ...]:
+        """The indices of a box on the periodic grid."""
+        return np.ix_(*((at + np.arange(n)) % side for at, n, side in zip(corner, size, self._grid, strict=True)))
 
     def chains(self) -> list[ConvolutionChain]:
         """The atoms as operators: kernels of unit norm, and a scale that makes the atom one."""

@@ -129,6 +129,8 @@ class ConvolutionChain(LinearOperator):  # type: ignore[misc]
             np.dtype(np.complex128) if dtype.kind == "c" else dtype
         )  # complex64 is not worth a kernel of its own
         source = np.ascontiguousarray(pixels, kind).reshape(-1, *rows, *self.grid)
+        if not source.flags.writeable:  # numba would compile the kernel once more
+            source = source.copy()
         from .stencils import run_plan
 
         return run_plan(self._plan(kind), source).reshape(pixels.shape).astype(dtype, copy=False)

@@ -79,10 +79,21 @@ class Atoms:
         return codes
 
 
-def shift_codes(session: Session, images: Array, atoms: Atoms, count: int) -> Array:
-    """Codes (n_images, n_atoms, *grid) with ``count`` entries per image."""
-    codes = np.zeros((len(images), len(atoms), *atoms.grid))
+def shift_codes(session: Session, images: Array, atoms: Atoms, count: int, before: Array | None = None) -> Array:
+    """Codes (n_images, n_atoms, *grid) with ``count`` entries per image; those that are there ``before`` count."""
+    codes = np.zeros((len(images), len(atoms), *atoms.grid)) if before is None else before.copy()
     for i, image in enumerate(images):
         session.check()
-        codes[i] = atoms.refit(image, atoms.pursue(image, count))
+        left = image if before is None else image - atoms.synthesis(codes[i])
+        more = atoms.pursue(left, max(count - int(np.count_nonzero(codes[i])), 0))
+        codes[i] = atoms.refit(image, codes[i] + more)
     return codes
+
+
+def largest(codes: Array, count: int) -> Array:
+    """The ``count`` largest coefficients of each image, or fewer if there are not so many; zero elsewhere."""
+    kept = np.zeros_like(codes)
+    for own, new in zip(codes.reshape(len(codes), -1), kept.reshape(len(codes), -1), strict=True):
+        chosen = np.argsort(-np.abs(own), kind="stable")[:count]
+        new[chosen] = own[chosen]
+    return kept

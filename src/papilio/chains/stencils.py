@@ -32,7 +32,7 @@ class Stages(NamedTuple):
         # Row i of a stage reads rows i − max r to i − min r of the one before: from the last stage backwards.
         highest = np.array([places[:, 0].max() for places in supports])
         lowest = np.array([places[:, 0].min() for places in supports])
-        above, below = (np.cumsum(each[::-1])[::-1].astype(np.int64) for each in (highest, -lowest))
+        above, below = (np.ascontiguousarray(np.cumsum(each[::-1])[::-1]) for each in (highest, -lowest))
         return cls(
             np.cumsum([0, *map(len, kernels)]),
             np.concatenate([top - places[:, 0] for top, places in zip(highest, supports, strict=True)]),

@@ -43,7 +43,7 @@ def kernel_supports(
     >>> pp.kernel_supports((3, 3), [1], centered=True)[0].shape
     (9, 2)
     """
-    sides = tuple(size) if is_series(size) else (size,)
+    sides = (size,) if isinstance(size, int) or not is_series(size) else tuple(size)
     if len(sides) not in (1, 2):
         raise ValueError(f"size must be one integer or two, got {size!r}")
     counts = [as_integer("size", side, 1, _LONGEST) for side in sides]

@@ -27,7 +27,7 @@ def pursue_shifts(correlations: Array, gram: Array, top: int, left: int, codes: 
     for _ in range(4 * most):
         if taken == most:
             break
-        i = np.argmax(largest)
+        i = int(np.argmax(largest))
         if largest[i] <= 1e-12 * first:
             break
         m, j = places[i] // width, places[i] % width
