@@ -42,7 +42,7 @@ class ConvolutionalDictionary:
     >>> import numpy as np, papilio as pp
     >>> image = np.random.default_rng(0).standard_normal((16, 16))
     >>> learned = pp.convolutional_dictionary(image, 2, pp.kernel_supports((2, 2), [1, 1]), 20, max_iter=3)
-    >>> learned.codes.shape, np.count_nonzero(learned.codes) <= 20
+    >>> learned.codes.shape, bool(np.count_nonzero(learned.codes) <= 20)
     ((1, 2, 16, 16), True)
     """
 

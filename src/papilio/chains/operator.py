@@ -49,7 +49,7 @@ class ConvolutionChain(LinearOperator):  # type: ignore[misc]
     >>> chain.atom
     array([ 1.,  1., -1., -1.,  0.,  0.,  0.,  0.])
     >>> chain @ np.arange(8.0)
-    array([-4., -4.,  4.,  4.,  4.,  4.,  4.,  4.])
+    array([ -4., -12.,  -4.,   4.,   4.,   4.,   4.,   4.])
     """
 
     def __init__(

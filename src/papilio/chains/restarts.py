@@ -10,8 +10,8 @@ from ..results import Status
 from ..runtime.session import Session
 from ..typing import Array
 from .descent import Chains
-from .spectra import Places, Spectra
-from .splitting import composed, random_kernels, split_kernels
+from .spectra import Places, Spectra, cropped
+from .splitting import composed, of_atom, random_kernels, split_kernels
 from .supports import Grid
 
 _SWEEPS = 3  # of alternating least squares, before joint steps
@@ -21,6 +21,7 @@ _ROUNDS = 3  # of splitting
 _LOOKBACK = 10  # iterations over which progress is judged
 _ROUNDING = 1e-13  # the relative error that counts as exact
 _MOST_NUMBERS = 1 << 22  # in the Jacobians of all chains of a batch
+_LARGE = 1 << 21  # numbers in those of all restarts, above which an atom is fitted first
 
 
 class Limits(NamedTuple):
@@ -39,11 +40,20 @@ class Search:
     """
 
     def __init__(
-        self, session: Session, data: Spectra, supports: Sequence[Array], grid: Grid, is_real: bool, limits: Limits
+        self,
+        session: Session,
+        data: Spectra,
+        supports: Sequence[Array],
+        grid: Grid,
+        is_real: bool,
+        limits: Limits,
+        *,
+        reports: bool = True,
     ) -> None:
-        self._session, self._data, self._limits = session, data, limits
+        self._session, self._data, self._limits, self._reports = session, data, limits, reports
         self._supports, self._grid, self._is_real = list(supports), grid, is_real
-        self.places = [Places(each, grid, is_real) for each in supports]
+        known = {each.tobytes(): Places(each, grid, is_real) for each in supports}
+        self.places = [known[each.tobytes()] for each in supports]  # equal supports share what is large
         self._best = np.inf
         self.kernels: list[Array] = []
         self.n_iter = 0
@@ -57,6 +67,8 @@ class Search:
             if self._descend(chains, self._limits.max_iter):
                 self.status = Status.MAX_ITER
         n_waves = sum(len(places.waves) for places in self.places)
+        if n_waves * self._data.signal.size * self._limits.n_restarts > _LARGE and self._run_small():
+            return
         most = max(_MOST_NUMBERS // (n_waves * self._data.signal.size), 1)
         count = self._limits.n_restarts
         with self._session.part(0.4):
@@ -76,6 +88,20 @@ class Search:
                 chains.keep(np.argsort(chains.errors)[:_KEPT])
                 if self._descend(chains, max(self._limits.max_iter - _FIRST, 0), _FIRST):
                     self.status = Status.MAX_ITER
+
+    def _run_small(self) -> bool:
+        """Of many data: restarts on the composed atom, which is small, then one descent on the data themselves."""
+        atom = composed(self._data, self._supports, self._grid, self._is_real)
+        if atom is None:
+            return False
+        part, moved, _ = cropped(atom, self._supports)
+        if part.size >= atom.size or not part.any():
+            return False
+        small = Search(self._session, of_atom(part), moved, part.shape, self._is_real, self._limits, reports=False)
+        small.run(None)
+        if self._descend(Chains(self._data, self.places, [k[None] for k in small.kernels]), self._limits.max_iter):
+            self.status = Status.MAX_ITER
+        return True
 
     def _starts(self, count: int) -> list[Array]:
         return [
@@ -130,7 +156,8 @@ class Search:
         if errors[best] < self._best or not self.kernels:
             self._best, self.n_iter = float(errors[best]), iteration
             self.kernels = [kernel[best].copy() for kernel in chains.kernels]
-        self._session.report("restarts", self._relative(self._best), fraction=fraction)
+        if self._reports:
+            self._session.report("restarts", self._relative(self._best), fraction=fraction)
         self._session.check()
 
     @property

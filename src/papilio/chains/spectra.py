@@ -65,6 +65,14 @@ def multiplicities(grid: Grid) -> Array:
     return last
 
 
+def correlations(products: Array, grid: Grid, is_real: bool) -> Array:
+    """Σ_f P_f exp(2πi p·f) at all places p of the grid, for products of two of the spectra here."""
+    if not is_real:
+        return scipy.fft.ifftn(products.reshape(grid), norm="forward")
+    half = products.reshape(*grid[:-1], grid[-1] // 2 + 1) / multiplicities(grid) ** 2
+    return scipy.fft.irfftn(half, grid, norm="forward")
+
+
 class Places:
     """One kernel in the Fourier domain: its spectrum, and the sums of its normal equations.
 

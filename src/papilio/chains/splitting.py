@@ -13,11 +13,12 @@ import numpy as np
 from ..runtime.session import Session
 from ..typing import Array
 from .descent import Chains
-from .spectra import Places, Spectra, cropped, spectra_of
+from .spectra import Places, Spectra, correlations, cropped, spectra_of
 from .supports import Grid
 
 _SWEEPS, _LEAPS = 2, 80
 _ROUNDING = 1e-11  # the relative error of a split that counts as exact
+_RIDGE = 1e-12  # times the mean of the diagonal
 _MOST_PLACES = 300  # of all others together
 _MOST_WORK = 3e8  # multiplications of a joint step of all restarts
 
@@ -48,10 +49,13 @@ def composed(data: Spectra, supports: Sequence[Array], grid: Grid, is_real: bool
     sums = sums_of(supports, grid)
     if len(sums) > _MOST_PLACES:
         return None
-    chains = Chains(data, [Places(sums, grid, is_real)], [np.ones((1, len(sums)))])
-    chains.sweep()
-    atom = np.zeros(grid, np.float64 if is_real else np.complex128)
-    atom[tuple(sums.T)] = chains.kernels[0][0]
+    energies, products = np.abs(data.code) ** 2, data.code.conj() * data.signal
+    autocorrelation, correlation = (correlations(each, grid, is_real) for each in (energies, products))
+    differences = (sums[:, None] - sums) % np.array(grid)
+    gram = autocorrelation[tuple(np.moveaxis(differences, -1, 0))]
+    gram[np.diag_indices(len(sums))] += _RIDGE * np.trace(gram).real / len(sums)
+    atom = np.zeros(grid, correlation.dtype)
+    atom[tuple(sums.T)] = np.linalg.solve(gram, correlation[tuple(sums.T)])
     return atom
 
 
