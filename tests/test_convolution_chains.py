@@ -216,6 +216,9 @@ def test_a_callback_and_the_clock_end_the_search():
     fit = pp.convolution_chain(signal, None, supports, callback=lambda step: step.iteration == 3)
     assert (fit.status, fit.n_iter) == ("stopped", 3)
     assert pp.convolution_chain(signal, None, supports, time_budget=0).status == "stopped"
+    large = gaussian((2, 120, 120), np.float64, 0)
+    large_supports = pp.kernel_supports((3, 3), [1, 1])
+    assert pp.convolution_chain(large, large, large_supports, n_restarts=40, time_budget=0).status == "stopped"
     assert pp.convolution_chain(signal, None, supports, max_iter=2).status == "max_iter"
 
 

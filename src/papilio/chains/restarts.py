@@ -66,6 +66,8 @@ class Search:
             chains = Chains(self._data, self.places, [kernel[None] for kernel in start])
             if self._descend(chains, self._limits.max_iter):
                 self.status = Status.MAX_ITER
+            if self._is_exact:
+                return
         n_waves = sum(len(places.waves) for places in self.places)
         if n_waves * self._data.signal.size * self._limits.n_restarts > _LARGE and self._run_small():
             return
@@ -98,7 +100,10 @@ class Search:
         if part.size >= atom.size or not part.any():
             return False
         small = Search(self._session, of_atom(part), moved, part.shape, self._is_real, self._limits, reports=False)
-        small.run(None)
+        try:
+            small.run(None)
+        finally:
+            self.kernels = self.kernels or small.kernels  # for the case that the session is stopped
         if self._descend(Chains(self._data, self.places, [k[None] for k in small.kernels]), self._limits.max_iter):
             self.status = Status.MAX_ITER
         return True
