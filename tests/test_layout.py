@@ -25,6 +25,7 @@ ROOMS = (
     "transforms",
     "rotations",
     "graphs",
+    "chains",
     "search",
     "torch",
     "coding",
@@ -39,7 +40,7 @@ ROOMS = (
     "experiments",
     "cli",
 )
-MOST_ENTRIES = 26
+MOST_ENTRIES = 27
 # The other way only in functions, when they are called: `op.plot()`, `op.to_torch()`, `fit.plot()` are worth it.
 UPWARDS = {("operators", "plot"), ("operators", "torch"), ("results", "plot")}
 # These import modules whose names are only known when the program runs.

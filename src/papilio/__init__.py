@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from . import plot as plot
     from . import results as results
     from . import transforms as transforms
+    from .chains.convolution import ConvolutionFit as ConvolutionFit
+    from .chains.convolution import convolution_chain as convolution_chain
+    from .chains.dictionary import ConvolutionalDictionary as ConvolutionalDictionary
+    from .chains.dictionary import convolutional_dictionary as convolutional_dictionary
+    from .chains.operator import ConvolutionChain as ConvolutionChain
+    from .chains.supports import kernel_supports as kernel_supports
     from .coding import lasso as lasso
     from .coding import omp as omp
     from .dictionary.fast import fast_dictionary as fast_dictionary
@@ -61,6 +67,10 @@ if TYPE_CHECKING:
 
 _MODULES = ("constraints", "datasets", "graphs", "images", "metrics", "plot", "results", "transforms")
 _NAMES = {
+    "chains.convolution": ("ConvolutionFit", "convolution_chain"),
+    "chains.dictionary": ("ConvolutionalDictionary", "convolutional_dictionary"),
+    "chains.operator": ("ConvolutionChain",),
+    "chains.supports": ("kernel_supports",),
     "coding": ("lasso", "omp"),
     "dictionary.fast": ("fast_dictionary",),
     "dictionary.ksvd": ("ksvd",),

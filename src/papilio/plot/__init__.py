@@ -1,5 +1,6 @@
 """Figures: axes in, axes out. Needs matplotlib (``pip install "papilio[plot]"``)."""
 
+from .convolutions import convolutions
 from .curves import convergence, tradeoff
 from .fits import factorization
 from .graphs import graph_signal
@@ -11,6 +12,7 @@ __all__ = [
     "atoms",
     "comparison",
     "convergence",
+    "convolutions",
     "factorization",
     "factors",
     "graph_signal",

@@ -1,0 +1,1 @@
+"""Chains whose factors obey other laws than sparsity alone."""

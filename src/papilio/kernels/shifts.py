@@ -1,0 +1,69 @@
+"""Matching pursuit with all shifts of some atoms on a periodic image."""
+
+import numpy as np
+
+from ..typing import Array
+from .cache import kernel
+
+compiled = kernel(nogil=True, fastmath={"contract", "nsz"})
+
+
+@compiled
+def pursue_shifts(correlations: Array, gram: Array, top: int, left: int, codes: Array, most: int) -> int:
+    """Take ``most`` shifted atoms, each time the one of the largest |correlation|, and return how many were taken.
+
+    ``correlations`` (rows, atoms, columns) are those of the image with all shifts of the atoms, which have unit
+    norm; they become those of the residual. ``gram[m, n, top + u, left + v]`` is the correlation of atom m with
+    atom n when that is shifted by (u, v). Coefficients are added to ``codes`` (atoms, rows, columns). An atom that
+    is taken again at the same place does not count again.
+    """
+    n_rows, n_atoms, width = correlations.shape
+    reach_rows, reach_columns = gram.shape[2], gram.shape[3]
+    largest, places = np.empty(n_rows, correlations.dtype), np.empty(n_rows, np.int64)
+    for i in range(n_rows):
+        largest[i], places[i] = _peak(correlations[i])
+    first = largest.max()
+    taken = 0
+    for _ in range(4 * most):
+        if taken == most:
+            break
+        i = int(np.argmax(largest))
+        if largest[i] <= 1e-12 * first:
+            break
+        m, j = places[i] // width, places[i] % width
+        value = correlations[i, m, j]
+        if codes[m, i, j] == 0:
+            taken += 1
+        codes[m, i, j] += value
+        for u in range(reach_rows):
+            row = (i + u - top) % n_rows
+            for other in range(n_atoms):
+                line, weights = correlations[row, other], gram[m, other, u]
+                at = (j - left) % width
+                for v in range(reach_columns):
+                    line[at] -= value * weights[v]
+                    at += 1
+                    if at == width:
+                        at = 0
+        for u in range(min(reach_rows, n_rows)):
+            row = (i + u - top) % n_rows
+            largest[row], places[row] = _peak(correlations[row])
+    return taken
+
+
+@compiled
+def _peak(lines: Array) -> tuple[float, int]:
+    """The largest magnitude of some lines, and where it is."""
+    n_lines, width = lines.shape
+    best, place = np.abs(lines[0, 0]), 0
+    for m in range(n_lines):
+        line = lines[m]
+        highest = np.abs(line[0])
+        for j in range(width):
+            highest = max(highest, np.abs(line[j]))
+        if highest > best or m == 0:
+            for j in range(width):
+                if np.abs(line[j]) == highest:
+                    best, place = highest, m * width + j
+                    break
+    return best, place
