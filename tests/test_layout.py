@@ -25,6 +25,7 @@ ROOMS = (
     "transforms",
     "rotations",
     "graphs",
+    "chains",
     "search",
     "coding",
     "samples",
@@ -38,7 +39,7 @@ ROOMS = (
     "experiments",
     "cli",
 )
-MOST_ENTRIES = 25
+MOST_ENTRIES = 27
 # The other way only in functions, when they are called: `op.plot()` and `fit.plot()` are worth it.
 UPWARDS = {("operators", "plot"), ("results", "plot")}
 # These import modules whose names are only known when the program runs.

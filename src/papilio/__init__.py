@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from . import plot as plot
     from . import results as results
     from . import transforms as transforms
+    from .chains.nonnegative import NonnegativeChain as NonnegativeChain
+    from .chains.nonnegative import nonnegative_chain as nonnegative_chain
     from .coding import omp as omp
     from .dictionary.fast import fast_dictionary as fast_dictionary
     from .dictionary.ksvd import ksvd as ksvd
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from .dictionary.tradeoff import dictionary_tradeoff as dictionary_tradeoff
     from .estimators import KSVD as KSVD
     from .estimators import FastDictionaryLearning as FastDictionaryLearning
+    from .estimators import MultilayerNMF as MultilayerNMF
     from .estimators import OnlineDictionaryLearning as OnlineDictionaryLearning
     from .estimators import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
     from .estimators import SparseKSVD as SparseKSVD
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
 
 _MODULES = ("constraints", "datasets", "graphs", "images", "metrics", "plot", "results", "transforms")
 _NAMES = {
+    "chains.nonnegative": ("NonnegativeChain", "nonnegative_chain"),
     "coding": ("omp",),
     "dictionary.fast": ("fast_dictionary",),
     "dictionary.ksvd": ("ksvd",),
@@ -63,8 +67,8 @@ _NAMES = {
     "dictionary.sparse_ksvd": ("sparse_ksvd",),
     "dictionary.tradeoff": ("dictionary_tradeoff",),
     "estimators": (
-        *("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "OrthogonalDictionaryLearning"),
-        *("SparseKSVD", "SparseMatrixTransform", "Treelets"),
+        *("FastDictionaryLearning", "KSVD", "MultilayerNMF", "OnlineDictionaryLearning"),
+        *("OrthogonalDictionaryLearning", "SparseKSVD", "SparseMatrixTransform", "Treelets"),
     ),
     "operators": ("SparseProduct",),
     "operators.storage": ("load",),

@@ -1,0 +1,1 @@
+"""Chains of factors with laws of their own: convolutions, non-negative factors."""

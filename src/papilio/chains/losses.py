@@ -1,0 +1,166 @@
+"""The two losses of non-negative chains: each knows how to improve all factors once, and what is left.
+
+A sweep goes from the first factor to the last. With A and B the products left and right of a factor X:
+
+- least squares, ½‖V − AXB‖²: coordinate descent, each entry of X minimised exactly, given AᵀA, BBᵀ and AᵀVBᵀ;
+- Kullback–Leibler divergence, Σ v log(v/v̂) − v + v̂: the multiplicative step of Lyu and Wang (2013),
+  X ← X ∘ (Aᵀ(V ⊘ AXB)Bᵀ) ⊘ (Aᵀ1 1ᵀBᵀ).
+
+Neither raises its objective, and neither fills an entry that is not allowed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+from scipy.special import xlogy
+
+from ..kernels.coordinates import descend_coordinates
+from ..linalg import frobenius
+from ..typing import Array
+
+LOSSES = ("frobenius", "kullback-leibler")
+FLOOR = 1e-12  # added to all entries of the product in the divergence, of a matrix with a root mean square of one
+_SMALL = 1e-6  # share of ‖V‖² below which differences of large numbers are not accurate enough
+_VANISHED = 1e-100  # entries below are zero: they would only slow down multiplications
+
+
+class Loss(ABC):
+    """An objective of V and its non-negative factors, which are changed in place."""
+
+    def __init__(self, V: Array, factors: Sequence[Array], masks: Sequence[Array] | None = None) -> None:
+        self.V = V
+        self.factors = [np.ascontiguousarray(factor) for factor in factors]
+        self.masks = [np.ones(f.shape, np.bool_) for f in self.factors] if masks is None else list(masks)
+
+    @abstractmethod
+    def sweep(self) -> float:
+        """Improve each factor once; returns the objective."""
+
+    @abstractmethod
+    def objective(self) -> float:
+        """The objective of the current factors."""
+
+    @abstractmethod
+    def relative(self, objective: float) -> float:
+        """The objective as the error that a history shows: ‖V − V̂‖/‖V‖, or D(V‖V̂)/ΣV."""
+
+    def product(self) -> Array:
+        """V̂ as a dense matrix."""
+        return reduce(np.matmul, self.factors)
+
+    def _rights(self) -> list[Array | None]:
+        """The product of all factors right of each; None for the last."""
+        products: list[Array | None] = [None]
+        for factor in reversed(self.factors[1:]):
+            last = products[-1]
+            products.append(factor if last is None else factor @ last)
+        return products[::-1]
+
+
+class LeastSquares(Loss):
+    """½‖V − S₁…S_K‖_F²."""
+
+    def __init__(self, V: Array, factors: Sequence[Array], masks: Sequence[Array] | None = None) -> None:
+        super().__init__(V, factors, masks)
+        self._energy = frobenius(V) ** 2
+
+    def sweep(self) -> float:
+        left, seen = np.empty((0, 0)), self.V  # AᵀA and AᵀV
+        rights = self._rights()
+        for j, (factor, right) in enumerate(zip(self.factors, rights, strict=True)):
+            if j > 0:
+                before = self.factors[j - 1]
+                left = before.T @ (left @ before if left.size else before)
+                seen = before.T @ seen
+            if right is None:
+                break
+            gram, cross = right @ right.T, seen @ right.T
+            gradient = (left @ factor if left.size else factor) @ gram - cross
+            descend_coordinates(factor, gradient, left, gram, self.masks[j])
+        # The last factor by its columns, which are independent.
+        gram = left if left.size else np.ones((1, 1))
+        last, cross = np.ascontiguousarray(self.factors[-1].T), seen.T
+        descend_coordinates(last, last @ gram - cross, np.empty((0, 0)), gram, self.masks[-1].T)
+        self.factors[-1] = np.ascontiguousarray(last.T)
+        return self._from_grams(last, gram, cross)
+
+    def _from_grams(self, last: Array, gram: Array, cross: Array) -> float:
+        value = 0.5 * self._energy + float(np.vdot(last, 0.5 * (last @ gram) - cross))
+        return value if value > _SMALL * self._energy else self.objective()
+
+    def objective(self) -> float:
+        return 0.5 * frobenius(self.V - self.product()) ** 2
+
+    def relative(self, objective: float) -> float:
+        return float(np.sqrt(2 * objective / self._energy)) if self._energy > 0 else 0.0
+
+
+class Divergence(Loss):
+    """Σ v log(v/v̂) − v + v̂, with `FLOOR` added to all v̂."""
+
+    def __init__(self, V: Array, factors: Sequence[Array], masks: Sequence[Array] | None = None) -> None:
+        super().__init__(V, factors, masks)
+        for factor, mask in zip(self.factors, self.masks, strict=True):
+            factor[~mask] = 0
+        self._mass = float(V.sum())
+        self._own = float(xlogy(V, V).sum()) - self._mass
+        self._estimate, self._ratio, self._logs = np.empty_like(V), np.empty_like(V), np.empty_like(V)
+        self._is_current = False
+
+    def sweep(self) -> float:
+        left: Array | None = None
+        rights = self._rights()
+        for j, (factor, right) in enumerate(zip(self.factors, rights, strict=True)):
+            if j > 0:
+                before = self.factors[j - 1]
+                left = before if left is None else left @ before
+            if j > 0 or not self._is_current:
+                self._multiply(left, factor, right)
+            np.divide(self.V, self._estimate, out=self._ratio)
+            factor *= self._step(left, right)
+            factor[factor < _VANISHED] = 0
+            self._is_current = False
+        return self.objective()
+
+    def _multiply(self, left: Array | None, factor: Array, right: Array | None) -> None:
+        """AXB + floor, in the cheaper order."""
+        if left is not None and right is not None:
+            if left.shape[0] <= right.shape[1]:
+                left, factor = None, left @ factor
+            else:
+                factor, right = factor @ right, None
+        if left is None and right is None:
+            self._estimate[:] = factor
+        elif left is None:
+            np.matmul(factor, right, out=self._estimate)
+        else:
+            np.matmul(left, factor, out=self._estimate)
+        self._estimate += FLOOR
+
+    def _step(self, left: Array | None, right: Array | None) -> Array:
+        """Aᵀ(V ⊘ AXB)Bᵀ ⊘ (Aᵀ1 1ᵀBᵀ); zero where the product does not depend on an entry."""
+        raised = self._ratio
+        is_left_first = left is not None and (right is None or left.shape[1] <= right.shape[0])
+        if left is not None and is_left_first:
+            raised = left.T @ raised
+        if right is not None:
+            raised = raised @ right.T
+        if left is not None and not is_left_first:
+            raised = left.T @ raised
+        rows = np.ones(1) if left is None else left.sum(axis=0)
+        columns = np.ones(1) if right is None else right.sum(axis=1)
+        scale = np.broadcast_to(rows[:, None] * columns, raised.shape)
+        return np.divide(raised, scale, out=np.zeros_like(raised), where=scale > 0)
+
+    def objective(self) -> float:
+        if not self._is_current:
+            self._multiply(None, self.factors[0], self._rights()[0])
+            self._is_current = True
+        np.log(self._estimate, out=self._logs)
+        value = self._own - float(np.vdot(self.V, self._logs)) + float(self._estimate.sum())
+        return max(value, 0.0)
+
+    def relative(self, objective: float) -> float:
+        return objective / self._mass if self._mass > 0 else 0.0
