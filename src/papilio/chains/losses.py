@@ -16,7 +16,7 @@ from functools import reduce
 import numpy as np
 from scipy.special import xlogy
 
-from ..kernels.coordinates import descend_coordinates
+from ..kernels.coordinates import descend_columns, descend_entries
 from ..linalg import frobenius
 from ..typing import Array
 
@@ -31,7 +31,7 @@ class Loss(ABC):
 
     def __init__(self, V: Array, factors: Sequence[Array], masks: Sequence[Array] | None = None) -> None:
         self.V = V
-        self.factors = [np.ascontiguousarray(factor) for factor in factors]
+        self.factors = [np.ascontiguousarray(factor) for factor in factors]  # changed in place
         self.masks = [np.ones(f.shape, np.bool_) for f in self.factors] if masks is None else list(masks)
 
     @abstractmethod
@@ -50,12 +50,11 @@ class Loss(ABC):
         """V̂ as a dense matrix."""
         return reduce(np.matmul, self.factors)
 
-    def _rights(self) -> list[Array | None]:
-        """The product of all factors right of each; None for the last."""
-        products: list[Array | None] = [None]
-        for factor in reversed(self.factors[1:]):
-            last = products[-1]
-            products.append(factor if last is None else factor @ last)
+    def _rights(self) -> list[Array]:
+        """The product of all factors right of each but the last."""
+        products = [self.factors[-1]]
+        for factor in reversed(self.factors[1:-1]):
+            products.append(factor @ products[-1])
         return products[::-1]
 
 
@@ -67,27 +66,20 @@ class LeastSquares(Loss):
         self._energy = frobenius(V) ** 2
 
     def sweep(self) -> float:
-        left, seen = np.empty((0, 0)), self.V  # AᵀA and AᵀV
-        rights = self._rights()
-        for j, (factor, right) in enumerate(zip(self.factors, rights, strict=True)):
-            if j > 0:
-                before = self.factors[j - 1]
-                left = before.T @ (left @ before if left.size else before)
-                seen = before.T @ seen
-            if right is None:
-                break
-            gram, cross = right @ right.T, seen @ right.T
-            gradient = (left @ factor if left.size else factor) @ gram - cross
-            descend_coordinates(factor, gradient, left, gram, self.masks[j])
-        # The last factor by its columns, which are independent.
-        gram = left if left.size else np.ones((1, 1))
-        last, cross = np.ascontiguousarray(self.factors[-1].T), seen.T
-        descend_coordinates(last, last @ gram - cross, np.empty((0, 0)), gram, self.masks[-1].T)
-        self.factors[-1] = np.ascontiguousarray(last.T)
-        return self._from_grams(last, gram, cross)
-
-    def _from_grams(self, last: Array, gram: Array, cross: Array) -> float:
-        value = 0.5 * self._energy + float(np.vdot(last, 0.5 * (last @ gram) - cross))
+        factors, rights = self.factors, self._rights()
+        first = np.ascontiguousarray(factors[0].T)
+        gram = rights[0] @ rights[0].T
+        descend_columns(first, gram @ first - rights[0] @ self.V.T, gram, self.masks[0].T)
+        factors[0] = first.T
+        left, seen = first @ first.T, first @ self.V  # AᵀA and AᵀV
+        for j in range(1, len(factors) - 1):
+            factor, right = factors[j], rights[j]
+            gram = right @ right.T
+            descend_entries(factor, left @ factor @ gram - seen @ right.T, left, gram, self.masks[j])
+            left, seen = factor.T @ left @ factor, factor.T @ seen
+        last = factors[-1]
+        descend_columns(last, left @ last - seen, left, self.masks[-1])
+        value = 0.5 * self._energy + float(np.vdot(last, 0.5 * (left @ last) - seen))
         return value if value > _SMALL * self._energy else self.objective()
 
     def objective(self) -> float:
@@ -106,13 +98,14 @@ class Divergence(Loss):
             factor[~mask] = 0
         self._mass = float(V.sum())
         self._own = float(xlogy(V, V).sum()) - self._mass
-        self._estimate, self._ratio, self._logs = np.empty_like(V), np.empty_like(V), np.empty_like(V)
+        self._estimate, self._ratio = np.empty_like(V), np.empty_like(V)
+        self._places = np.flatnonzero(V)  # logarithms of the others are not needed
+        self._values, self._logs = V.ravel()[self._places], np.empty(self._places.size)
         self._is_current = False
 
     def sweep(self) -> float:
         left: Array | None = None
-        rights = self._rights()
-        for j, (factor, right) in enumerate(zip(self.factors, rights, strict=True)):
+        for j, (factor, right) in enumerate(zip(self.factors, [*self._rights(), None], strict=True)):
             if j > 0:
                 before = self.factors[j - 1]
                 left = before if left is None else left @ before
@@ -158,8 +151,9 @@ class Divergence(Loss):
         if not self._is_current:
             self._multiply(None, self.factors[0], self._rights()[0])
             self._is_current = True
-        np.log(self._estimate, out=self._logs)
-        value = self._own - float(np.vdot(self.V, self._logs)) + float(self._estimate.sum())
+        np.take(self._estimate, self._places, out=self._logs)
+        np.log(self._logs, out=self._logs)
+        value = self._own - float(np.vdot(self._values, self._logs)) + float(self._estimate.sum())
         return max(value, 0.0)
 
     def relative(self, objective: float) -> float:
