@@ -56,7 +56,7 @@ def test_two_factors_are_scikit_learns_nmf_on_digits(loss, solver):
 
 
 def test_a_sweep_of_least_squares_minimises_each_entry_in_turn():
-    factors = random_factors((9, 4, 5, 14))
+    factors = [0.4 * factor for factor in random_factors((9, 4, 5, 14))]
     loss = LeastSquares(V, [factor.copy() for factor in factors])
     value = loss.sweep()
     for j in range(3):  # from the first factor to the last; the last one by columns
@@ -120,7 +120,7 @@ def test_a_checker_of_rising_objectives_would_find_one():
         before = [factor.copy() for factor in loss.factors]
         loss.sweep()
         for factor, old in zip(loss.factors, before, strict=True):
-            factor *= (factor / old) ** 2
+            factor *= np.minimum(factor / np.maximum(old, 1e-9), 10) ** 2
         loss._is_current = False
         errors.append(loss.objective())
     assert (np.diff(errors) > 0).any()
@@ -138,7 +138,8 @@ def test_the_unit_of_the_data_does_not_matter(loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_zeros_are_factorized_into_zeros(loss):
     fit = pp.nonnegative_chain(np.zeros((4, 5)), (2, 3), loss=loss, sparsity=1)
-    assert fit.error == fit.objective == 0
+    assert fit.error == 0
+    assert fit.objective < 1e-9
     assert not fit.operator.toarray().any()
 
 

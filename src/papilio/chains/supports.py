@@ -27,10 +27,11 @@ _DENSE = 30  # sweeps of a start without limits
 _STAGES = 12  # from no limit to the limits that are asked for
 _STAGES_AGAIN = 5  # the same after units were begun again
 _SWEEPS = 4  # on the supports, after each choice of them
-_LAST, _FINE = 10, 100  # sweeps in the end, and once the error is nearly zero
+_LAST = 10  # sweeps in the end
+_FINE, _MOST_ROUNDS = 50, 20  # sweeps of a round, and rounds, once the error is nearly zero
 _NEARLY = 0.01
-_MOST_TRIALS, _WORK = 120, 3e10  # to begin units again; multiplications of all trials
-_PATIENCE = 40  # trials without success
+_MOST_TRIALS, _WORK = 100, 3e10  # to begin units again; multiplications of all trials
+_PATIENCE = 30  # trials without success
 _MOST_UNITS = 3  # that are begun again in a trial
 _SHARES = (0.3, 0.65)  # how far limits are loosened then
 
@@ -78,8 +79,11 @@ def _by_cuts(session: Session, V: Array, sets: Sets, shapes: Sequence[Shape], at
     halves = (sets[:cut], shapes[:cut]), (sets[cut:], shapes[cut:])
     limits = [_product_set(*half) for half in halves]
     pair = two_factors(session, V, limits, [(len(V), ranks[cut - 1]), (ranks[cut - 1], V.shape[1])])
-    left, right = (_by_cuts(session, part, *half, attempt) for part, half in zip(pair, halves, strict=True))
-    return [*left, *right]
+    # Units of equal size: in whatever is small, errors would not count.
+    norms = np.linalg.norm(pair[0], axis=0), np.linalg.norm(pair[1], axis=1)
+    units = pair[0] / np.where(norms[0] > 0, norms[0], 1), pair[1] / np.where(norms[1] > 0, norms[1], 1)[:, None]
+    left, right = (_by_cuts(session, part, *half, attempt) for part, half in zip(units, halves, strict=True))
+    return [*left[:-1], left[-1] * (norms[0] * norms[1]), *right]
 
 
 def _product_set(sets: Sets, shapes: Sequence[Shape]) -> Constraint | None:
@@ -181,10 +185,15 @@ def annealed(
 
 
 def settled(V: Array, factors: Sequence[Array]) -> list[Array]:
-    """More sweeps on the supports."""
+    """Sweeps on the supports, as long as they lower the error by much."""
     loss = LeastSquares(V, factors, [factor != 0 for factor in factors])
-    for _ in range(_FINE):
-        loss.sweep()
+    error = error_of(V, factors)
+    for _ in range(_MOST_ROUNDS):
+        for _ in range(_FINE):
+            loss.sweep()
+        previous, error = error, error_of(V, loss.factors)
+        if error > 0.7 * previous or error < 1e-3 * _EXACT:
+            break
     return [np.ascontiguousarray(factor) for factor in loss.factors]
 
 
