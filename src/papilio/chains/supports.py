@@ -1,8 +1,8 @@
 """Supports of sparse non-negative chains.
 
-Two factors: from a dense start, small entries are dropped, more and more of them, while the others adapt. What that
-ends in is a local minimum. So a few hidden units are taken out and begun again from what the others leave, again
-and again, as long as that lowers the error.
+Two factors: from a dense start, small entries are dropped, more and more of them, while the others adapt. That
+ends in a local minimum. So a few hidden units are taken out and begun again from what the others leave, again and
+again, as long as that lowers the error.
 
 More factors: the chain is cut at its lowest rank, where the product of the factors on either side is determined
 best, and both sides are treated in the same way. In the end all factors adapt together.
