@@ -58,7 +58,8 @@ def test_two_factors_are_scikit_learns_nmf_on_digits(loss, solver):
 def test_a_sweep_of_least_squares_minimises_each_entry_in_turn():
     factors = [0.4 * factor for factor in random_factors((9, 4, 5, 14))]
     loss = LeastSquares(V, [factor.copy() for factor in factors])
-    value = loss.sweep()
+    loss.sweep()
+    value = loss.objective()
     for j in range(3):  # from the first factor to the last; the last one by columns
         left = reduce(np.matmul, factors[:j], np.eye(9))
         right = reduce(np.matmul, factors[j + 1 :], np.eye(factors[j].shape[1]))
@@ -78,7 +79,8 @@ def test_a_sweep_of_the_divergence_is_the_formula(sizes):
     factors = random_factors(sizes)
     loss = Divergence(V, [factor.copy() for factor in factors])
     for _ in range(2):
-        value = loss.sweep()
+        loss.sweep()
+        value = loss.objective()
         for j in range(len(factors)):
             left = reduce(np.matmul, factors[:j], np.eye(9))
             right = reduce(np.matmul, factors[j + 1 :], np.eye(factors[j].shape[1]))
@@ -92,7 +94,7 @@ def test_a_sweep_of_the_divergence_is_the_formula(sizes):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("sparsity", [None, 2])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_objective_never_rises_and_no_entry_is_negative(loss, sparsity, seed):
     random = np.random.default_rng(seed)
     matrix = random.random((12, 15)) * (random.random((12, 15)) < 0.4)

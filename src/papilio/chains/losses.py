@@ -23,11 +23,14 @@ from ..typing import Array
 LOSSES = ("frobenius", "kullback-leibler")
 FLOOR = 1e-12  # added to all entries of the product in the divergence, of a matrix with a root mean square of one
 _SMALL = 1e-6  # share of ‖V‖² below which differences of large numbers are not accurate enough
+_FEW, _EVERY = 1 << 14, 10  # entries above which the divergence, with all its logarithms, is not always computed
 _VANISHED = 1e-100  # entries below are zero: they would only slow down multiplications
 
 
 class Loss(ABC):
     """An objective of V and its non-negative factors, which are changed in place."""
+
+    every = 1  # sweeps after which the objective is worth its time
 
     def __init__(self, V: Array, factors: Sequence[Array], masks: Sequence[Array] | None = None) -> None:
         self.V = V
@@ -35,8 +38,8 @@ class Loss(ABC):
         self.masks = [np.ones(f.shape, np.bool_) for f in self.factors] if masks is None else list(masks)
 
     @abstractmethod
-    def sweep(self) -> float:
-        """Improve each factor once; returns the objective."""
+    def sweep(self) -> None:
+        """Improve each factor once."""
 
     @abstractmethod
     def objective(self) -> float:
@@ -64,8 +67,9 @@ class LeastSquares(Loss):
     def __init__(self, V: Array, factors: Sequence[Array], masks: Sequence[Array] | None = None) -> None:
         super().__init__(V, factors, masks)
         self._energy = frobenius(V) ** 2
+        self._of_last: tuple[Array, Array] | None = None
 
-    def sweep(self) -> float:
+    def sweep(self) -> None:
         factors, rights = self.factors, self._rights()
         first = np.ascontiguousarray(factors[0].T)
         gram = rights[0] @ rights[0].T
@@ -79,10 +83,14 @@ class LeastSquares(Loss):
             left, seen = factor.T @ left @ factor, factor.T @ seen
         last = factors[-1]
         descend_columns(last, left @ last - seen, left, self.masks[-1])
-        value = 0.5 * self._energy + float(np.vdot(last, 0.5 * (left @ last) - seen))
-        return value if value > _SMALL * self._energy else self.objective()
+        self._of_last = left, seen
 
     def objective(self) -> float:
+        if self._of_last is not None:  # after a sweep, little is left to do
+            (left, seen), last = self._of_last, self.factors[-1]
+            value = 0.5 * self._energy + float(np.vdot(last, 0.5 * (left @ last) - seen))
+            if value > _SMALL * self._energy:
+                return value
         return 0.5 * frobenius(self.V - self.product()) ** 2
 
     def relative(self, objective: float) -> float:
@@ -96,6 +104,7 @@ class Divergence(Loss):
         super().__init__(V, factors, masks)
         for factor, mask in zip(self.factors, self.masks, strict=True):
             factor[~mask] = 0
+        self.every = 1 if V.size <= _FEW else _EVERY
         self._mass = float(V.sum())
         self._own = float(xlogy(V, V).sum()) - self._mass
         self._estimate, self._ratio = np.empty_like(V), np.empty_like(V)
@@ -103,7 +112,7 @@ class Divergence(Loss):
         self._values, self._logs = V.ravel()[self._places], np.empty(self._places.size)
         self._is_current = False
 
-    def sweep(self) -> float:
+    def sweep(self) -> None:
         left: Array | None = None
         for j, (factor, right) in enumerate(zip(self.factors, [*self._rights(), None], strict=True)):
             if j > 0:
@@ -115,7 +124,6 @@ class Divergence(Loss):
             factor *= self._step(left, right)
             factor[factor < _VANISHED] = 0
             self._is_current = False
-        return self.objective()
 
     def _multiply(self, left: Array | None, factor: Array, right: Array | None) -> None:
         """AXB + floor, in the cheaper order."""

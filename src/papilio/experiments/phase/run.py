@@ -64,7 +64,7 @@ def measure(settings: dict[str, Any], draw: Draw) -> tuple[Rows, Rows]:
     begin = process_time()
     # What a user would say who knows about how sparse the factors are, but not how many.
     complexity = min(ROOM * planted / M.size, 1.0)
-    fit = factorize(M, complexity=complexity, time_budget=settings["seconds"], random_state=0)
+    fit = factorize(M, complexity=complexity, callback=lambda step: process_time() - begin > settings["seconds"])
     seconds = process_time() - begin
     found = fit.operator.nnz
     is_recovered = int(fit.error <= EXACT and found <= ROOM * planted)
