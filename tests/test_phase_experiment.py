@@ -69,9 +69,11 @@ def test_claims_follow_from_the_table(most, seconds, verdicts):
 def test_the_figure_shows_the_shares():
     rows = rows_of(2)
     rows[3]["recovered"] = "0"  # one of three draws with two entries
+    for row in rows[:3]:
+        row["product"] = "100"
     ax = plot.figure_of(rows).axes[0]
     np.testing.assert_allclose(ax.images[0].get_array(), [[1, 2 / 3, 0, 0]])
-    assert "67%" in [text.get_text() for text in ax.texts]
+    assert [text.get_text() for text in ax.texts] == ["trivial", "67%", "0%", "0%"]
 
 
 @pytest.mark.parametrize(("depth", "entries"), [(2, 2), (2, 3), (3, 2)])

@@ -132,11 +132,9 @@ class Divergence(Loss):
                 left, factor = None, left @ factor
             else:
                 factor, right = factor @ right, None
-        if left is None and right is None:
-            self._estimate[:] = factor
-        elif left is None:
+        if right is not None:
             np.matmul(factor, right, out=self._estimate)
-        else:
+        elif left is not None:
             np.matmul(left, factor, out=self._estimate)
         self._estimate += FLOOR
 

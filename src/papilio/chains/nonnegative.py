@@ -162,13 +162,14 @@ def nonnegative_chain(
         title="nonnegative_chain",
     )
     with session.interruptible():
+        masks: list[Array] | None = None
         if is_sparse:
             with session.part(0.5):
-                found = sparse_start(session, units, sets, shapes, given, 1 if given else n_starts)
-            starts = [(found, [factor != 0 for factor in found])]
+                first = sparse_start(session, units, sets, shapes, given, 1 if given else n_starts)
+            masks = [factor != 0 for factor in first]
         else:
-            starts = [(given or random_start(units, shapes, session.random), None)]
-        best = _fitted(session, kind, units, starts[0], max_iter, tol)
+            first = given or random_start(units, shapes, session.random)
+        best = _fitted(session, kind, units, (first, masks), max_iter, tol)
         for i in range(1, 1 if is_sparse or given else n_starts):
             if session.stopped:
                 break
@@ -242,9 +243,7 @@ def _result(fit: _Fit, V: Array, exponent: int, loss: str) -> NonnegativeChain:
     size = frobenius(V)
     with np.errstate(over="ignore"):
         error = frobenius(V - operator.toarray()) / size if size > 0 else 0.0
-    return NonnegativeChain(
-        operator, error, fit.n_iter, fit.status, fit.history, objective=objective, loss=loss
-    )
+    return NonnegativeChain(operator, error, fit.n_iter, fit.status, fit.history, objective=objective, loss=loss)
 
 
 def normalised(factors: Sequence[Array]) -> list[Array]:

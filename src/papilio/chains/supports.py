@@ -50,7 +50,8 @@ def sparse_start(
     session: Session, V: Array, sets: Sets, shapes: Sequence[Shape], given: list[Array] | None, n_starts: int
 ) -> list[Array]:
     """Factors in the sets, the best of some starts; an exact one is the last."""
-    best, lowest = [], np.inf
+    best: list[Array] = []
+    lowest = np.inf
     for i in range(n_starts):
         if session.stopped and best:
             break

@@ -122,7 +122,7 @@ class MultilayerNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         X = self._validated(X, reset=True)
         ranks = self._ranks(X.shape[1])
-        sparsity = self.sparsity
+        sparsity: Any = self.sparsity
         if sparsity is not None:  # of all factors but the codes
             given = list(sparsity) if is_series(sparsity) else [sparsity] * len(ranks)
             if len(given) != len(ranks):

@@ -1,5 +1,6 @@
 """The phase diagram: the share of draws that are recovered, by depth and entries per column."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from ..drawing import new_figure, save
 from ..tables import Row, read_table
+from .run import ROOM
 
 _TITLES = {"signs": "entries ±1", "gaussian": "Gaussian entries"}
 
@@ -18,26 +20,26 @@ def write(folder: Path) -> list[Path]:
 
 def shares(rows: list[Row]) -> dict[tuple[int, str], dict[tuple[int, int], float]]:
     """By size and values: the share of recovered draws for each depth and number of entries per column."""
-    groups: dict[tuple[int, str], dict[tuple[int, int], list[int]]] = {}
+    return _means(rows, lambda row: int(row["recovered"]))
+
+
+def trivial_shares(rows: list[Row]) -> dict[tuple[int, str], dict[tuple[int, int], float]]:
+    """The same for draws whose product has no more entries than its factors: it is its own best factorization."""
+    return _means(rows, lambda row: int(row["product"]) <= ROOM * int(row["planted"]))
+
+
+def _means(rows: list[Row], value: Callable[[Row], float]) -> dict[tuple[int, str], dict[tuple[int, int], float]]:
+    groups: dict[tuple[int, str], dict[tuple[int, int], list[float]]] = {}
     for row in rows:
         cell = int(row["depth"]), int(row["entries"])
         kind = groups.setdefault((int(row["size"]), row["values"]), {})
-        kind.setdefault(cell, []).append(int(row["recovered"]))
+        kind.setdefault(cell, []).append(value(row))
     return {key: {cell: float(np.mean(found)) for cell, found in kind.items()} for key, kind in groups.items()}
-
-
-def expected_density(size: int, depth: int, entries: int) -> float:
-    """The expected share of non-zero entries of a random sparse product, if no sum cancels."""
-    density = entries / size
-    for _ in range(depth - 1):
-        # An entry is zero if none of the k columns that a column of the next factor reads has it.
-        density = 1 - (1 - density) ** entries
-    return density
 
 
 def figure_of(rows: list[Row]) -> Any:
     """One diagram per size and kind of values; lines where products have k^depth = √n and n entries per column."""
-    found = shares(rows)
+    found, trivial = shares(rows), trivial_shares(rows)
     sizes, kinds = sorted({size for size, _ in found}), list(dict.fromkeys(values for _, values in found))
     figure = new_figure(4.4 * len(kinds) + 1.0, 2.9 * len(sizes) + 0.4)
     axes = figure.subplots(len(sizes), len(kinds), squeeze=False)
@@ -53,15 +55,10 @@ def figure_of(rows: list[Row]) -> Any:
             ax.plot(size ** (power / line), line, style, color="white", linewidth=2)
             ax.plot(size ** (power / line), line, style, color="#D55E00", label=f"$k^{{depth}}$ = {label}")
         for (depth, k), share in cells.items():
-            ax.text(
-                k,
-                depth,
-                f"{share:.0%}",
-                ha="center",
-                va="center",
-                fontsize="x-small",
-                color="black" if share > 0.6 else "white",
-            )
+            is_trivial = trivial[size, values][depth, k] == 1
+            text = "trivial" if is_trivial else f"{share:.0%}"
+            dark = "black" if share > 0.6 else "white"
+            ax.text(k, depth, text, ha="center", va="center", fontsize="x-small", color=dark)
         ax.set_xlim(*extent[:2])
         ax.set_ylim(*extent[2:])
         ax.set_xticks(entries)
@@ -69,6 +66,7 @@ def figure_of(rows: list[Row]) -> Any:
         ax.set_title(f"n = {size}, {_TITLES.get(values, values)}", fontsize="medium")
         ax.set_xlabel("entries per column of a factor, k")
         ax.set_ylabel("factors")
-    axes[0, 0].legend(fontsize="x-small", loc="upper right", framealpha=0.9)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize="small", loc="outside lower center", ncols=2, frameon=False)
     figure.colorbar(image, ax=axes, label="share of draws that are recovered", shrink=0.8)
     return figure
