@@ -1,10 +1,10 @@
-"""Parts of parts: handwritten digits as sums of strokes, and strokes as sums of a few pixels.
+"""Parts of parts: handwritten digits as sums of parts, parts of strokes, and strokes of a few pixels.
 
     python examples/parts_of_digits.py [FOLDER]
 
 Non-negative matrix factorization describes pictures by parts, because parts can only be added. With one more
-factor, the parts are themselves made of smaller parts that they share. The question is what that costs in error,
-and what it saves in entries.
+factor, the parts are themselves made of smaller parts, and with fewer strokes than parts they have to share them.
+The question is what that costs in error.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from sklearn.decomposition import NMF
 
 import papilio as pp
 
-N_STROKES, N_PARTS = 48, 24
-PIXELS, STROKES = 6, 4  # of a stroke, and of a part
+N_STROKES, N_PARTS = 24, 36
+PIXELS, STROKES = 6, 3  # of a stroke, and of a part
 
 
 def main() -> None:
@@ -33,9 +33,9 @@ def main() -> None:
     print(f"{len(X)} digits of {X.shape[1]} pixels, as sums of {N_PARTS} parts.\n")
 
     # One level is NMF. The second one: parts are sums of a few strokes, and strokes are a few pixels.
-    plain = NMF(N_PARTS, init="nndsvda", max_iter=500, tol=1e-5).fit(X)
+    plain = NMF(N_PARTS, init="nndsvda", max_iter=3000, tol=1e-4).fit(X)
     layers = pp.MultilayerNMF(
-        ranks=(N_STROKES, N_PARTS), sparsity=(PIXELS, STROKES), n_init=2, random_state=0
+        ranks=(N_STROKES, N_PARTS), sparsity=(PIXELS, STROKES), n_init=1, random_state=0
     ).fit(X)
     strokes, combinations = layers.operator_.factors
     rows = {

@@ -35,7 +35,7 @@ def test_the_table_says_what_was_found(folder):
     rows = read_table(folder / "table.csv")
     assert len(rows) == 4
     for row in rows:
-        is_recovered = float(row["error"]) <= 1e-6 and int(row["found"]) <= 1.05 * int(row["planted"])
+        is_recovered = float(row["error"]) <= 1e-6 and int(row["found"]) <= 1.1 * int(row["planted"])
         assert int(row["recovered"]) == is_recovered
         assert int(row["planted"]) == 8 * int(row["depth"]) * int(row["entries"])
     assert all(row["recovered"] == "1" for row in rows if row["entries"] == "1")
@@ -46,8 +46,10 @@ def test_the_table_says_what_was_found(folder):
 def rows_of(most):
     """A table in which two factors with up to ``most`` entries per column are recovered."""
     keys = [(16, 2, k, "gaussian", trial) for k in (1, 2, 3, 4) for trial in (0, 1, 2)]
+    sizes = {"planted": "100", "product": "200"}
     return [
-        dict(zip(run.KEYS, map(str, key), strict=True)) | {"recovered": str(int(key[2] <= most))} for key in keys
+        dict(zip(run.KEYS, map(str, key), strict=True)) | sizes | {"recovered": str(int(key[2] <= most))}
+        for key in keys
     ]
 
 
@@ -81,7 +83,7 @@ def test_factorize_recovers_random_sparse_products(depth, entries):
     factors = run.plant(0, run.Draw(32, depth, entries, "gaussian", 0))
     M = np.linalg.multi_dot(factors)
     planted = sum(map(np.count_nonzero, factors))
-    fit = pp.factorize(M, complexity=run.ROOM * planted / M.size, method="layers")
+    fit = pp.factorize(M, max_error=1e-9, method="layers")
     assert fit.error < 1e-9
     assert fit.operator.nnz <= run.ROOM * planted
     assert fit.operator.nnz < np.count_nonzero(M)
