@@ -39,7 +39,7 @@ def test_a_tiny_run_shows_its_claims_and_where_everything_is(tmp_path):
         (
             ["nonsense"],
             "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, large, recovery, "
-            "meg, got 'nonsense'",
+            "phase, meg, got 'nonsense'",
         ),
         (["dft", "--output", "taken/inside"], "taken"),
     ],

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .chains.convolution import convolution_chain as convolution_chain
     from .chains.dictionary import ConvolutionalDictionary as ConvolutionalDictionary
     from .chains.dictionary import convolutional_dictionary as convolutional_dictionary
+    from .chains.nonnegative import NonnegativeChain as NonnegativeChain
+    from .chains.nonnegative import nonnegative_chain as nonnegative_chain
     from .chains.operator import ConvolutionChain as ConvolutionChain
     from .chains.supports import kernel_supports as kernel_supports
     from .coding import lasso as lasso
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from .estimators import KSVD as KSVD
     from .estimators import FastDictionaryLearning as FastDictionaryLearning
     from .estimators import LearnedEncoder as LearnedEncoder
+    from .estimators import MultilayerNMF as MultilayerNMF
     from .estimators import OnlineDictionaryLearning as OnlineDictionaryLearning
     from .estimators import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
     from .estimators import SparseKSVD as SparseKSVD
@@ -72,6 +75,7 @@ _NAMES = {
     "chains.operator": ("ConvolutionChain",),
     "chains.supports": ("kernel_supports",),
     "coding": ("lasso", "omp"),
+    "chains.nonnegative": ("NonnegativeChain", "nonnegative_chain"),
     "dictionary.fast": ("fast_dictionary",),
     "dictionary.ksvd": ("ksvd",),
     "dictionary.learner": ("LearnedDictionary",),
@@ -80,9 +84,8 @@ _NAMES = {
     "dictionary.sparse_ksvd": ("sparse_ksvd",),
     "dictionary.tradeoff": ("dictionary_tradeoff",),
     "estimators": (
-        *("FastDictionaryLearning", "KSVD", "LearnedEncoder", "OnlineDictionaryLearning"),
-        *("OrthogonalDictionaryLearning",),
-        *("SparseKSVD", "SparseMatrixTransform", "Treelets"),
+        *("FastDictionaryLearning", "KSVD", "LearnedEncoder", "MultilayerNMF", "OnlineDictionaryLearning"),
+        *("OrthogonalDictionaryLearning", "SparseKSVD", "SparseMatrixTransform", "Treelets"),
     ),
     "operators": ("SparseProduct",),
     "operators.adapters": ("from_faust",),

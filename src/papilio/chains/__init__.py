@@ -1,1 +1,1 @@
-"""Chains whose factors obey other laws than sparsity alone."""
+"""Chains of factors with laws of their own: convolutions, non-negative factors."""

@@ -15,5 +15,6 @@ PAGES = {
     "seconds": ("plot", "claims"),
     "large": ("plot", "claims"),
     "recovery": ("plot", "claims"),
+    "phase": ("plot", "claims"),
     "meg": ("plot", "claims"),
 }

@@ -31,6 +31,7 @@ METHODS = (
     "transform",
     "convolution",
     "kronecker",
+    "layers",
     "rotations",
     "nested",
     "sparse_plus_low_rank",

@@ -54,6 +54,7 @@ def factorize(
     - Kronecker products of small matrices, and short sums of them;
     - transforms: cosine and Haar transforms with permuted and scaled lines, and matrices that are nearly sparse in
       the domain of a fast transform;
+    - layers: small sparse matrices that are products of sparser ones, from columns that are proportional in part;
     - rotations of two coordinates at a time, in layers, for matrices that are orthogonal or nearly so: up to a
       ‖MMᴴ − cI‖ of 0.3 ‖cI‖;
     - butterfly factors under unknown permutations;
@@ -119,9 +120,9 @@ def factorize(
         from the entries of M, whichever is better. A callable or an operator needs both, in one space.
     method : str, default="auto"
         The only method to try: "thresholding", "low_rank", "subspaces", "transform", "convolution", "kronecker",
-        "rotations", "butterfly", "nested", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all. For a
-        callable, "butterfly" or "nested"; "auto" takes the one that needs fewer entries, judging by some blocks,
-        and the other one if it fails. For a LinearOperator, "nested" or "auto".
+        "layers", "rotations", "butterfly", "nested", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
+        For a callable, "butterfly" or "nested"; "auto" takes the one that needs fewer entries, judging by some
+        blocks, and the other one if it fails. For a LinearOperator, "nested" or "auto".
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False

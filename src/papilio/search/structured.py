@@ -21,6 +21,7 @@ from .domains import domains
 from .known_supports import polished
 from .known_transforms import recognise
 from .kronecker import kronecker
+from .layers import layers
 from .nested.prices import Goal, Point, nested
 from .nested.trees import may_be_nested, trees_of
 from .rotations import rotations
@@ -176,6 +177,12 @@ def _kronecker(search: Search) -> Iterator[Curve]:
     yield from search.session.wait(lambda: kronecker(search.matrix))
 
 
+def _layers(search: Search) -> Iterator[Curve]:
+    if search.is_settled:
+        return iter(())
+    return layers(search.session, search.matrix, search.n_factors)
+
+
 def _butterflies_of_rank(search: Search) -> Iterator[Curve]:
     return butterfly_curves(search.session, search.matrix, search.target)
 
@@ -252,6 +259,7 @@ _QUICK: dict[str, Callable[[Search], Iterator[Curve]]] = {
     "convolution": _convolution,
     "kronecker": _kronecker,
     "transform": _transform,
+    "layers": _layers,
     "rotations": _rotations,
     "low_rank": _low_rank,  # late: all singular values of a large matrix take longest
     "subspaces": _subspaces,

@@ -1,0 +1,233 @@
+"""Supports of sparse non-negative chains.
+
+Two factors: from a dense start, small entries are dropped, more and more of them, while the others adapt. That
+ends in a local minimum. So a few hidden units are taken out and begun again from what the others leave, again and
+again, as long as that lowers the error.
+
+More factors: the chain is cut at its lowest rank, where the product of the factors on either side is determined
+best, and both sides are treated in the same way. In the end all factors adapt together.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from ..constraints import Constraint, SparseColumns
+from ..linalg import frobenius
+from ..runtime.session import Session
+from ..typing import Array
+from .losses import LeastSquares
+
+Shape = tuple[int, int]
+Sets = Sequence[Constraint | None]
+
+_EXACT = 1e-6  # the relative error below which nothing is searched for any longer
+_DENSE = 30  # sweeps of a start without limits
+_STAGES = 12  # from no limit to the limits that are asked for
+_STAGES_AGAIN = 5  # the same after units were begun again
+_SWEEPS = 4  # on the supports, after each choice of them
+_LAST = 10  # sweeps in the end
+_FINE, _MOST_ROUNDS = 50, 20  # sweeps of a round, and rounds, once the error is nearly zero
+_NEARLY = 0.01
+_MOST_TRIALS, _WORK = 100, 3e10  # to begin units again; multiplications of all trials
+_PATIENCE = 30  # trials without success
+_MOST_UNITS = 3  # that are begun again in a trial
+_SHARES = (0.3, 0.65)  # how far limits are loosened then
+
+
+def random_start(V: Array, shapes: Sequence[Shape], random: np.random.RandomState) -> list[Array]:
+    """Random factors whose product has the mean of V."""
+    factors = [np.abs(random.standard_normal(shape)) for shape in shapes]
+    mean = np.ones(shapes[0][0]) / shapes[0][0]
+    for factor in factors:
+        mean = mean @ factor
+    scale = (float(V.mean()) / float(mean.mean())) ** (1 / len(factors))
+    return [scale * factor for factor in factors]
+
+
+def sparse_start(
+    session: Session, V: Array, sets: Sets, shapes: Sequence[Shape], given: list[Array] | None, n_starts: int
+) -> list[Array]:
+    """Factors in the sets, the best of some starts; an exact one is the last."""
+    best: list[Array] = []
+    lowest = np.inf
+    for i in range(n_starts):
+        if session.stopped and best:
+            break
+        with session.part(1 / n_starts, f"supports {i + 1}: "):
+            if given is None:
+                factors = _by_cuts(session, V, sets, shapes, i)
+                factors = _best(V, factors, annealed(V, factors, sets, [0.2, 0.1, 0.0]))
+            else:
+                factors = annealed(V, given, sets, _shares(1.0, _STAGES))
+            factors = settled(V, factors)
+        error = error_of(V, factors)
+        if error < lowest:
+            best, lowest = factors, error
+        if lowest < _EXACT:
+            break
+    return best
+
+
+def _by_cuts(session: Session, V: Array, sets: Sets, shapes: Sequence[Shape], attempt: int) -> list[Array]:
+    """Factors in the sets, by cuts at the lowest rank; equal ranks take turns."""
+    if len(sets) == 1:
+        return [V]
+    ranks = [shape[1] for shape in shapes[:-1]]
+    lowest = [j for j, rank in enumerate(ranks, start=1) if rank == min(ranks)]
+    cut = lowest[attempt % len(lowest)]
+    halves = (sets[:cut], shapes[:cut]), (sets[cut:], shapes[cut:])
+    limits = [_product_set(*half) for half in halves]
+    pair = two_factors(session, V, limits, [(len(V), ranks[cut - 1]), (ranks[cut - 1], V.shape[1])])
+    # Units of equal size: in whatever is small, errors would not count.
+    norms = np.linalg.norm(pair[0], axis=0), np.linalg.norm(pair[1], axis=1)
+    units = pair[0] / np.where(norms[0] > 0, norms[0], 1), pair[1] / np.where(norms[1] > 0, norms[1], 1)[:, None]
+    left, right = (_by_cuts(session, part, *half, attempt) for part, half in zip(units, halves, strict=True))
+    return [*left[:-1], left[-1] * (norms[0] * norms[1]), *right]
+
+
+def _product_set(sets: Sets, shapes: Sequence[Shape]) -> Constraint | None:
+    """A set that contains all products of members, as far as one is known."""
+    if len(sets) == 1:
+        return sets[0]
+    rows, columns = shapes[0][0], shapes[-1][1]
+    entries = 1
+    for each, (height, _) in zip(sets, shapes, strict=True):
+        entries *= each.k if isinstance(each, SparseColumns) else height
+    return SparseColumns((rows, columns), entries) if entries < rows else None
+
+
+# -- two factors -----------------------------------------------------------------------------------------
+
+
+def two_factors(session: Session, V: Array, sets: Sets, shapes: Sequence[Shape]) -> list[Array]:
+    """V ≈ S₁S₂ with factors in the sets."""
+    random = session.random
+    start = random_start(V, shapes, random)
+    rows = random.permutation(len(V))[np.arange(shapes[1][0]) % len(V)]
+    start[1] = V[rows] + 1e-3 * start[1]  # rows that read one unit show it
+    best = annealed(V, start, sets, _shares(1.0, _STAGES), _DENSE)
+    error, failures = error_of(V, best), 0
+    most = int(np.clip(_WORK / (400 * V.size * shapes[0][1]), 5, _MOST_TRIALS))
+    is_limited = any(each is not None for each in sets)
+    for trial in range(most):
+        if error < _EXACT or failures >= _PATIENCE or not is_limited or session.tick("trials", trial, most):
+            break
+        shares = _shares(random.uniform(*_SHARES), _STAGES_AGAIN)
+        found = annealed(V, reseeded(V, best, random), sets, shares)
+        lower = error_of(V, found)
+        failures = 0 if lower < error else failures + 1
+        if lower < error:
+            best, error = found, lower
+            if error < _NEARLY:
+                best = settled(V, best)
+                error = error_of(V, best)
+    return best
+
+
+def reseeded(V: Array, factors: Sequence[Array], random: np.random.RandomState) -> list[Array]:
+    """The same factors, in which a few units begin again from a column or a row of what the others leave.
+
+    Taken out are units that contribute little, or those where the residual is large.
+    """
+    left, right = (factor.copy() for factor in factors)
+    sizes = np.linalg.norm(left, axis=0) * np.linalg.norm(right, axis=1)
+    weights = 1 / (sizes + 0.1 * sizes.mean() + 1e-100)
+    if random.random_sample() < 0.5:
+        on_left, on_right = (left != 0).astype(float), (right != 0).astype(float)
+        missed = np.einsum("ij,ij->j", on_left, np.abs(V - left @ right) @ on_right.T)
+        weights = missed / np.maximum(on_left.sum(axis=0) * on_right.sum(axis=1), 1)
+    for j in _drawn(weights, random.randint(1, _MOST_UNITS + 1), random):
+        left[:, j], right[j] = 0, 0
+        rest = V - left @ right
+        surplus = np.maximum(rest, 0)
+        if random.random_sample() < 0.5:
+            chosen = _drawn((surplus**2).sum(axis=0), 1, random)[0]
+            left[:, j] = surplus[:, chosen]
+            right[j] = np.maximum(left[:, j] @ rest, 0) / max(float(left[:, j] @ left[:, j]), 1e-12)
+        else:
+            chosen = _drawn((surplus**2).sum(axis=1), 1, random)[0]
+            right[j] = surplus[chosen]
+            left[:, j] = np.maximum(rest @ right[j], 0) / max(float(right[j] @ right[j]), 1e-12)
+    return [left, right]
+
+
+def _drawn(weights: Array, count: int, random: np.random.RandomState) -> Array:
+    """Some indices, with probabilities in proportion to weights."""
+    weights = weights + 1e-9 * weights.max(initial=0.0) + 1e-100
+    return random.choice(weights.size, min(count, weights.size), replace=False, p=weights / weights.sum())
+
+
+# -- what all of them share ------------------------------------------------------------------------------
+
+
+def annealed(
+    V: Array, start: Sequence[Array], sets: Sets, shares: Sequence[float], dense_sweeps: int = 0
+) -> list[Array]:
+    """Factors in the sets: limits, loosened by each share in turn, tighten, and the rest adapts.
+
+    Dropped entries may return, in a sweep before each choice of the supports.
+    """
+    loss = LeastSquares(V, start)
+    for _ in range(dense_sweeps):
+        loss.sweep()
+    for share in shares:
+        limits = [None if each is None else each.relaxed(share) for each in sets]
+        for _ in range(2):
+            loss.masks = [np.ones(factor.shape, np.bool_) for factor in loss.factors]
+            loss.sweep()
+            _drop(loss, limits)
+            for _ in range(_SWEEPS):
+                loss.sweep()
+    for _ in range(_LAST):
+        loss.sweep()
+    return [np.ascontiguousarray(factor) for factor in loss.factors]
+
+
+def settled(V: Array, factors: Sequence[Array]) -> list[Array]:
+    """Sweeps on the supports, as long as they lower the error by much."""
+    loss = LeastSquares(V, factors, [factor != 0 for factor in factors])
+    error = error_of(V, factors)
+    for _ in range(_MOST_ROUNDS):
+        for _ in range(_FINE):
+            loss.sweep()
+        previous, error = error, error_of(V, loss.factors)
+        if error > 0.7 * previous or error < 1e-3 * _EXACT:
+            break
+    return [np.ascontiguousarray(factor) for factor in loss.factors]
+
+
+def error_of(V: Array, factors: Sequence[Array]) -> float:
+    """The relative error of a product."""
+    return frobenius(V - reduce(np.matmul, factors)) / (frobenius(V) or 1.0)
+
+
+def worths(factors: Sequence[Array]) -> list[Array]:
+    """The norm of what each entry contributes to the product: x_pq·‖a_p‖·‖b_q‖, with a_p and b_q from A and B."""
+    left, right = [np.ones(len(factors[0]))], [np.ones(factors[-1].shape[1])]
+    A, B = factors[0], factors[-1]
+    for before, after in zip(factors[1:], reversed(factors[:-1]), strict=True):
+        left.append(np.sqrt(np.einsum("ij,ij->j", A, A)))
+        right.append(np.sqrt(np.einsum("ij,ij->i", B, B)))
+        A, B = A @ before, after @ B
+    return [a[:, None] * x * b for a, x, b in zip(left, factors, reversed(right), strict=True)]
+
+
+def _drop(loss: LeastSquares, sets: Sets) -> None:
+    """Keep the entries that the sets allow: those that contribute most to the product."""
+    loss.masks = [
+        np.ones(worth.shape, np.bool_) if each is None else each._project(worth, nonnegative=True) > 0
+        for worth, each in zip(worths(loss.factors), sets, strict=True)
+    ]
+    for factor, mask in zip(loss.factors, loss.masks, strict=True):
+        factor[~mask] = 0
+
+
+def _shares(first: float, stages: int) -> list[float]:
+    """Shares that fall from the first one to zero."""
+    return [float(share) for share in np.linspace(first, 0.0, stages)]
+
+
+def _best(V: Array, *options: list[Array]) -> list[Array]:
+    return min(options, key=lambda factors: error_of(V, factors))

@@ -1,0 +1,1 @@
+"""Random sparse products: which of them `factorize` recovers from their entries alone."""

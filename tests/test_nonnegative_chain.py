@@ -1,0 +1,323 @@
+"""Non-negative chains: their sweeps against scikit-learn and brute force, their supports against planted ones."""
+
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import nnls
+from sklearn.datasets import load_digits
+from sklearn.decomposition import NMF
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import papilio as pp
+from papilio.chains.codes import divergence_codes, least_squares_codes
+from papilio.chains.losses import Divergence, LeastSquares
+from papilio.chains.sparse_starts import worths
+from papilio.constraints import Circulant, NonNegative, Sparse, SparseRows
+
+LOSSES = {"frobenius": LeastSquares, "kullback-leibler": Divergence}
+V = np.random.default_rng(0).random((9, 14))
+
+
+def random_factors(sizes, seed=1):
+    random = np.random.default_rng(seed)
+    return [random.random(shape) for shape in pairwise(sizes)]
+
+
+def dense(factor):
+    return factor.toarray() if sp.issparse(factor) else factor
+
+
+def planted(sizes, counts, seed):
+    random, factors = np.random.default_rng(seed), []
+    for m, n, k in zip(sizes[:-1], sizes[1:], counts, strict=True):
+        factor = np.zeros((m, n))
+        for column in factor.T:
+            column[random.permutation(m)[:k]] = random.uniform(0.5, 1.5, k)
+        factors.append(factor)
+    return factors
+
+
+# -- sweeps ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("loss", "solver"), [("frobenius", "cd"), ("kullback-leibler", "mu")])
+def test_two_factors_are_scikit_learns_nmf_on_digits(loss, solver):
+    X = load_digits().data[:300]
+    W, H = random_factors((300, 10, 64))
+    model = NMF(10, init="custom", solver=solver, beta_loss=loss, max_iter=20, tol=0)
+    model.fit_transform(X, W=W.copy(), H=H.copy())
+    fit = pp.nonnegative_chain(X, 10, init=(W, H), loss=loss, max_iter=20, tol=0)
+    assert fit.objective == pytest.approx(model.reconstruction_err_**2 / 2, rel=0.01)
+    assert fit.n_iter == 20
+
+
+def test_a_sweep_of_least_squares_minimises_each_entry_in_turn():
+    factors = [0.4 * factor for factor in random_factors((9, 4, 5, 14))]
+    loss = LeastSquares(V, [factor.copy() for factor in factors])
+    loss.sweep()
+    value = loss.objective()
+    for j in range(3):  # from the first factor to the last; the last one by columns
+        left = reduce(np.matmul, factors[:j], np.eye(9))
+        right = reduce(np.matmul, factors[j + 1 :], np.eye(factors[j].shape[1]))
+        places = np.ndindex(factors[j].shape) if j < 2 else ((p, q) for q in range(14) for p in range(5))
+        for p, q in places:
+            direction = np.outer(left[:, p], right[q])
+            rest = V - left @ factors[j] @ right
+            step = np.vdot(direction, rest) / np.vdot(direction, direction)
+            factors[j][p, q] = max(factors[j][p, q] + step, 0)
+    for found, expected in zip(loss.factors, factors, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert value == pytest.approx(0.5 * np.linalg.norm(V - reduce(np.matmul, factors)) ** 2)
+
+
+@pytest.mark.parametrize("sizes", [(9, 4, 14), (9, 4, 5, 14), (9, 6, 3, 14)])
+def test_a_sweep_of_the_divergence_is_the_formula(sizes):
+    factors = random_factors(sizes)
+    loss = Divergence(V, [factor.copy() for factor in factors])
+    for _ in range(2):
+        loss.sweep()
+        value = loss.objective()
+        for j in range(len(factors)):
+            left = reduce(np.matmul, factors[:j], np.eye(9))
+            right = reduce(np.matmul, factors[j + 1 :], np.eye(factors[j].shape[1]))
+            ratio = V / (left @ factors[j] @ right)
+            factors[j] *= (left.T @ ratio @ right.T) / np.outer(left.sum(axis=0), right.sum(axis=1))
+    for found, expected in zip(loss.factors, factors, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+    product = reduce(np.matmul, factors)
+    assert value == pytest.approx((V * np.log(V / product) - V + product).sum())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("sparsity", [None, 2])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_objective_never_rises_and_no_entry_is_negative(loss, sparsity, seed):
+    random = np.random.default_rng(seed)
+    matrix = random.random((12, 15)) * (random.random((12, 15)) < 0.4)
+    matrix[:, 3] = 0
+    matrix[5] = 0
+    fit = pp.nonnegative_chain(
+        matrix, (6, 5), sparsity=sparsity, loss=loss, n_init=1, max_iter=60, tol=0, random_state=seed
+    )
+    assert (np.diff(fit.history.error) <= 0).all()
+    for factor in map(dense, fit.operator.factors):
+        assert np.isfinite(factor).all()
+        assert factor.min() >= 0
+        if sparsity:
+            assert np.count_nonzero(factor, axis=0).max() <= sparsity
+    np.testing.assert_allclose(fit.operator.toarray()[:, 3], 0, atol=1e-6)
+    np.testing.assert_allclose(fit.operator.toarray()[5], 0, atol=1e-6)
+    assert fit.error == pytest.approx(np.linalg.norm(matrix - fit.operator.toarray()) / np.linalg.norm(matrix))
+
+
+def test_a_checker_of_rising_objectives_would_find_one():
+    """Steps that are twice as long raise the objective: the test above can fail."""
+    loss = Divergence(V, random_factors((9, 4, 14)))
+    errors = []
+    for _ in range(20):
+        before = [factor.copy() for factor in loss.factors]
+        loss.sweep()
+        for factor, old in zip(loss.factors, before, strict=True):
+            factor *= np.minimum(factor / np.maximum(old, 1e-9), 10) ** 2
+        loss._is_current = False
+        errors.append(loss.objective())
+    assert (np.diff(errors) > 0).any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_unit_of_the_data_does_not_matter(loss):
+    plain, large, small = (
+        pp.nonnegative_chain(V * 2.0**unit, 3, loss=loss, max_iter=20) for unit in (0, 300, -300)
+    )
+    assert plain.error == large.error == small.error
+    np.testing.assert_array_equal(dense(large.operator.factors[1]), dense(plain.operator.factors[1]) * 2.0**300)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_zeros_are_factorized_into_zeros(loss):
+    fit = pp.nonnegative_chain(np.zeros((4, 5)), (2, 3), loss=loss, sparsity=1)
+    assert fit.error == 0
+    assert fit.objective < 1e-9
+    assert not fit.operator.toarray().any()
+
+
+def test_single_precision_sparse_input_and_random_states():
+    single = pp.nonnegative_chain(V.astype(np.float32), 3, max_iter=10)
+    assert single.operator.dtype == np.float32
+    matrix = sp.csr_array(np.where(V > 0.7, V, 0))
+    first, again, other = (
+        pp.nonnegative_chain(matrix, 3, max_iter=5, random_state=seed).operator.toarray() for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_columns_sum_to_one_and_the_last_factor_has_the_size():
+    fit = pp.nonnegative_chain(V, (4, 3), max_iter=10)
+    for factor in fit.operator.factors[:-1]:
+        np.testing.assert_allclose(dense(factor).sum(axis=0), 1)
+    assert fit.operator.scale == 1
+
+
+def test_a_callback_and_a_time_budget_stop():
+    steps = []
+    fit = pp.nonnegative_chain(V, 3, callback=lambda step: steps.append(step) or len(steps) == 3, tol=0)
+    assert (fit.status, fit.n_iter) == ("stopped", 3)
+    assert pp.nonnegative_chain(V, (4, 3), sparsity=2, time_budget=0.0).status == "stopped"
+
+
+def test_more_starts_are_not_worse_and_the_input_is_left_alone():
+    start = random_factors((9, 3, 14))
+    kept, matrix = [factor.copy() for factor in start], V.copy()
+    pp.nonnegative_chain(matrix, 3, init=start, max_iter=5)
+    np.testing.assert_array_equal(matrix, V)
+    for factor, old in zip(start, kept, strict=True):
+        np.testing.assert_array_equal(factor, old)
+    one, five = (pp.nonnegative_chain(V, 3, n_init=n, max_iter=30) for n in (1, 5))
+    assert five.objective <= one.objective
+
+
+# -- supports --------------------------------------------------------------------------------------------
+
+
+def test_worths_are_norms_of_contributions():
+    factors = random_factors((4, 3, 5, 6))
+    for j, worth in enumerate(worths(factors)):
+        left = reduce(np.matmul, factors[:j], np.eye(4))
+        right = reduce(np.matmul, factors[j + 1 :], np.eye(factors[j].shape[1]))
+        for p, q in np.ndindex(worth.shape):
+            alone = factors[j][p, q] * np.outer(left[:, p], right[q])
+            assert worth[p, q] == pytest.approx(np.linalg.norm(alone))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_supports_of_a_planted_chain_are_found(loss):
+    truth = planted((20, 8, 8, 40), (3, 2, 2), 0)
+    fit = pp.nonnegative_chain(reduce(np.matmul, truth), (8, 8), sparsity=(3, 2, 2), loss=loss)
+    assert fit.error < 1e-3
+    # Up to the order and sizes of hidden units, supports are those of the truth: their products count paths.
+    found = [dense(factor) != 0 for factor in fit.operator.factors]
+    assert [mask.sum() for mask in found] == [np.count_nonzero(factor) for factor in truth]
+    paths, expected = (reduce(np.matmul, [(m != 0).astype(int) for m in chain]) for chain in (found, truth))
+    np.testing.assert_array_equal(paths, expected)
+
+
+def test_any_set_of_supports_limits_a_factor():
+    sets = (Sparse((9, 4), 10), NonNegative(SparseRows((4, 14), 3)))
+    fit = pp.nonnegative_chain(V, 4, sparsity=sets, n_init=1, max_iter=20)
+    first, second = map(dense, fit.operator.factors)
+    assert np.count_nonzero(first) <= 10
+    assert np.count_nonzero(second, axis=1).max() <= 3
+
+
+# -- arguments -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("matrix", "options", "message"),
+    [
+        (-V, {}, "V must not have negative entries, got -0.9"),
+        (V * 1j, {}, "V must hold real numbers"),
+        (V * np.nan, {}, "V must hold finite numbers"),
+        (V[0], {}, "V must be a matrix"),
+        (V[:0], {}, "V must not be empty"),
+        (V, {"ranks": 0}, "ranks must be an integer of at least 1"),
+        (V, {"ranks": (3, 0)}, r"ranks\[1\] must be an integer of at least 1"),
+        (V, {"ranks": ()}, "ranks must have at least one rank"),
+        (V, {"ranks": 2.5}, "ranks must be an integer"),
+        (V, {"loss": "l1"}, "loss must be one of 'frobenius', 'kullback-leibler'"),
+        (V, {"sparsity": 0}, "sparsity must be an integer of at least 1"),
+        (V, {"sparsity": (1, 2, 3)}, "sparsity must have one member for each of the 2 factors, got 3"),
+        (V, {"sparsity": (Sparse((9, 4), 3), None)}, r"sparsity\[0\] must be a set of matrices of shape \(9, 3\)"),
+        (V[:, :9], {"ranks": 9, "sparsity": Circulant(9)}, "sparsity must be a set of supports"),
+        (V, {"init": random_factors((9, 3))}, "init must have 2 factors, got 1"),
+        (V, {"init": random_factors((9, 4, 14))}, r"init\[0\] must have shape \(9, 3\)"),
+        (V, {"init": [-np.ones((9, 3)), np.ones((3, 14))]}, r"init\[0\] must not have negative entries"),
+        (V, {"n_init": 0}, "n_init"),
+        (V, {"max_iter": -1}, "max_iter"),
+        (V, {"tol": -1.0}, "tol"),
+        (V, {"callback": 3}, "callback"),
+        (V, {"progress": 2}, "progress"),
+    ],
+)
+def test_bad_input_is_refused_by_name(matrix, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        pp.nonnegative_chain(matrix, **({"ranks": 3} | options))
+
+
+# -- the estimator ---------------------------------------------------------------------------------------
+
+X = V.T.copy()
+
+
+@parametrize_with_checks([pp.MultilayerNMF(random_state=0), pp.MultilayerNMF(2, loss="kullback-leibler")])
+def test_scikit_learns_own_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_fitted_attributes_agree(loss):
+    model = pp.MultilayerNMF(ranks=(6, 3), sparsity=(3, None), loss=loss, n_init=1, random_state=0).fit(X)
+    assert model.components_.shape == (3, 9)
+    np.testing.assert_allclose(model.operator_.toarray().T, model.components_, atol=1e-12)
+    assert [factor.shape for factor in model.operator_.factors] == [(9, 6), (6, 3)]
+    assert sp.issparse(model.operator_.factors[0])
+    assert np.count_nonzero(model.operator_.factors[0].toarray(), axis=0).max() <= 3
+    codes = model.fit_transform(X)
+    np.testing.assert_allclose(model.inverse_transform(codes), codes @ model.components_, atol=1e-12)
+    np.testing.assert_allclose(model.inverse_transform(sp.csr_array(codes)), codes @ model.components_, atol=1e-12)
+    if loss == "frobenius":
+        assert np.linalg.norm(X - codes @ model.components_) <= model.reconstruction_err_ * (1 + 1e-9)
+    assert list(model.get_feature_names_out()) == ["multilayernmf0", "multilayernmf1", "multilayernmf2"]
+
+
+def test_codes_are_minima():
+    parts = random_factors((3, 9))[0]
+    codes = least_squares_codes(X, parts, 100)
+    np.testing.assert_allclose(codes, [nnls(parts.T, row)[0] for row in X], atol=1e-6)
+    codes = divergence_codes(X, parts, 5000)
+    estimate = codes @ parts
+    gradient = (1 - X / estimate) @ parts.T
+    assert gradient.min() > -1e-3  # the conditions of Karush, Kuhn and Tucker
+    assert np.abs(codes * gradient).max() < 1e-3
+
+
+def test_one_level_is_nmf():
+    data = load_digits().data[:200]
+    ours = pp.MultilayerNMF(8, n_init=3, random_state=0).fit(data)
+    theirs = NMF(8, init="random", max_iter=2000, random_state=0).fit(data)
+    assert ours.reconstruction_err_ < 1.02 * theirs.reconstruction_err_
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 2, "ranks": (4, 3)}, "n_components must be the last of ranks, 3, got 2"),
+        ({"ranks": (4, 3), "sparsity": (1, 2, 3)}, "sparsity must have one member for each of the 2 levels"),
+        ({"loss": "l2"}, "loss"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        pp.MultilayerNMF(**options).fit(X)
+
+
+def test_bad_data_are_refused():
+    model = pp.MultilayerNMF(2, random_state=0).fit(X)
+    for bad in (-X, X * np.nan):
+        with pytest.raises(ValueError, match=r"[Nn]egative values|NaN"):
+            model.fit(bad)
+        with pytest.raises(ValueError, match=r"[Nn]egative values|NaN"):
+            model.transform(bad)
+    with pytest.raises(ValueError, match="X must have 2 columns"):
+        model.inverse_transform(np.ones((2, 3)))
+
+
+def test_a_limit_on_the_iterations_that_was_reached_is_told():
+    with pytest.warns(ConvergenceWarning, match="increase max_iter"):
+        pp.MultilayerNMF(3, max_iter=1, random_state=0).fit(X)
