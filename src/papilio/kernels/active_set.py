@@ -23,7 +23,7 @@ from .cache import kernel
 from .pursuit import _bits, _subtract, compiled
 
 # Only `code_by_gram` and `choose` are called from Python; helpers without wrappers compile faster.
-helper = kernel(nogil=True, fastmath={"contract", "nsz", "nnan"}, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+helper = kernel(nogil=True, fastmath={"contract", "nsz", "nnan"}, no_cpython_wrapper=True)
 inlined = njit(inline="always", nogil=True)
 
 _ROUNDING = 16  # rounding errors by which a correlation may exceed its weight
