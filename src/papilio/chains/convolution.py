@@ -55,7 +55,7 @@ class ConvolutionFit:
 
     @property
     def kernels(self) -> tuple[Array, ...]:
-        """The values of each kernel at its places, of unit norm; all real ones but the first have a positive peak."""
+        """The values of each kernel at its places, of unit norm; real ones but the first have a positive peak."""
         return self.chain.kernels
 
     @property
