@@ -13,6 +13,7 @@ import scipy.fft
 import scipy.ndimage
 import scipy.signal
 from common import OURS, Table, best_times, clock
+from matplotlib.figure import Figure
 
 import papilio as pp
 
@@ -138,7 +139,7 @@ def lines(n: int, steps: tuple[int, ...], direction: tuple[int, int]) -> list[np
 LEVELS = (1, 2, 4)  # of the dyadic dilations of the third level
 ATOMS = {
     "Daubechies-4 scaling function, level 3": (daubechies(3), pp.kernel_supports(8, LEVELS)),
-    "the same in 2-D": (
+    "Daubechies-4 scaling function, level 3, 2-D": (
         np.outer(daubechies(3), daubechies(3)),
         [*lines(8, LEVELS, (1, 0)), *lines(8, LEVELS, (0, 1))],
     ),
@@ -157,6 +158,9 @@ ATOMS = {
 }
 
 
+SHOWN = ("Daubechies-4 scaling function, level 3, 2-D", "windowed cosine", "curvelet-like, 2-D")
+
+
 def atoms(folder: Path) -> list[Figures]:
     table = Figures(
         "Known atoms as compositions of convolutions",
@@ -165,6 +169,8 @@ def atoms(folder: Path) -> list[Figures]:
         "a wavelet of the third level is too short to gain.",
         ("atom", "entries", "kernels", "places", "share", "dB", "time"),
     )
+    figure = Figure(figsize=(11, 9.5), layout="constrained")
+    parts = figure.subfigures(len(SHOWN), 1)
     for name, (atom, supports) in ATOMS.items():
         begin = perf_counter()
         fit = pp.convolution_chain(atom, None, supports, n_restarts=12)
@@ -174,8 +180,11 @@ def atoms(folder: Path) -> list[Figures]:
         level = -20 * np.log10(fit.error)
         cells = (name, f"{entries}", f"{len(supports)}", f"{count}", f"{count / entries:.3f}", f"{level:.1f}")
         table.rows.append((*cells, clock(seconds)))
-        if name.startswith("curvelet"):
-            pp.plot.convolutions(fit, atom)[0].figure.savefig(folder / "convolutions.png", dpi=110)
+        if name in SHOWN:
+            part = parts[SHOWN.index(name)]
+            part.suptitle(f"{name}: {count / entries:.0%} of the entries, {level:.0f} dB", fontsize="medium")
+            pp.plot.convolutions(fit, atom, figure=part)
+    figure.savefig(folder / "convolutions.png", dpi=100)
     return [table]
 
 

@@ -173,6 +173,7 @@ def test_planted_kernels_are_found(name):
     np.testing.assert_allclose([np.linalg.norm(kernel) for kernel in fit.kernels], 1)
     assert (np.diff(fit.history.error) <= 0).all()
     assert fit.scale > 0
+    assert all(kernel[np.argmax(np.abs(kernel))] > 0 for kernel in fit.kernels[1:])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.complex128])

@@ -55,7 +55,7 @@ class ConvolutionFit:
 
     @property
     def kernels(self) -> tuple[Array, ...]:
-        """The values of each kernel at its places, of unit norm."""
+        """The values of each kernel at its places, of unit norm; real ones but the first have a positive peak."""
         return self.chain.kernels
 
     @property
@@ -242,6 +242,10 @@ def _in_dtype(
 ) -> tuple[list[Array], float, float]:
     """Kernels of unit norm in the signal's dtype, the best scale with them, and the relative error."""
     unit = [(kernel / np.linalg.norm(kernel)).astype(dtype) for kernel in kernels]
+    for k in range(1, len(unit)):
+        # The largest value of each real kernel is positive, for readers; the first kernel takes the signs.
+        if dtype.kind != "c" and unit[k][np.argmax(np.abs(unit[k]))] < 0:
+            unit[0], unit[k] = -unit[0], -unit[k]
     spectra = [
         places.spectrum(kernel[None].astype(wide(dtype))) for places, kernel in zip(waves, unit, strict=True)
     ]
