@@ -38,21 +38,20 @@ def unit(X: np.ndarray) -> np.ndarray:
     return X / np.maximum(np.linalg.norm(X, axis=1), 1e-12)[:, None]
 
 
-def patches(alpha: float = 0.1, count: int = 20_000) -> Table:
+def patches(alpha: float = 0.1, count: int = 40_000) -> Table:
     """64×256: what five layers reach on new patches, and what iterations of FISTA reach."""
     rows = unit(pp.datasets.image_patches(count + 3_000, 8, random_state=0))
     X, new = rows[:count], rows[count:].T.astype(np.float32)
-    D = pp.KSVD(256, 5, max_iter=10, tol=0, random_state=0).fit(X[:10_000]).components_.T
+    D = pp.KSVD(256, 5, max_iter=5, tol=0, random_state=0).fit(X[:10_000]).components_.T
     narrow, notes, trained = D.astype(np.float32), [], {}
     best = mean_objective(D, new, pp.lasso(D, new, alpha).toarray(), alpha)
     cases = {
-        "steps": {"max_iter": 4},
-        "matrices": {"learn": "matrices", "max_iter": 30},
-        "products, complexity 0.5": {"learn": "matrices", "complexity": 0.5, "max_iter": 10},
+        "steps": {"max_iter": 2},
+        "matrices": {"learn": "matrices", "max_iter": 18},
     }
     for name, options in cases.items():
         begin = perf_counter()
-        model = pp.LearnedEncoder(D, 5, alpha=alpha, tol=0, batch_size=512, random_state=0, **options).fit(X)
+        model = pp.LearnedEncoder(D, 5, alpha=alpha, tol=0, random_state=0, **options).fit(X)
         reached = mean_objective(D, new, model.transform(new.T).T, alpha) / best - 1
         as_many = next(n for n in range(1, 1000) if above(D, new, alpha, n, best) <= reached)
         notes.append(
