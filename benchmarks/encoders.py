@@ -18,6 +18,8 @@ import papilio as pp
 from papilio.coding.encoder import Groups, encode, objectives
 from papilio.coding.training import fista_layers
 
+TRAINED_ON = 128  # signals, for two numbers per layer
+
 
 def run(folder: Path) -> list[Table]:
     return [] if torch is None else [patches(), products()]
@@ -36,17 +38,16 @@ def unit(X: np.ndarray) -> np.ndarray:
     return X / np.maximum(np.linalg.norm(X, axis=1), 1e-12)[:, None]
 
 
-def patches(alpha: float = 0.1, count: int = 20_000) -> Table:
+def patches(alpha: float = 0.1, count: int = 40_000) -> Table:
     """64×256: what five layers reach on new patches, and what iterations of FISTA reach."""
-    rows = unit(pp.datasets.image_patches(count + 5_000, 8, random_state=0))
+    rows = unit(pp.datasets.image_patches(count + 3_000, 8, random_state=0))
     X, new = rows[:count], rows[count:].T.astype(np.float32)
-    D = pp.KSVD(256, 5, max_iter=10, tol=0, random_state=0).fit(X[:10_000]).components_.T
+    D = pp.KSVD(256, 5, max_iter=5, tol=0, random_state=0).fit(X[:10_000]).components_.T
     narrow, notes, trained = D.astype(np.float32), [], {}
     best = mean_objective(D, new, pp.lasso(D, new, alpha).toarray(), alpha)
     cases = {
-        "steps": {"max_iter": 5},
-        "matrices": {"learn": "matrices", "max_iter": 60},
-        "products, complexity 0.5": {"learn": "matrices", "complexity": 0.5, "max_iter": 30},
+        "steps": {"max_iter": 2},
+        "matrices": {"learn": "matrices", "max_iter": 18},
     }
     for name, options in cases.items():
         begin = perf_counter()
@@ -78,10 +79,10 @@ def products(alpha: float = 0.05, count: int = 512) -> Table:
     op, rng = blocks((1024, 4096), 0.25).astype(np.float32), np.random.default_rng(0)
     op = op / float(np.median(np.linalg.norm(op.toarray(), axis=0)))
     D = op.toarray()
-    sparse = rng.standard_normal((4096, 2 * count)) * (rng.random((4096, 2 * count)) < 0.005)
+    sparse = rng.standard_normal((4096, TRAINED_ON + count)) * (rng.random((4096, TRAINED_ON + count)) < 0.005)
     rows = unit((D @ sparse.astype(np.float32)).T)
-    X, new = rows[:count], rows[count:]
-    options = {"alpha": alpha, "max_iter": 4, "tol": 0, "batch_size": 64, "random_state": 0}
+    X, new = rows[:TRAINED_ON], rows[TRAINED_ON:]
+    options = {"alpha": alpha, "max_iter": 5, "tol": 0, "batch_size": 64, "random_state": 0}
     matrices = {OURS: op, "dense encoder": D}
     models = {name: pp.LearnedEncoder(each, 5, **options).fit(X) for name, each in matrices.items()}
     scores = {name: -model.score(new) for name, model in models.items()}

@@ -11,7 +11,7 @@ from ..typing import Array
 from .encoder import Groups, Layer
 
 _RATE_OF_NUMBERS = 0.02  # Adam's, for steps and momenta
-_RATE_OF_MATRICES = 0.008  # relative to their entries
+_RATE_OF_MATRICES = 0.01  # relative to their entries
 _TINY = 1e-12
 
 

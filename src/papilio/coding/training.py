@@ -14,7 +14,7 @@ from .network import Network
 
 _PATIENCE = 10  # epochs
 _SHARE_OF_STEPS = 0.2  # of the epochs, before matrices are trained, too
-_WORK_OF_A_THREAD = 1 << 21  # multiplications
+_WORK_OF_A_THREAD = 1 << 23  # multiplications
 _MEASURED = 8192  # samples on which an epoch is judged
 
 
