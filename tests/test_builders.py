@@ -69,7 +69,7 @@ def test_matrices_with_few_entries_are_left_as_they_are() -> None:
 
 
 def test_a_large_convolution_is_never_formed() -> None:
-    n = 2048
+    n = 4096
     c = gaussian((n,))
     tracemalloc.start()
     try:
