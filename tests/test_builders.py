@@ -32,7 +32,7 @@ def test_circulant_is_scipys(n: int, dtype: Any) -> None:
     assert_close(circulant(c), scipy.linalg.circulant(c), dtype)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(m=st.integers(1, 130), n=st.integers(1, 130), dtype=st.sampled_from(DTYPES), width=st.integers(1, 130))
 def test_toeplitz_is_scipys_for_all_shapes_and_bands(m: int, n: int, dtype: Any, width: int) -> None:
     c, r = gaussian((m,), dtype, 1), gaussian((n,), dtype, 2)
@@ -69,12 +69,12 @@ def test_matrices_with_few_entries_are_left_as_they_are() -> None:
 
 
 def test_a_large_convolution_is_never_formed() -> None:
-    n = 2048
+    n = 4096
     c = gaussian((n,))
     tracemalloc.start()
     try:
         op = circulant(c)
-        assert tracemalloc.get_traced_memory()[1] < 8 * n * n / 2
+        assert tracemalloc.get_traced_memory()[1] < 8 * n * n  # bytes of the matrix
     finally:
         tracemalloc.stop()
     x = np.zeros(n)
