@@ -22,9 +22,8 @@ N_ITER, N_DRAWS = 100, 10
 # Sizes from the rows over the ranks to the columns, and entries per column.
 CHAINS = (
     ((60, 20, 20, 100), 3),
-    ((40, 12, 24, 200), 3),
+    ((50, 12, 16, 150), (4, 3, 3)),
     ((100, 15, 10, 60), (6, 3, 2)),
-    ((30, 30, 30, 60), 2),
 )
 
 
