@@ -22,9 +22,8 @@ N_ITER, N_DRAWS = 100, 10
 # Sizes from the rows over the ranks to the columns, and entries per column.
 CHAINS = (
     ((60, 20, 20, 100), 3),
-    ((40, 12, 24, 200), 3),
+    ((50, 12, 16, 150), (4, 3, 3)),
     ((100, 15, 10, 60), (6, 3, 2)),
-    ((30, 30, 30, 60), 2),
 )
 
 
@@ -76,7 +75,7 @@ def beside_nmf(seed: int) -> Lines:
             objective = ours().objective
             theirs()
             other = model.reconstruction_err_**2 / 2
-            times = best_times({"ours": ours, "theirs": theirs}, rounds=3, burst=2)
+            times = best_times({"ours": ours, "theirs": theirs}, rounds=3, burst=1)
             cells = (
                 *(name, f"{loss}, {solver}", f"{objective:.6g}", f"{other:.6g}", f"{objective / other:.4f}"),
                 *(clock(times["ours"]), clock(times["theirs"]), f"**{times['theirs'] / times['ours']:.2f}**"),
@@ -97,7 +96,7 @@ def planted_chains(first: int) -> Lines:
         scores, errors, begin = [], [], perf_counter()
         for draw in range(first, first + N_DRAWS):
             truth = planted(sizes, entries, draw)
-            fit = pp.nonnegative_chain(truth[0] @ truth[1] @ truth[2], sizes[1:-1], sparsity=entries)
+            fit = pp.nonnegative_chain(truth[0] @ truth[1] @ truth[2], sizes[1:-1], sparsity=entries, n_init=4)
             scores.append(support_score(fit.operator.factors, truth))
             errors.append(fit.error)
         seconds = (perf_counter() - begin) / N_DRAWS

@@ -55,8 +55,8 @@ def main() -> None:
     parts = layers.components_.T
     pp.plot.atoms(strokes, (8, 8), left).set_title(f"{N_STROKES} strokes of {PIXELS} pixels", fontsize="medium")
     pp.plot.atoms(parts, (8, 8), middle).set_title(f"{N_PARTS} parts of {STROKES} strokes", fontsize="medium")
-    some = np.concatenate([X[:12], layers.inverse_transform(codes["two levels"][:12])]).T
-    pp.plot.atoms(some, (8, 8), right).set_title("12 digits, and the sums of their parts", fontsize="medium")
+    some = np.concatenate([X[:8], layers.inverse_transform(codes["two levels"][:8])]).T
+    pp.plot.atoms(some, (8, 8), right).set_title("8 digits, and the sums of their parts", fontsize="medium")
     path = folder / "parts_of_digits.png"
     figure.savefig(path, dpi=130)
     print(f"Figure: {path}")

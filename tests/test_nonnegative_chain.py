@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import nnls
+from scipy.optimize import linear_sum_assignment, nnls
 from sklearn.datasets import load_digits
 from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
@@ -33,12 +33,17 @@ def dense(factor):
 
 def planted(sizes, counts, seed):
     random, factors = np.random.default_rng(seed), []
-    for m, n, k in zip(sizes[:-1], sizes[1:], counts, strict=True):
+    for (m, n), k in zip(pairwise(sizes), counts, strict=True):
+        places = random.permuted(np.tile(np.arange(m), (n, 1)), axis=1)[:, :k]
         factor = np.zeros((m, n))
-        for column in factor.T:
-            column[random.permutation(m)[:k]] = random.uniform(0.5, 1.5, k)
+        factor[places, np.arange(n)[:, None]] = random.uniform(0.5, 1.5, places.shape)
         factors.append(factor)
     return factors
+
+
+def f1(found, truth):
+    """The agreement of two supports: 1 if they are the same."""
+    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
 
 
 # -- sweeps ----------------------------------------------------------------------------------------------
@@ -94,15 +99,12 @@ def test_a_sweep_of_the_divergence_is_the_formula(sizes):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("sparsity", [None, 2])
-@pytest.mark.parametrize("seed", range(2))
-def test_the_objective_never_rises_and_no_entry_is_negative(loss, sparsity, seed):
-    random = np.random.default_rng(seed)
-    matrix = random.random((12, 15)) * (random.random((12, 15)) < 0.4)
+def test_the_objective_never_rises_and_no_entry_is_negative(loss, sparsity):
+    random = np.random.default_rng(0)
+    matrix = random.random((10, 8)) * (random.random((10, 8)) < 0.5)
     matrix[:, 3] = 0
     matrix[5] = 0
-    fit = pp.nonnegative_chain(
-        matrix, (6, 5), sparsity=sparsity, loss=loss, n_init=1, max_iter=60, tol=0, random_state=seed
-    )
+    fit = pp.nonnegative_chain(matrix, (5, 4), sparsity=sparsity, loss=loss, n_init=1, max_iter=60, tol=0)
     assert (np.diff(fit.history.error) <= 0).all()
     for factor in map(dense, fit.operator.factors):
         assert np.isfinite(factor).all()
@@ -194,16 +196,19 @@ def test_worths_are_norms_of_contributions():
             assert worth[p, q] == pytest.approx(np.linalg.norm(alone))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", ["frobenius", pytest.param("kullback-leibler", marks=pytest.mark.slow)])
 def test_supports_of_a_planted_chain_are_found(loss):
-    truth = planted((20, 8, 8, 40), (3, 2, 2), 0)
+    truth = planted((30, 8, 8, 60), (3, 2, 2), 1)
     fit = pp.nonnegative_chain(reduce(np.matmul, truth), (8, 8), sparsity=(3, 2, 2), loss=loss)
-    assert fit.error < 1e-3
-    # Up to the order and sizes of hidden units, supports are those of the truth: their products count paths.
-    found = [dense(factor) != 0 for factor in fit.operator.factors]
-    assert [mask.sum() for mask in found] == [np.count_nonzero(factor) for factor in truth]
-    paths, expected = (reduce(np.matmul, [(m != 0).astype(int) for m in chain]) for chain in (found, truth))
-    np.testing.assert_array_equal(paths, expected)
+    assert fit.error < 1e-4
+    first, second, _ = (dense(factor) != 0 for factor in fit.operator.factors)
+    true_first, true_second, _ = (factor != 0 for factor in truth)
+    # Hidden units come in any order.
+    rows = linear_sum_assignment(true_first.T.astype(int) @ first, maximize=True)[1]
+    columns = linear_sum_assignment(true_second.T.astype(int) @ second[rows], maximize=True)[1]
+    assert f1(first[:, rows], true_first) > 0.9
+    assert f1(second[np.ix_(rows, columns)], true_second) > 0.9
+    assert f1(first[:, np.roll(rows, 1)], true_first) < 0.5  # in another order
 
 
 def test_any_set_of_supports_limits_a_factor():
@@ -254,8 +259,14 @@ def test_bad_input_is_refused_by_name(matrix, options, message):
 X = V.T.copy()
 
 
-@parametrize_with_checks([pp.MultilayerNMF(random_state=0), pp.MultilayerNMF(2, loss="kullback-leibler")])
+@parametrize_with_checks([pp.MultilayerNMF(random_state=0)])
 def test_scikit_learns_own_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([pp.MultilayerNMF(2, loss="kullback-leibler")])
+def test_scikit_learns_own_checks_pass_with_the_divergence(estimator, check):
     check(estimator)
 
 

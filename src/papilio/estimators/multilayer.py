@@ -46,7 +46,7 @@ class MultilayerNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     init : sequence of matrices, optional
         The first factors S₁, …, S_L, and the transposed codes. By default random.
     n_init : int, optional
-        The number of random starts; by default 1, and up to 4 with ``sparsity``.
+        The number of random starts; by default 1, and up to 8 with ``sparsity``.
     max_iter : int, default=500
         The largest number of iterations, in `fit` and for codes.
     tol : float, default=1e-6
