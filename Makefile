@@ -11,7 +11,7 @@ MINUTES ?= 5
 KILLS ?= 10
 SEED ?= 0
 
-.PHONY: help setup demo test test-slow test-torch test-pythons fuzz kill lint types format bench clean
+.PHONY: help setup demo test test-slow test-all test-torch test-pythons fuzz kill lint types format bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,7 +30,10 @@ test: $(READY)  ## run the fast tests
 	$(PYTEST)
 
 test-slow: $(READY)  ## run the slow tests
-	$(PYTEST) -m slow
+	$(PYTEST) -m 'slow and not exhaustive'
+
+test-all: $(READY)  ## run every test, those too that repeat others with more cases: some 45 minutes on two cores
+	$(PYTEST) -m ''
 
 test-torch: $(READY)  ## install the extra `torch`, and run the tests that need it, slow ones included
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'

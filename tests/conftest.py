@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 
 # Tests run in one process a core, where more threads of BLAS only wait. Tests of threads set their own number.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -12,9 +13,22 @@ import papilio as pp
 
 from .helpers import DTYPES
 from .limits import lower
+from .tiers import is_left_out, unknown_names
 
 # Whether kernels must be compiled, and that is said, depends on what ran before; in processes of tests, too.
 os.environ["PAPILIO_QUIET"] = "1"
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the cases that `tests.tiers` leaves to ``make test-all``."""
+    places = Counter()
+    for item in items:
+        file, function = item.path.stem, getattr(item, "originalname", item.name)
+        if unknown := unknown_names(file, getattr(item, "module", None)):
+            raise pytest.UsageError(f"tests/tiers.py must name tests of {file}, got {', '.join(unknown)}")
+        if is_left_out(file, function, item.name, places[file, function]):
+            item.add_marker(pytest.mark.exhaustive)
+        places[file, function] += 1
 
 
 @pytest.fixture(params=DTYPES)

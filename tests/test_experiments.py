@@ -84,7 +84,7 @@ def test_every_experiment_has_a_title_and_presets_that_change_known_settings(nam
     [
         (
             {"name": "nonsense"},
-            "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, large, recovery, "
+            "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, large, recovery, phase, "
             "meg, got 'nonsense'",
         ),
         ({"name": "dft", "preset": "huge"}, "preset must be one of paper, tiny"),

@@ -64,7 +64,7 @@ def assert_honest(matrix, result):
 # -- targets -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "complexity"), zip(MATRICES, cycle([0.3, 0.5]), strict=False))
+@pytest.mark.parametrize(("name", "complexity"), list(zip(MATRICES, cycle([0.3, 0.5]), strict=False)))
 def test_complexity_is_kept_and_the_attempts_say_what_was_found(name, complexity, few_rounds):
     M = MATRICES[name]()
     result = pp.factorize(M, complexity=complexity)
