@@ -34,17 +34,69 @@ LEFT_OUT = {
         "test_a_case_that_takes_too_much_memory_is_ended_and_told": (),
         "test_a_case_is_repeated_exactly": (),
         "test_after_a_crash_the_next_case_runs": (),
+        "test_interrupted_runs_end_as_others_do": ("Fast",),
+        "test_many_random_cases_find_nothing": ("commands", "disks", "checkpoints", "pursuit", "products"),
+    },
+    "test_checkpoint": {
+        "test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits": ("fast",),
+        "test_a_process_that_is_killed_goes_on_to_the_same_bits": ("pass 2",),
+        "test_runs_in_single_precision_go_on_too": ("fast",),
+    },
+    "test_checkpoint_contents": {
+        "test_other_names_sizes_dtypes_and_numbers_are_refused": ("fast", "sparse ksvd"),
+    },
+    "test_cli": {
+        "test_the_demo_says_what_is_gained_and_last_where_the_figures_are": (),
     },
     "test_cli_large": {
         "test_a_small_disk_that_is_full_loses_no_result": (),
         "test_a_page_that_cannot_be_written_leaves_the_checkpoint_too": (),
         "test_no_message_promises_a_result_that_the_checkpoint_does_not_hold": (),
     },
+    "test_dictionary": {
+        "test_sparse_ksvd_is_no_worse_than_the_papers_on_rand": ("[10]",),
+        "test_ksvd_beats_the_papers_ksvd_on_rand": ("[10]",),
+    },
+    "test_distributed": {
+        "test_a_worker_that_is_killed_in_a_pass_changes_nothing": ("dask",),
+        "test_processes_give_the_same_bits": ("online", "ksvd"),
+    },
+    "test_examples": {
+        "test_the_example_of_the_demo_works_as_pasted": (),
+    },
+    "test_experiments": {
+        "test_a_tiny_run_writes_its_tables_and_figures_and_what_they_depend_on": (
+            "meg",
+            "seconds",
+            "recovery",
+            "large",
+        ),
+        "test_the_result_does_not_depend_on_the_number_of_processes": (),
+        "test_more_trials_can_be_added_and_fewer_lose_nothing": (),
+    },
+    "test_hierarchical": {
+        "test_hadamard_comes_out_exact_with_two_entries_a_line_in_log_n_factors": ("[1024]",),
+    },
     "test_kernel_cache": {
         "test_processes_that_compile_at_the_same_time_do_not_disturb_each_other": (),
         "test_numbas_own_setting_comes_before_all_places": (),
     },
-    "test_speedup": {"test_a_product_that_was_slow_for_a_moment_is_the_result_all_the_same": ()},
+    "test_kernels": {
+        "test_kernels_from_the_cache_give_the_bits_of_kernels_just_compiled": (),
+    },
+    "test_nonnegative": {
+        "test_thousands_of_codes_are_those_of_a_plain_loop": ("float32",),
+    },
+    "test_report": {
+        "test_the_demo_writes_a_page_on_wish": (),
+    },
+    "test_reproduce": {
+        "test_a_killed_run_goes_on_and_gives_the_same_table": (),
+        "test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on": ("[2]",),
+    },
+    "test_speedup": {
+        "test_a_product_that_was_slow_for_a_moment_is_the_result_all_the_same": (),
+    },
     "test_streams": {
         "test_memory_follows_data_that_drift": ("fast",),
         "test_each_batch_lowers_the_error_of_what_comes_next": ("fast",),
@@ -57,10 +109,16 @@ LEFT_OUT = {
         "test_a_batch_with_nan_is_refused_and_what_was_learned_stays": ("fast",),
         "test_a_stream_is_read_as_it_comes_and_not_held": ("fast",),
     },
+    "test_tradeoff": {
+        "test_a_sweep_takes_less_than_half_the_work_of_separate_fits_and_is_as_good": (),
+    },
     "test_tradeoff_times": {
         "test_the_page_of_the_command_measures_nothing_again": (),
         "test_the_command_leaves_out_what_cannot_be_measured": (),
         "test_points_that_are_not_finite_keep_the_times_of_the_others": (),
+    },
+    "test_treelets": {
+        "test_planted_blocks_are_recovered_in_95_of_100_draws": (),
     },
 }
 
