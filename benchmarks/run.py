@@ -14,7 +14,7 @@ from common import machine
 PARTS = (
     *("apply", "blocks", "learn", "structure", "matrices", "coding", "lasso", "encoders"),
     *("dictionaries", "scale", "tradeoff", "images", "startup", "operators", "products", "kernels"),
-    *("graphs", "covariance", "orthogonal", "algebra", "torch_layers", "convolutions"),
+    *("graphs", "covariance", "orthogonal", "algebra", "torch_layers", "convolutions", "nonnegative"),
 )
 FOLDER = Path(__file__).parent
 
