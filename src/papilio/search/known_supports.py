@@ -50,9 +50,7 @@ def polished(session: Session, matrix: Array, operator: SparseProduct) -> tuple[
     """A product after least squares on its supports, if that lowers its error, else as it is; and its error."""
     error = relative_error(matrix, operator)
     factors = [sp.csr_array(factor) for factor in operator.factors]
-    share = abs(operator.scale) ** (1 / len(factors))
-    signs = [np.sign(operator.scale) or 1.0] + [1.0] * (len(factors) - 1)
-    parts = [f * f.real.dtype.type(sign * share) for f, sign in zip(factors, signs, strict=True)]
+    parts = [factors[0] * factors[0].real.dtype.type(operator.scale), *factors[1:]]
     better = session.wait(lambda: polish_factors(matrix, [factor != 0 for factor in factors], parts))
     other = SparseProduct([sp.csr_array(factor) for factor in better]).astype(matrix.dtype)
     after = relative_error(matrix, other)
