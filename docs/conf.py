@@ -1,6 +1,5 @@
 """How the site is built: ``make docs`` with the gallery run, ``make docs-fast`` without."""
 
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -9,11 +8,14 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # the generators, and the tests, which know the layers of the package
 os.environ.setdefault("SPHINX_GALLERY_BUILD", "1")
 
+from generate.names import aliases  # noqa: E402
+from numpydoc.xref import DEFAULT_LINKS  # noqa: E402
+
 import papilio  # noqa: E402
 
 project = "papilio"
 author = "The papilio developers"
-copyright = author
+copyright = f"{author}. papilio {papilio.__version__}, BSD-3-Clause"
 version = release = papilio.__version__
 
 extensions = [
@@ -66,14 +68,16 @@ autosummary_generate = True
 # Names that differ in case only would overwrite each other on some file systems.
 autosummary_filename_map = {"papilio.KSVD": "papilio.KSVD-class", "papilio.Tradeoff": "papilio.Tradeoff-class"}
 autodoc_typehints = "none"  # the docstrings say them in words
-autodoc_member_order = "bysource"
+autodoc_member_order = "groupwise"
 autodoc_docstring_signature = False
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 default_role = "py:obj"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"
-numpydoc_xref_aliases = importlib.import_module("generate.names").aliases()
+numpydoc_xref_aliases = aliases()
+DEFAULT_LINKS.clear()  # numpydoc's own, to sites that would have to be fetched
 
 # -- gallery ---------------------------------------------------------------------------------------------
 
@@ -106,7 +110,10 @@ html_favicon = "_static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
-html_sidebars = {page: [] for page in ("index", "faster", "faq", "changelog", "search")}
+html_context = {"default_mode": "auto"}
+html_sidebars = {"**": ["sidebar-nav-bs"]} | {
+    page: [] for page in ("index", "faster", "faq", "changelog", "search")
+}
 html_theme_options = {
     "logo": {"text": "papilio", "image_light": "_static/logo.svg", "image_dark": "_static/logo-dark.svg"},
     "header_links_before_dropdown": 6,

@@ -38,6 +38,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", links.point_into_the_site)
     app.connect("autodoc-process-docstring", docstrings.escape, priority=100)  # before numpydoc
     app.connect("autodoc-skip-member", names.skip_member)
+    app.connect("autodoc-process-signature", names.signature)
     app.connect("missing-reference", names.resolve)
     app.connect("build-finished", add_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

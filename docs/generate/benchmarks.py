@@ -9,6 +9,29 @@ from .tables import BADGES, cells, date_of, with_badges
 
 _MARK = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
 _MISSED = "**no**"
+# What a script measures, in a few words; the titles of its tables say more.
+_TITLES = {
+    "apply": "Applying products",
+    "blocks": "Products in blocks",
+    "learn": "PALM and the hierarchical strategy",
+    "structure": "Structure that nobody tells of",
+    "coding": "Orthogonal matching pursuit",
+    "dictionaries": "Learning dictionaries",
+    "tradeoff": "Trade-offs",
+    "startup": "Start",
+    "operators": "Operators that are not stored",
+    "products": "Products from their entries",
+    "kernels": "Kernels and covariances",
+    "graphs": "Graph Fourier transforms",
+    "covariance": "Covariances from few samples",
+    "orthogonal": "Orthogonal dictionaries",
+    "algebra": "Operators made of operators",
+    "lasso": "Lasso codes",
+    "torch_layers": "PyTorch layers",
+    "convolutions": "Chains of convolutions",
+    "nonnegative": "Non-negative chains",
+    "encoders": "Learned encoders",
+}
 
 
 class Part(NamedTuple):
@@ -20,6 +43,10 @@ class Part(NamedTuple):
     @property
     def titles(self) -> list[str]:
         return re.findall(r"^## (.*)$", self.text, re.MULTILINE)
+
+    @property
+    def title(self) -> str:
+        return self.titles[0] if len(self.titles) == 1 else _TITLES.get(self.name, self.titles[0])
 
     def count(self, verdict: str) -> int:
         return sum(row.count(verdict) for row in map(cells, self.text.splitlines()))
@@ -42,31 +69,26 @@ def pages(root: Path) -> dict[str, str]:
 
 
 def _page(part: Part, note: str) -> str:
-    one = len(part.titles) == 1
-    title, text = (part.titles[0], part.text.partition("\n")[2]) if one else (_title(part), part.text)
+    text = part.text.partition("\n")[2] if len(part.titles) == 1 else part.text
     return (
-        f"# {title}\n\n{note}\n\n```sh\n.venv/bin/python benchmarks/run.py {part.name}"
+        f"# {part.title}\n\n{note}\n\n```sh\n.venv/bin/python benchmarks/run.py {part.name}"
         f"  # repeats it, after make bench has installed the peers\n```\n\n{with_badges(text.strip())}"
     )
 
 
-def _title(part: Part) -> str:
-    first, *rest = part.titles
-    return f"{first} and {len(rest)} more" if len(rest) > 3 else "; ".join(part.titles)
-
-
 def _index(parts: list[Part], note: str, figure: str) -> str:
     rows = [
-        f"| [{'; '.join(part.titles)}]({part.name}.md) | {part.count('yes') or ''} | {part.count(_MISSED) or ''} |"
+        f"| [{part.title}]({part.name}.md) | {part.count('yes') or ''} | {part.count(_MISSED) or ''} |"
         for part in parts
     ]
     missed = [line for part in parts for line in _missed(part)]
     toctree = "\n".join(part.name for part in parts)
     return f"""# Benchmarks
 
-papilio beside NumPy, SciPy, pyfaust, SPAMS, scikit-learn and others on one machine. All contestants do the same work
-in the same process, their repeats interleaved, and the best time of each counts. Where an aim was set, the tables say
-whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench` repeats everything.
+papilio beside NumPy, SciPy, pyfaust, SPAMS, scikit-learn and others on one machine. All contestants do the same
+work in the same process, their repeats interleaved, and the best time of each counts. Where an aim was set, the
+tables say whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench` repeats
+everything.
 
 {note}
 

@@ -1,6 +1,7 @@
 """Public names, how docstrings call them, and where names of other packages are documented."""
 
 import importlib
+import inspect
 from functools import cache
 from typing import Any
 
@@ -61,6 +62,17 @@ def skip_member(app: Sphinx, what: str, name: str, member: Any, skip: bool, opti
     return None if ours else True
 
 
+def signature(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, written: str, result: str
+) -> tuple[str, str] | None:
+    """The parameters of a class whose base hides them behind ``__new__(*args, **kwargs)``."""
+    if what != "class" or not (written or "").startswith("(*args"):
+        return None
+    parameters = list(inspect.signature(thing.__init__).parameters.values())[1:]
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+    return str(inspect.Signature(plain)), ""
+
+
 def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement) -> Any:
     """Link what Python's domain did not find: papilio's own by short names, some of others to their sites.
 
@@ -68,8 +80,6 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nod
     does not exist is left to Sphinx, which warns.
     """
     target = node.get("reftarget", "")
-    if target.startswith(("numpy:", "python:")):  # words that numpydoc knows, such as "sequence"
-        return content
     if node.get("refdomain") != "py" or target.startswith("papilio"):
         return None
     if target in ELSEWHERE:

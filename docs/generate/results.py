@@ -9,7 +9,8 @@ from typing import NamedTuple
 from .links import into_the_site
 from .tables import BADGES, cells, date_of, with_badges
 
-FIRST_FIGURES = ("figure.png", "figure1.png", "figure2.png")
+_FIRST_FIGURES = ("figure.png", "figure1.png", "figure2.png")
+_TITLES = {"dft": "The Fourier transform", "wavelet": "Wavelets"}  # of runs that make no claims
 
 
 class Run(NamedTuple):
@@ -20,9 +21,10 @@ class Run(NamedTuple):
 
     @property
     def title(self) -> str:
-        first = self.claims.partition("\n")[0]
-        name = self.folder.name if first.startswith("# ") else self.meta["experiment"]
-        return first.removeprefix("# ") or f"{name.capitalize() if len(name) > 3 else name.upper()}"
+        title = self.claims.partition("\n")[0].removeprefix("# ") or _TITLES.get(
+            self.folder.name, self.folder.name
+        )
+        return f"{title} ({self.folder.name})" if self.folder.parent.name == self.meta["experiment"] else title
 
     @property
     def meta(self) -> dict[str, object]:
@@ -74,7 +76,7 @@ def _name(folder: Path, run: Run) -> str:
 def _page(root: Path, run: Run) -> str:
     folder = run.folder
     page = root / "docs" / "results" / f"{_name(root / 'results', run)}.md"
-    figures = sorted(folder.glob("*.png"), key=lambda path: (path.name not in FIRST_FIGURES, path.name))
+    figures = sorted(folder.glob("*.png"), key=lambda path: (path.name not in _FIRST_FIGURES, path.name))
     tables = sorted(folder.glob("*.csv"))
     when = date_of(folder / "meta.json")
     versions = ", ".join(f"{name} {number}" for name, number in run.meta["versions"].items())
