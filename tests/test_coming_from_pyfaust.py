@@ -1,4 +1,4 @@
-"""The names in docs/coming_from_pyfaust.md exist: papilio's always, pyfaust's where it is installed."""
+"""The names in docs/coming_from/pyfaust.md exist: papilio's always, pyfaust's where it is installed."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 
 import papilio as pp
 
-PAGE = Path(__file__).parents[1] / "docs" / "coming_from_pyfaust.md"
+PAGE = Path(__file__).parents[1] / "docs" / "coming_from" / "pyfaust.md"
 ROW = re.compile(r"\|(.*)\|(.*)\|(.*)\|")
 CODE = re.compile(r"`([^`]+)`")
 NAME = re.compile(r"\b(pp|op|pyfaust|F)((?:\.[A-Za-z_]\w*)+)")

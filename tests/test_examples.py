@@ -1,18 +1,14 @@
-"""Examples do what they say: those of the pages, those of each command's help, and the scripts."""
+"""Examples do what they say: those of each command's help, and the scripts."""
 
 import re
 import shlex
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from .processes import environment
-
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/guide.md")
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 # Sizes that take minutes, and those with which a script is tested.
 SMALLER = {
@@ -42,36 +38,6 @@ COMMANDS = (
     "report",
     "reproduce",
 )
-
-
-def blocks(page, language):
-    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
-
-
-def run_lines(lines, cwd):
-    """Shell lines in order, as if they were pasted one by one."""
-    for line in lines:
-        done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=cwd, env=environment())
-        assert done.returncode == 0, f"{line}: {done.stderr}"
-        assert "papilio: " not in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES)
-def test_the_python_examples_of_a_page_run(page, tmp_path, monkeypatch):
-    assert blocks(page, "python")
-    monkeypatch.chdir(tmp_path)
-    scope = {}
-    for block in blocks(page, "python"):
-        if "torch" not in block or find_spec("torch") is not None:
-            exec(block, scope)
-
-
-@pytest.mark.slow
-def test_the_shell_examples_of_the_guide_run(tmp_path):
-    assert blocks("docs/guide.md", "sh")
-    for block in blocks("docs/guide.md", "sh"):
-        run_lines([line for line in block.splitlines() if line and not line.startswith("#")], tmp_path)
 
 
 @pytest.fixture
