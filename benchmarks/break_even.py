@@ -8,6 +8,7 @@ import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -125,11 +126,9 @@ def products(n: int) -> Iterator[tuple[tuple[str, float], pp.SparseProduct]]:
             if complexity * n >= 2 * block:  # a block in each row of both factors
                 factors = [scattered(n, complexity / 2, block, rng) for _ in range(2)]
                 yield (name, complexity), pp.SparseProduct(factors)
-        if (rank := round(complexity * n / 2)) >= 1:
-            yield (
-                (LOW_RANK, complexity),
-                pp.SparseProduct([rng.standard_normal(s) for s in ((n, rank), (rank, n))]),
-            )
+        rank = ceil(complexity * n / 2)
+        factors = [rng.standard_normal(shape) for shape in ((n, rank), (rank, n))]
+        yield (LOW_RANK, complexity), pp.SparseProduct(factors)
     op = butterfly(n, rng)
     yield (BUTTERFLY, op.relative_complexity), op
     op = nested(n)
@@ -137,12 +136,13 @@ def products(n: int) -> Iterator[tuple[tuple[str, float], pp.SparseProduct]]:
 
 
 def scattered(n: int, density: float, block: int, rng: np.random.Generator) -> sp.csr_array:
-    """A square matrix with blocks at random places, as many in each row of blocks as the density says."""
+    """A square matrix with blocks at random places, about equally many in all rows of blocks."""
     side = n // block
-    each = max(round(density * side), 1)
-    columns = np.concatenate([np.sort(rng.choice(side, each, replace=False)) for _ in range(side)])
-    values = rng.standard_normal((side * each, block, block))
-    return sp.csr_array(sp.bsr_array((values, columns, np.arange(0, side * each + 1, each)), shape=(n, n)))
+    counts = np.full(side, round(density * side * side) // side)
+    counts[rng.permutation(side)[: round(density * side * side) % side]] += 1
+    columns = np.concatenate([np.sort(rng.choice(side, count, replace=False)) for count in counts])
+    values = rng.standard_normal((columns.size, block, block))
+    return sp.csr_array(sp.bsr_array((values, columns, np.append(0, np.cumsum(counts))), shape=(n, n)))
 
 
 def butterfly(n: int, rng: np.random.Generator) -> pp.SparseProduct:
@@ -180,7 +180,7 @@ def calls(
     for complexity in (0.2, 0.05):
         one = scattered(n, complexity, 1, rng).astype(dtype)
         yield (SCIPY, complexity), lambda one=one: one @ X
-        rank = max(round(complexity * n / 2), 1)
+        rank = ceil(complexity * n / 2)
         left, right = (rng.standard_normal(shape).astype(dtype) for shape in ((n, rank), (rank, n)))
         yield (NUMPY, complexity), lambda left=left, right=right: left @ (right @ X)
     signals = np.ascontiguousarray(X.T)  # each signal in one piece, as an FFT likes it best
