@@ -112,7 +112,7 @@ html_copy_source = False
 html_show_sphinx = False
 html_context = {"default_mode": "auto"}
 html_sidebars = {"**": ["sidebar-nav-bs"]} | {
-    page: [] for page in ("index", "faster", "faq", "changelog", "search")
+    page: [] for page in ("index", "faster", "faq", "changelog", "contributing", "security", "search")
 }
 html_theme_options = {
     "logo": {"text": "papilio", "image_light": "_static/logo.svg", "image_dark": "_static/logo-dark.svg"},
