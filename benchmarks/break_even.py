@@ -7,6 +7,7 @@ Writes ``break_even.csv`` with all speed-ups, ``break_even.png``, and ``break_ev
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from matplotlib.figure import Figure
 import papilio as pp
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
-COMPLEXITIES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
+COMPLEXITIES = (0.8, 0.4, 0.2, 0.1, 0.05)
 VECTORS = (1, 256)
 DTYPES = ("float64", "float32")
 BLOCK = 4
@@ -81,8 +82,7 @@ def run(folder: Path) -> list[Section]:
     draw(points, folder / "break_even.png")
     sections = [break_even(points), given_structure(points), instead(points), errors()]
     text = "\n".join(f"**{each.title}.** {each.note}\n\n{each.table()}\n" for each in sections)
-    threads = pp.get_num_threads()
-    (folder / "break_even.md").write_text(f"{text}\nMeasured with {threads} threads on: {machine()}\n")
+    (folder / "break_even.md").write_text(f"{text}\nThreads: {pp.get_num_threads()}. Machine: {machine()}\n")
     return sections
 
 
@@ -126,7 +126,10 @@ def products(n: int) -> Iterator[tuple[tuple[str, float], pp.SparseProduct]]:
                 factors = [scattered(n, complexity / 2, block, rng) for _ in range(2)]
                 yield (name, complexity), pp.SparseProduct(factors)
         if (rank := round(complexity * n / 2)) >= 1:
-            yield (LOW_RANK, complexity), pp.SparseProduct([rng.standard_normal(s) for s in ((n, rank), (rank, n))])
+            yield (
+                (LOW_RANK, complexity),
+                pp.SparseProduct([rng.standard_normal(s) for s in ((n, rank), (rank, n))]),
+            )
     op = butterfly(n, rng)
     yield (BUTTERFLY, op.relative_complexity), op
     op = nested(n)
@@ -146,7 +149,9 @@ def butterfly(n: int, rng: np.random.Generator) -> pp.SparseProduct:
     """log₂n factors with two entries per row and column, of random values."""
     factors = []
     for level in range(n.bit_length() - 1):
-        support = sp.kron(sp.kron(sp.eye_array(n >> (level + 1)), np.ones((2, 2))), sp.eye_array(1 << level)).tocsr()
+        support = sp.kron(
+            sp.kron(sp.eye_array(n >> (level + 1)), np.ones((2, 2))), sp.eye_array(1 << level)
+        ).tocsr()
         support.data = rng.standard_normal(support.nnz)
         factors.append(support)
     return pp.SparseProduct(factors)
@@ -198,7 +203,7 @@ def crossing(found: list[Point]) -> str:
         return ""
     if found[0].speedup >= 1:
         return f"above {found[0].complexity:g}"
-    for slow, fast in zip(found, found[1:], strict=False):
+    for slow, fast in pairwise(found):
         if fast.speedup >= 1:
             share = np.log(1 / slow.speedup) / np.log(fast.speedup / slow.speedup)
             return f"{slow.complexity * (fast.complexity / slow.complexity) ** share:.2g}"
@@ -210,8 +215,9 @@ def break_even(points: list[Point]) -> Section:
     cases = [(vectors, dtype) for vectors in VECTORS for dtype in DTYPES]
     section = Section(
         "Break-even",
-        "The relative complexity below which a square product is faster than the dense matrix, by interpolation. Two "
-        f"factors with {BLOCK}×{BLOCK} blocks or single entries at random places, or two dense factors of low rank.",
+        "The relative complexity below which a square product is faster than the dense matrix, by interpolation. "
+        f"Two factors with {BLOCK}×{BLOCK} blocks or single entries at random places, or two dense factors of low "
+        "rank.",
         ("structure", "n", *(f"{times(vectors)}, {dtype}" for vectors, dtype in cases)),
     )
     for structure in SCALED:
@@ -226,8 +232,9 @@ def given_structure(points: list[Point]) -> Section:
     cases = [(vectors, dtype) for vectors in VECTORS for dtype in DTYPES]
     section = Section(
         "Structures that come with their size",
-        "Speed-up over the dense matrix. A butterfly has log₂n factors with two entries per row; the nested product "
-        f"is that of the kernel 1/(d + 0.02) of the distance d between points on a line, with a relative error of at most {KERNEL_ERROR:g}.",
+        "Speed-up over the dense matrix. A butterfly has log₂n factors with two entries per row; the nested "
+        "product is that of the kernel 1/(d + 0.02) of the distance d between points on a line, with a relative "
+        f"error of at most {KERNEL_ERROR:g}.",
         ("structure", "n", "complexity", *(f"{times(vectors)}, {dtype}" for vectors, dtype in cases)),
     )
     for structure in (BUTTERFLY, NESTED):
@@ -300,8 +307,9 @@ def errors() -> Section:
     """The errors of simple methods and of `factorize`, with as many entries."""
     section = Section(
         "Errors at equal numbers of entries",
-        f"Relative errors for {ERROR_SIZE}×{ERROR_SIZE} matrices at a relative complexity of {ERROR_COMPLEXITY:g}: of "
-        "the largest entries, of the truncated SVD, and of `factorize`, with the method that it chose and its time.",
+        f"Relative errors for {ERROR_SIZE}×{ERROR_SIZE} matrices at a relative complexity of "
+        f"{ERROR_COMPLEXITY:g}: of the largest entries, of the truncated SVD, and of `factorize`, with the method "
+        "that it chose and its time.",
         ("matrix", "thresholding", "low rank", "`factorize`", "method", "time"),
     )
     for name, matrix in matrices().items():
