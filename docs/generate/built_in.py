@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from papilio.cli.built_in import BUILT_IN
+try:
+    from papilio.cli.built_in import BUILT_IN
+except ImportError:
+    BUILT_IN = {}
 
 
 def pages(root: Path) -> dict[str, str]:
