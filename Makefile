@@ -85,5 +85,6 @@ docs-open: docs  ## build the site and show it in a browser
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) $(VENV)-3.* demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
-		docs/_build docs/_generated docs/gallery docs/reference/generated docs/benchmarks docs/results docs/changelog.md
+		docs/_build docs/_generated docs/gallery docs/reference/generated docs/benchmarks docs/results \
+		docs/changelog.md docs/contributing.md docs/security.md
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,12 +1,10 @@
 """How the site is built: ``make docs`` with the gallery run, ``make docs-fast`` without."""
 
-import os
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # the generators, and the tests, which know the layers of the package
-os.environ.setdefault("SPHINX_GALLERY_BUILD", "1")
 
 from generate.names import aliases  # noqa: E402
 from numpydoc.xref import DEFAULT_LINKS  # noqa: E402
@@ -112,7 +110,7 @@ html_copy_source = False
 html_show_sphinx = False
 html_context = {"default_mode": "auto"}
 html_sidebars = {"**": ["sidebar-nav-bs"]} | {
-    page: [] for page in ("index", "faster", "faq", "changelog", "search")
+    page: [] for page in ("index", "faster", "faq", "changelog", "contributing", "security", "search")
 }
 html_theme_options = {
     "logo": {"text": "papilio", "image_light": "_static/logo.svg", "image_dark": "_static/logo-dark.svg"},

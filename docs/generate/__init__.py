@@ -8,20 +8,22 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import architecture, benchmarks, built_in, changelog, command_line, docstrings, links, names, results
+from . import architecture, benchmarks, built_in, command_line, docstrings, links, names, repository, results
 
-PAGES = (architecture, benchmarks, built_in, changelog, command_line, results)
+PAGES = (architecture, benchmarks, built_in, command_line, repository, results)
 
 
 def write(app: Sphinx, config: Config) -> None:
     """Write every page that is not kept in the repository; a page that stays the same is left alone."""
     docs = Path(app.srcdir)
-    for module in PAGES:
-        for path, text in module.pages(docs.parent).items():
-            place = docs / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if not place.exists() or place.read_text(encoding="utf-8") != text:
-                place.write_text(text, encoding="utf-8")
+    pages = {docs / path: text for module in PAGES for path, text in module.pages(docs.parent).items()}
+    for folder in ("benchmarks", "results"):  # of which all pages are written here
+        for old in set((docs / folder).glob("*.md")) - set(pages):
+            old.unlink()
+    for path, text in pages.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
 
 
 def add_mathjax(app: Sphinx, exception: Exception | None) -> None:

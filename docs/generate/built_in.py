@@ -1,17 +1,14 @@
-"""Matrices and data that the command line has built in."""
+"""Matrices, samples and images that the command line has built in."""
 
 from pathlib import Path
 
-import papilio as pp
-from papilio.cli import inputs
+try:
+    from papilio.cli.built_in import BUILT_IN
+except ImportError:
+    BUILT_IN = {}
 
 
 def pages(root: Path) -> dict[str, str]:
-    rows = [f"| `{kind}:8` | {_first_line(kind)} |" for kind in inputs._BUILT_IN]
-    table = "\n".join(["| write | for |", "|---|---|", *rows])
-    return {"_generated/built_in.md": table + "\n"}
-
-
-def _first_line(kind: str) -> str:
-    maker = pp.datasets.image_patches if kind == "patches" else getattr(pp.transforms, kind)
-    return (maker.__doc__ or "").strip().partition("\n")[0].replace("|", "\\|")
+    rows = [f"| `{each.example}` | {each.about} | {each.number} | {each.kind} |" for each in BUILT_IN.values()]
+    table = ["| write | for | the number is | a |", "|---|---|---|---|", *rows]
+    return {"_generated/built_in.md": "\n".join(table) + "\n"}

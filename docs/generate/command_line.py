@@ -3,6 +3,7 @@
 import inspect
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import typer.main
@@ -26,7 +27,7 @@ def _command(name: str, command: Any) -> str:
         for parameter in command.get_params(context)
         if (record := _record(parameter, context)) is not None
     ]
-    example = re.sub(r"^\x08?\s*Example:\n", "", (command.epilog or "").replace("\b", "")).strip("\n")
+    example = (command.epilog or "").rpartition("Example:\n")[2]  # other parts stand before it
     return f"""## papilio {name}
 
 {_paragraphs(command.help)}
@@ -43,7 +44,7 @@ def _command(name: str, command: Any) -> str:
 ```
 
 ```sh
-{inspect.cleandoc(example)}
+{dedent(example).strip()}
 ```
 """
 

@@ -8,10 +8,13 @@ from sphinx.application import Sphinx
 
 PAGES = {
     "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "README.md": "index.md",
     "benchmarks/RESULTS.md": "benchmarks/index.md",
     "benchmarks/README.md": "benchmarks/index.md",
     "examples/README.md": "gallery/index.rst",
+    "examples/README.rst": "gallery/index.rst",
     "results/README.md": "results/index.md",
 }
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")

@@ -19,19 +19,21 @@ PUBLIC_MODULES = (
 _NUMPY = "https://numpy.org/doc/stable/reference"
 _SCIPY = "https://docs.scipy.org/doc/scipy/reference/generated"
 _MATPLOTLIB = "https://matplotlib.org/stable/api/_as_gen"
+_SPARSE = f"{_SCIPY}/scipy.sparse"
 # Links that a reader may follow; nothing is fetched when the site is built or opened.
-ELSEWHERE = {
-    "ndarray": f"{_NUMPY}/generated/numpy.ndarray.html",
-    "Generator": f"{_NUMPY}/random/generator.html",
-    "csr_array": f"{_SCIPY}/scipy.sparse.csr_array.html",
-    "csc_array": f"{_SCIPY}/scipy.sparse.csc_array.html",
-    "LinearOperator": f"{_SCIPY}/scipy.sparse.linalg.LinearOperator.html",
-    "Figure": f"{_MATPLOTLIB}/matplotlib.figure.Figure.html",
-    "Axes": f"{_MATPLOTLIB}/matplotlib.axes.Axes.html",
+_ELSEWHERE = {
+    "numpy.ndarray": f"{_NUMPY}/generated/numpy.ndarray.html",
+    "numpy.random.Generator": f"{_NUMPY}/random/generator.html",
+    "scipy.sparse.csr_array": f"{_SPARSE}.csr_array.html",
+    "scipy.sparse.csc_array": f"{_SPARSE}.csc_array.html",
+    "scipy.sparse.linalg.LinearOperator": f"{_SPARSE}.linalg.LinearOperator.html",
+    "matplotlib.figure.Figure": f"{_MATPLOTLIB}/matplotlib.figure.Figure.html",
+    "matplotlib.axes.Axes": f"{_MATPLOTLIB}/matplotlib.axes.Axes.html",
     "torch.Tensor": "https://docs.pytorch.org/docs/stable/tensors.html",
     "torch.nn.Linear": "https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html",
     "torch.nn.Module": "https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html",
 }
+ELSEWHERE = _ELSEWHERE | {name.rpartition(".")[2]: url for name, url in _ELSEWHERE.items() if "torch" not in name}
 
 
 @cache
