@@ -82,7 +82,7 @@ def run(folder: Path) -> list[Section]:
             writer.writerow([f"{value:.4g}" if isinstance(value, float) else value for value in point])
     draw(points, folder / "break_even.png")
     sections = [break_even(points), given_structure(points), instead(points), errors()]
-    text = "\n".join(f"**{each.title}.** {each.note}\n\n{each.table()}\n" for each in sections)
+    text = "\n".join(f"### {each.title}\n\n{each.note}\n\n{each.table()}\n" for each in sections)
     (folder / "break_even.md").write_text(f"{text}\nThreads: {pp.get_num_threads()}. Machine: {machine()}\n")
     return sections
 
@@ -240,7 +240,7 @@ def given_structure(points: list[Point]) -> Section:
     for structure in (BUTTERFLY, NESTED):
         for n in SIZES:
             found = [curve(points, structure, n, *case)[0] for case in cases]
-            cells = [f"{each.speedup:.2g}" for each in found]
+            cells = [rounded(each.speedup) for each in found]
             section.rows.append((structure, f"{n:,}", f"{found[0].complexity:.2g}", *cells))
     return section
 
@@ -278,7 +278,12 @@ def instead(points: list[Point]) -> Section:
 
 
 def ratio(peer: float | None, ours: float | None) -> str:
-    return "" if peer is None or ours is None else f"{peer / ours:.2g}"
+    return "" if peer is None or ours is None else rounded(peer / ours)
+
+
+def rounded(number: float) -> str:
+    """Two digits, also of large numbers: 210, not 2.1e+02."""
+    return f"{float(f'{number:.2g}'):g}"
 
 
 def times(vectors: int) -> str:
@@ -326,7 +331,7 @@ def errors() -> Section:
 
 def draw(points: list[Point], path: Path) -> None:
     """Speed-ups by size: a row of panels for one vector and one for a block, a column for each structure."""
-    figure = Figure(figsize=(11, 6.2), layout="constrained")
+    figure = Figure(figsize=(9.2, 5.6), layout="constrained")
     axes = figure.subplots(len(VECTORS), 4, sharex=True, sharey=True)
     shades = [(0.15 + 0.7 * k / (len(COMPLEXITIES) - 1)) for k in range(len(COMPLEXITIES))]
     colours = {c: colormaps["viridis"](shade) for c, shade in zip(COMPLEXITIES, shades, strict=True)}
@@ -349,7 +354,7 @@ def draw(points: list[Point], path: Path) -> None:
         for ax, structure in zip(row, (*SCALED, "butterfly and nested"), strict=True):
             ax.axhline(1, color="black", linewidth=1)
             ax.axhspan(0.01, 1, color="black", alpha=0.06, linewidth=0)
-            ax.set_title(f"{structure}, {times(vectors)}", fontsize=10)
+            ax.set_title(f"{structure},\n{times(vectors)}", fontsize=10)
             ax.grid(alpha=0.3)
         row[0].set_ylabel("speed-up over the dense matrix")
     for ax in axes[-1]:
@@ -359,10 +364,10 @@ def draw(points: list[Point], path: Path) -> None:
     slowest = min(point.speedup for point in points if point.structure in (*SCALED, BUTTERFLY, NESTED))
     axes[0, 0].set_ylim(bottom=0.8 * slowest)
     axes[0, 0].set_xticks(SIZES[::2], labels=[str(n) for n in SIZES[::2]])
-    axes[0, 0].legend(frameon=False, fontsize=8)
-    axes[0, 3].legend(frameon=False, fontsize=8)
+    axes[0, 0].legend(frameon=False, fontsize=7.5)
+    axes[0, 3].legend(frameon=False, fontsize=7.5)
     figure.suptitle("Solid: float64, dotted: float32. In the shaded part the dense matrix is faster.", fontsize=10)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=140)
 
 
 def plotted(ax: Any, found: list[Point], line: str, colour: Any, label: str | None) -> None:
