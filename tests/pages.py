@@ -6,7 +6,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # Pages that are made from others when the site is built, and folders of theirs, relative to docs/.
-GENERATED = ("_build", "_static", "gallery", "reference", "benchmarks", "results")
+GENERATED = (
+    *("_build", "_generated", "_static", "gallery", "reference", "benchmarks", "results"),
+    *("changelog.md", "contributing.md", "security.md"),
+)
 _FENCE = re.compile(r"^( *)(`{3,})([^\n]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 
