@@ -69,6 +69,7 @@ autodoc_typehints = "none"  # the docstrings say them in words
 autodoc_member_order = "groupwise"
 autodoc_docstring_signature = False
 add_module_names = False
+python_maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 default_role = "py:obj"
 numpydoc_show_class_members = False
@@ -86,7 +87,7 @@ sphinx_gallery_conf = {
     "doc_module": ("papilio",),
     "reference_url": {"papilio": None},
     "backreferences_dir": "gallery/backreferences",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "generate.gallery.Order",
     "image_srcset": ["2x"],
     "thumbnail_size": (480, 330),
     "remove_config_comments": True,
