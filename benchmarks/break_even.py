@@ -8,6 +8,7 @@ import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -81,7 +82,7 @@ def run(folder: Path) -> list[Section]:
             writer.writerow([f"{value:.4g}" if isinstance(value, float) else value for value in point])
     draw(points, folder / "break_even.png")
     sections = [break_even(points), given_structure(points), instead(points), errors()]
-    text = "\n".join(f"**{each.title}.** {each.note}\n\n{each.table()}\n" for each in sections)
+    text = "\n".join(f"### {each.title}\n\n{each.note}\n\n{each.table()}\n" for each in sections)
     (folder / "break_even.md").write_text(f"{text}\nThreads: {pp.get_num_threads()}. Machine: {machine()}\n")
     return sections
 
@@ -125,11 +126,9 @@ def products(n: int) -> Iterator[tuple[tuple[str, float], pp.SparseProduct]]:
             if complexity * n >= 2 * block:  # a block in each row of both factors
                 factors = [scattered(n, complexity / 2, block, rng) for _ in range(2)]
                 yield (name, complexity), pp.SparseProduct(factors)
-        if (rank := round(complexity * n / 2)) >= 1:
-            yield (
-                (LOW_RANK, complexity),
-                pp.SparseProduct([rng.standard_normal(s) for s in ((n, rank), (rank, n))]),
-            )
+        rank = ceil(complexity * n / 2)
+        factors = [rng.standard_normal(shape) for shape in ((n, rank), (rank, n))]
+        yield (LOW_RANK, complexity), pp.SparseProduct(factors)
     op = butterfly(n, rng)
     yield (BUTTERFLY, op.relative_complexity), op
     op = nested(n)
@@ -137,12 +136,13 @@ def products(n: int) -> Iterator[tuple[tuple[str, float], pp.SparseProduct]]:
 
 
 def scattered(n: int, density: float, block: int, rng: np.random.Generator) -> sp.csr_array:
-    """A square matrix with blocks at random places, as many in each row of blocks as the density says."""
+    """A square matrix with blocks at random places, about equally many in all rows of blocks."""
     side = n // block
-    each = max(round(density * side), 1)
-    columns = np.concatenate([np.sort(rng.choice(side, each, replace=False)) for _ in range(side)])
-    values = rng.standard_normal((side * each, block, block))
-    return sp.csr_array(sp.bsr_array((values, columns, np.arange(0, side * each + 1, each)), shape=(n, n)))
+    counts = np.full(side, round(density * side * side) // side)
+    counts[rng.permutation(side)[: round(density * side * side) % side]] += 1
+    columns = np.concatenate([np.sort(rng.choice(side, count, replace=False)) for count in counts])
+    values = rng.standard_normal((columns.size, block, block))
+    return sp.csr_array(sp.bsr_array((values, columns, np.append(0, np.cumsum(counts))), shape=(n, n)))
 
 
 def butterfly(n: int, rng: np.random.Generator) -> pp.SparseProduct:
@@ -180,7 +180,7 @@ def calls(
     for complexity in (0.2, 0.05):
         one = scattered(n, complexity, 1, rng).astype(dtype)
         yield (SCIPY, complexity), lambda one=one: one @ X
-        rank = max(round(complexity * n / 2), 1)
+        rank = ceil(complexity * n / 2)
         left, right = (rng.standard_normal(shape).astype(dtype) for shape in ((n, rank), (rank, n)))
         yield (NUMPY, complexity), lambda left=left, right=right: left @ (right @ X)
     signals = np.ascontiguousarray(X.T)  # each signal in one piece, as an FFT likes it best
@@ -240,7 +240,7 @@ def given_structure(points: list[Point]) -> Section:
     for structure in (BUTTERFLY, NESTED):
         for n in SIZES:
             found = [curve(points, structure, n, *case)[0] for case in cases]
-            cells = [f"{each.speedup:.2g}" for each in found]
+            cells = [rounded(each.speedup) for each in found]
             section.rows.append((structure, f"{n:,}", f"{found[0].complexity:.2g}", *cells))
     return section
 
@@ -278,7 +278,12 @@ def instead(points: list[Point]) -> Section:
 
 
 def ratio(peer: float | None, ours: float | None) -> str:
-    return "" if peer is None or ours is None else f"{peer / ours:.2g}"
+    return "" if peer is None or ours is None else rounded(peer / ours)
+
+
+def rounded(number: float) -> str:
+    """Two digits, also of large numbers: 210, not 2.1e+02."""
+    return f"{float(f'{number:.2g}'):g}"
 
 
 def times(vectors: int) -> str:
@@ -326,7 +331,7 @@ def errors() -> Section:
 
 def draw(points: list[Point], path: Path) -> None:
     """Speed-ups by size: a row of panels for one vector and one for a block, a column for each structure."""
-    figure = Figure(figsize=(11, 6.2), layout="constrained")
+    figure = Figure(figsize=(9.2, 5.6), layout="constrained")
     axes = figure.subplots(len(VECTORS), 4, sharex=True, sharey=True)
     shades = [(0.15 + 0.7 * k / (len(COMPLEXITIES) - 1)) for k in range(len(COMPLEXITIES))]
     colours = {c: colormaps["viridis"](shade) for c, shade in zip(COMPLEXITIES, shades, strict=True)}
@@ -349,7 +354,7 @@ def draw(points: list[Point], path: Path) -> None:
         for ax, structure in zip(row, (*SCALED, "butterfly and nested"), strict=True):
             ax.axhline(1, color="black", linewidth=1)
             ax.axhspan(0.01, 1, color="black", alpha=0.06, linewidth=0)
-            ax.set_title(f"{structure}, {times(vectors)}", fontsize=10)
+            ax.set_title(f"{structure},\n{times(vectors)}", fontsize=10)
             ax.grid(alpha=0.3)
         row[0].set_ylabel("speed-up over the dense matrix")
     for ax in axes[-1]:
@@ -359,10 +364,10 @@ def draw(points: list[Point], path: Path) -> None:
     slowest = min(point.speedup for point in points if point.structure in (*SCALED, BUTTERFLY, NESTED))
     axes[0, 0].set_ylim(bottom=0.8 * slowest)
     axes[0, 0].set_xticks(SIZES[::2], labels=[str(n) for n in SIZES[::2]])
-    axes[0, 0].legend(frameon=False, fontsize=8)
-    axes[0, 3].legend(frameon=False, fontsize=8)
+    axes[0, 0].legend(frameon=False, fontsize=7.5)
+    axes[0, 3].legend(frameon=False, fontsize=7.5)
     figure.suptitle("Solid: float64, dotted: float32. In the shaded part the dense matrix is faster.", fontsize=10)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=140)
 
 
 def plotted(ax: Any, found: list[Point], line: str, colour: Any, label: str | None) -> None:

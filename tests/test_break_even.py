@@ -79,6 +79,14 @@ def test_nested_products_pay_for_blocks_of_vectors_in_most_cases() -> None:
     assert sum(gain > 1 for gain in gains) > 0.7 * len(gains)
 
 
+def test_one_call_for_many_vectors_takes_less_than_half_the_time_of_many_calls() -> None:
+    some = [p for p in POINTS if p.structure in OURS - {NESTED}]
+    seconds = {(p.structure, p.n, p.complexity, p.dtype, p.vectors): p.seconds for p in some}
+    dense = {(p.n, p.dtype, p.vectors): p.dense_seconds for p in some}
+    for times in (seconds, dense):
+        assert all(256 * each > 2 * times[*case, 256] for (*case, vectors), each in times.items() if vectors == 1)
+
+
 def test_an_fft_is_faster_on_one_long_vector() -> None:
     seconds = {(p.structure, p.n): p.seconds for p in POINTS if p.vectors == 1 and p.dtype == "float64"}
     assert all(seconds["scipy.fft", n] < seconds[BUTTERFLY, n] for n in (2048, 4096))

@@ -10,15 +10,19 @@ import pytest
 from . import pages
 from .processes import environment
 
+# Pages with links, and without examples of Python.
+OTHERS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "results/README.md")
 # Pages whose blocks take more than a few seconds.
 SLOW = ("README.md",)
 
 
 def cases(language):
     """The pages that have blocks in a language, slow ones marked."""
-    for page in pages.pages():
-        if pages.blocks((pages.ROOT / page).read_text(encoding="utf-8"), language):
-            yield pytest.param(page, marks=pytest.mark.slow if page in SLOW else ())
+    return [
+        pytest.param(page, marks=pytest.mark.slow if page in SLOW else ())
+        for page in pages.pages()
+        if pages.blocks((pages.ROOT / page).read_text(encoding="utf-8"), language)
+    ]
 
 
 def run_blocks(text):
@@ -29,6 +33,9 @@ def run_blocks(text):
             exec(block, scope)
 
 
+# On a busy machine any product may be slow; everything else that is told is an error.
+@pytest.mark.filterwarnings("ignore:the product is slower than the dense matrix")
+@pytest.mark.filterwarnings("ignore:no product with an error below 1")
 @pytest.mark.parametrize("page", cases("python"))
 def test_the_python_blocks_of_a_page_run(page, here):
     import matplotlib
@@ -49,7 +56,7 @@ def test_the_shell_blocks_of_a_page_run(page, here):
             assert "papilio: " not in done.stderr
 
 
-@pytest.mark.parametrize("page", pages.pages())
+@pytest.mark.parametrize("page", [*pages.pages(), *OTHERS])
 def test_links_lead_somewhere(page):
     assert pages.dead_links(pages.ROOT / page) == []
 
