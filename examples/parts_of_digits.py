@@ -60,27 +60,22 @@ uses = np.bincount(combinations.tocoo().row, minlength=N_STROKES)
 print(f"{np.count_nonzero(uses > 1)} of {N_STROKES} strokes are in more than one part")
 
 # %%
-# One digit, step by step
-# -----------------------
+# Digits as they are added up
+# ---------------------------
 #
-# Of its ten largest parts, the four with the most strokes: what is described can be looked at.
+# The largest parts first: a few of them are enough to read a digit.
 
-digit = 5
-table = combinations.toarray()
-largest = sorted(np.argsort(-codes[digit])[:10], key=lambda part: -np.count_nonzero(table[:, part]))[:4]
-fig, axes = plt.subplots(4, 5, figsize=(6.5, 5.2), layout="constrained")
-for row, part in zip(axes, largest, strict=True):
-    used = np.argsort(-table[:, part])[:STROKES]
-    shown = [parts[:, part], *(layers.operator_.scale * strokes.toarray()[:, used] * table[used, part]).T]
-    for ax, picture in zip(row[1:], shown, strict=True):
-        ax.imshow(picture.reshape(8, 8), cmap="gray_r", vmin=0, vmax=shown[0].max(), interpolation="nearest")
-axes[0, 0].imshow(X[digit].reshape(8, 8), cmap="gray_r", interpolation="nearest")
-for ax, name in zip(axes[0], ("digit", "its parts", "strokes of each", "", ""), strict=True):
-    ax.set_title(name, fontsize="medium")
-for ax in axes.flat:
-    ax.set(xticks=[], yticks=[])
-for ax in axes[1:, 0]:
-    ax.set_axis_off()
+shown = 0, 4, 5
+counts = 2, 5, 10, N_PARTS
+fig, axes = plt.subplots(len(shown), 1 + len(counts), figsize=(7, 4.5), layout="constrained")
+for row, digit in zip(axes, shown, strict=True):
+    order = np.argsort(-codes[digit])
+    sums = [codes[digit, order[:n]] @ layers.components_[order[:n]] for n in counts]
+    for ax, picture in zip(row, [X[digit], *sums], strict=True):
+        ax.imshow(picture.reshape(8, 8), cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+        ax.set(xticks=[], yticks=[])
+for ax, title in zip(axes[0], ("digit", *(f"{n} parts" for n in counts)), strict=True):
+    ax.set_title(title, fontsize="medium")
 
 # sphinx_gallery_start_ignore
 if "__file__" in globals() and len(sys.argv) > 1:  # run as a script, with a folder for the figures
