@@ -65,9 +65,7 @@ def main() -> None:
         row, column = n % (N_ATOMS // 2), 4 * (n // (N_ATOMS // 2))
         pictures = [atoms[m], *(kernel.reshape(3, 3) for kernel in learned.chains[m].kernels)]
         for ax, picture in zip(axes[row, column : column + 4], pictures, strict=True):
-            limit = np.abs(picture).max()
-            ax.imshow(picture, cmap="RdGy", vmin=-limit, vmax=limit, interpolation="nearest")
-            ax.set_axis_off()
+            pp.plot.matrix(picture, ax).set_axis_off()
         axes[row, column].set_title(f"{uses[m]} times", fontsize="small")
         axes[row, column + 1].set_title("= kernels", fontsize="small")
     path = folder / "convolutional_atoms.png"
