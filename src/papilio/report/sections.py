@@ -131,7 +131,7 @@ def speed(speeds: Sequence[Speed]) -> str:
         )
         lines.append(
             f"<tr><td>{escape(s.form)}</td><td>{s.vectors:,}</td><td>{_micro(s.dense)}</td><td>{_micro(s.product)}</td>"
-            f'<td>{_gain(s.gain, "slower")}</td><td class="bar" aria-hidden="true">{bars}</td></tr>'
+            f'<td class="gain">{_gain(s.gain, "slower")}</td><td class="bar" aria-hidden="true">{bars}</td></tr>'
         )
     keys = (
         '<span class="key" style="background:var(--c2)"></span>dense '
@@ -294,9 +294,9 @@ def _fewer(op: SparseProduct) -> str:
 def _gain(gain: float, warning: str = "") -> str:
     """A speed-up; one below 1 has the colour of what is slow, and perhaps a word beside it."""
     if not is_below_one(gain):
-        return f"<strong>{in_times(gain)}</strong>"
+        return in_times(gain)
     word = f" <small>{warning}</small>" if warning else ""
-    return f'<span class="slower"><strong>{in_times(gain)}</strong>{word}</span>'
+    return f'<span class="slower">{in_times(gain)}{word}</span>'
 
 
 def _vectors(speed: Any) -> str:
