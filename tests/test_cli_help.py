@@ -37,11 +37,14 @@ def test_python_m_papilio_is_the_command_line():
 @pytest.mark.parametrize(
     ("words", "found"), [("papilio fac", "factorize"), ("papilio learn --chec", "--checkpoint")]
 )
-def test_shells_complete_commands_and_options(words, found, papilio, monkeypatch):
+def test_shells_complete_commands_and_options(words, found, papilio, monkeypatch, capsys):
     monkeypatch.setenv("_PAPILIO_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
-    assert papilio()[1].split() == [found]
+    with pytest.raises(SystemExit) as ending:
+        papilio()
+    assert ending.value.code == 0
+    assert capsys.readouterr().out.split() == [found]
 
 
 def test_the_completion_of_a_shell_is_shown_and_installed():
