@@ -31,18 +31,6 @@ exclude_patterns = ["_build", "_generated", "_templates", "figures", "generate",
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = True
-_SECTIONS = (
-    "start/index",
-    "guide/index",
-    "coming_from/index",
-    "mathematics/index",
-    "faster",
-    "faq",
-    "developing/index",
-)
-if not all((HERE / f"{name}.md").exists() for name in _SECTIONS):
-    suppress_warnings = ["toc.not_readable", "toc.not_included", "toc.no_title", "myst.xref_missing", "ref.doc"]
-    suppress_warnings += ["image.not_readable", "misc.highlighting_failure"]
 highlight_language = "python"
 smartquotes_action = "qe"  # quotes and ellipses; dashes stand before options
 
