@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-try:
-    from papilio.cli.built_in import BUILT_IN
-except ImportError:
-    BUILT_IN = {}
+from papilio.cli.built_in import BUILT_IN
 
 
 def pages(root: Path) -> dict[str, str]:
