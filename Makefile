@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_DOCS := $(VENV)/.ready-docs
+SITE := docs/_build/html
+SPHINX := $(BIN)/python -m sphinx -W --keep-going -n -q -b html
 # Files are shared among processes, one a core: a file's fixtures are made once.
 PYTEST_OPTIONS := --numprocesses auto --maxprocesses 4 --dist loadfile
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
@@ -11,7 +14,8 @@ MINUTES ?= 5
 KILLS ?= 10
 SEED ?= 0
 
-.PHONY: help setup demo test test-slow test-all test-torch test-pythons fuzz kill lint types format bench clean
+.PHONY: help setup demo test test-slow test-all test-torch test-pythons fuzz kill lint types format bench docs docs-fast docs-open \
+        clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +67,24 @@ bench: $(READY)  ## measure against the peers, writes benchmarks/RESULTS.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
 	$(BIN)/python benchmarks/run.py
 
+$(READY_DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
+	@touch $@
+
+docs: $(READY_DOCS)  ## build the site, with every example of the gallery run: some minutes
+	$(SPHINX) docs $(SITE)
+	$(BIN)/python docs/check_links.py $(SITE)
+	@echo "Open file://$(CURDIR)/$(SITE)/index.html"
+
+docs-fast: $(READY_DOCS)  ## build the site without running the gallery, as CI does
+	$(SPHINX) -D plot_gallery=0 -d $(SITE)-fast/.doctrees docs $(SITE)-fast
+	$(BIN)/python docs/check_links.py $(SITE)-fast
+
+docs-open: docs  ## build the site and show it in a browser
+	$(BIN)/python -m webbrowser "file://$(CURDIR)/$(SITE)/index.html"
+
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) $(VENV)-3.* demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-3.* demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		docs/_build docs/_generated docs/gallery docs/reference/generated docs/benchmarks docs/results \
+		docs/changelog.md docs/contributing.md docs/security.md
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,6 +15,7 @@ PARTS = (
     *("apply", "blocks", "learn", "structure", "matrices", "coding", "lasso", "encoders"),
     *("dictionaries", "scale", "tradeoff", "images", "startup", "operators", "products", "kernels"),
     *("graphs", "covariance", "orthogonal", "algebra", "torch_layers", "convolutions", "nonnegative"),
+    "break_even",
 )
 FOLDER = Path(__file__).parent
 

@@ -1,18 +1,19 @@
-"""A photograph with noise, cleaned in a fast dictionary that was learned from the noisy photograph alone.
+"""
+A photograph, cleaned
+=====================
 
-    python examples/denoising.py [FOLDER]
-
-Small patches of a photograph are made of few strokes, and noise is not. Coded with as few strokes as explain a
-patch up to its noise, most of the noise stays behind. The strokes are best learned from the photograph itself,
-noise and all; as a product of sparse factors they cost less than half of the entries of a dense dictionary.
+Small patches of a photograph are made of few strokes, and noise is not. If a patch is coded with as few strokes
+as explain it up to its noise, most of the noise stays behind. The strokes are learned from the noisy photograph
+alone, as a product of sparse factors. How much better is that than a Gaussian filter, or than cosines?
 """
 
-import argparse
+import sys
 from pathlib import Path
 from time import perf_counter
 
-import matplotlib.figure
+import matplotlib.pyplot as plt
 import numpy as np
+from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_sample_image
 
 from papilio.images import denoise, redundant_dct
@@ -21,41 +22,67 @@ from papilio.metrics import psnr
 SIGMA, SIDE = 25, 200
 TOP, LEFT = 60, 250
 
+# %%
+# The photograph, and its noise
+# -----------------------------
+#
+# The luminance of a part of a photograph, from 0 to 255, and white noise, of which only the size is known.
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("."), help="for the figure")
-    folder = parser.parse_args().folder
+photograph = load_sample_image("china.jpg") @ [0.299, 0.587, 0.114]
+clean = photograph[TOP : TOP + SIDE, LEFT : LEFT + SIDE]
+noisy = clean + SIGMA * np.random.default_rng(0).standard_normal(clean.shape)
+
+# %%
+# Three ways to clean it
+# ----------------------
+#
+# A Gaussian filter, whose width is chosen by looking at the clean photograph, is the simplest. Patches can be
+# coded in any dictionary: 256 cosines know nothing of the photograph. By default,
+# :func:`papilio.images.denoise` learns a fast dictionary of 256 atoms from the noisy patches.
+
+ways = {
+    "Gaussian filter": lambda: max(
+        (gaussian_filter(noisy, width) for width in np.arange(0.5, 2, 0.1)), key=lambda x: psnr(x, clean, 255)
+    ),
+    "cosines": lambda: denoise(noisy, SIGMA, redundant_dct(8, 16)),
+    "learned, fast": lambda: denoise(noisy, SIGMA, random_state=0),
+}
+images = {"noisy": noisy}
+print(f"{'':<16} {'seconds':>8} {'PSNR, dB':>9}\n{'noisy':<16} {'':>8} {psnr(noisy, clean, 255):>9.2f}")
+for name, way in ways.items():
+    begin = perf_counter()
+    images[name] = way()
+    print(f"{name:<16} {perf_counter() - begin:>8.1f} {psnr(images[name], clean, 255):>9.2f}")
+
+# %%
+# What is gained, and what it takes
+# ---------------------------------
+#
+# Both dictionaries keep edges that the filter blurs. Learning gives some tenths of a decibel more than cosines,
+# and takes most of the time. Methods that are made for nothing but denoising, as BM3D or trained networks, are
+# known to do better than any of these.
+
+fig, axes = plt.subplots(2, 2, figsize=(7, 7.4), layout="constrained")
+for ax, (name, image) in zip(axes.flat, images.items(), strict=True):
+    ax.imshow(image, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+    ax.set_title(f"{name}, {psnr(image, clean, 255):.1f} dB", fontsize="medium")
+    ax.set_axis_off()
+
+# %%
+# A part of it, larger, with the clean one last:
+
+fig, axes = plt.subplots(1, 5, figsize=(12, 2.9), layout="constrained")
+for ax, (name, image) in zip(axes, {**images, "clean": clean}.items(), strict=True):
+    ax.imshow(image[100:160, 30:90], cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+    ax.set_title(name, fontsize="medium")
+    ax.set_axis_off()
+
+# sphinx_gallery_start_ignore
+if "__file__" in globals() and len(sys.argv) > 1:  # run as a script, with a folder for the figures
+    folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-
-    # The luminance of a part of a photograph, from 0 to 255, and white noise, of which only the size is known.
-    photograph = load_sample_image("china.jpg") @ [0.299, 0.587, 0.114]
-    clean = photograph[TOP : TOP + SIDE, LEFT : LEFT + SIDE]
-    noisy = clean + SIGMA * np.random.default_rng(0).standard_normal(clean.shape)
-    images = {"clean": clean, "noisy": noisy}
-    print(f"{SIDE}×{SIDE} pixels, noise with a standard deviation of {SIGMA}.\n")
-    print(f"{'dictionary':<22} {'seconds':>8} {'PSNR, dB':>9}")
-    print(f"{'none':<22} {'':>8} {psnr(noisy, clean, 255):>9.2f}")
-
-    # Any dictionary will do: the cosines know nothing of the photograph. By default a fast one is learned from it.
-    for name, dictionary in (("cosines", redundant_dct(8, 16)), ("learned, fast", None)):
-        begin = perf_counter()
-        images[name] = denoise(noisy, SIGMA, dictionary, random_state=0)
-        seconds = perf_counter() - begin
-        print(f"{name:<22} {seconds:>8.1f} {psnr(images[name], clean, 255):>9.2f}")
-    gain = psnr(images["learned, fast"], clean, 255) - psnr(noisy, clean, 255)
-    print(f"\nThe learned dictionary, which has never seen a clean pixel, takes {gain:.1f} dB of the noise off.")
-
-    figure = matplotlib.figure.Figure(figsize=(11, 3.2), layout="constrained")
-    for ax, (name, image) in zip(figure.subplots(1, 4), images.items(), strict=True):
-        ax.imshow(image, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-        level = "" if name == "clean" else f", {psnr(image, clean, 255):.1f} dB"
-        ax.set_title(f"{name}{level}", fontsize="medium")
-        ax.set_axis_off()
-    path = folder / "denoising.png"
-    figure.savefig(path, dpi=150)
-    print(f"Figure: {path}")
-
-
-if __name__ == "__main__":
-    main()
+    for number in plt.get_fignums():
+        path = folder / f"{Path(__file__).stem}_{number}.png"
+        plt.figure(number).savefig(path, dpi=130)
+        print(f"Figure: {path}")
+# sphinx_gallery_end_ignore

@@ -1,16 +1,17 @@
-"""Parts of parts: handwritten digits as sums of parts, parts of strokes, and strokes of a few pixels.
-
-    python examples/parts_of_digits.py [FOLDER]
+"""
+Parts of parts
+==============
 
 Non-negative matrix factorization describes pictures by parts, because parts can only be added. With one more
-factor, the parts are themselves made of smaller parts, and with fewer strokes than parts they have to share them.
-The question is what that costs in error.
+factor, the parts are themselves made of smaller parts: handwritten digits are sums of parts, parts are sums of
+strokes, and a stroke is a few pixels. With fewer strokes than parts, the parts have to share them. What does
+that cost in error?
 """
 
-import argparse
+import sys
 from pathlib import Path
 
-import matplotlib.figure
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.decomposition import NMF
@@ -20,47 +21,68 @@ import papilio as pp
 N_STROKES, N_PARTS = 24, 36
 PIXELS, STROKES = 6, 3  # of a stroke, and of a part
 
+# %%
+# One level, and two
+# ------------------
+#
+# 1,797 digits of 8×8 pixels, from 0 (white) to 1 (black). One level is scikit-learn's ``NMF``. The second one
+# says that each part has at most three strokes, and each stroke at most six pixels.
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("."), help="for the figure")
-    folder = parser.parse_args().folder
+X = load_digits().data / 16
+plain = NMF(N_PARTS, init="nndsvda", max_iter=3000, tol=1e-4).fit(X)
+layers = pp.MultilayerNMF(ranks=(N_STROKES, N_PARTS), sparsity=(PIXELS, STROKES), n_init=1, random_state=0).fit(X)
+strokes, combinations = layers.operator_.factors
+codes = layers.transform(X)
+
+fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 4.2), layout="constrained")
+pp.plot.atoms(strokes, (8, 8), left).set_title(f"{N_STROKES} strokes of {PIXELS} pixels", fontsize="medium")
+parts = layers.components_.T
+pp.plot.atoms(parts, (8, 8), middle).set_title(f"{N_PARTS} parts of at most {STROKES} strokes", fontsize="medium")
+some = np.concatenate([X[:8], layers.inverse_transform(codes[:8])]).T
+pp.plot.atoms(some, (8, 8), right).set_title("8 digits, and the sums of their parts", fontsize="medium")
+
+# %%
+# What it costs
+# -------------
+#
+# NMF finds sparse parts by itself, so that the second level saves few numbers here, and the error nearly
+# doubles. What is gained is a description: which strokes there are, and which parts share them. Not all parts
+# use the strokes that they may have; some are one stroke again.
+
+rows = {
+    "NMF": (np.count_nonzero(plain.components_), X - plain.transform(X) @ plain.components_),
+    "two levels": (layers.operator_.nnz, X - codes @ layers.components_),
+}
+print(f"{'components':<12} {'entries':>8} {'error':>7}")
+for name, (entries, rest) in rows.items():
+    print(f"{name:<12} {entries:>8,} {np.linalg.norm(rest) / np.linalg.norm(X):>7.3f}")
+uses = np.bincount(combinations.tocoo().row, minlength=N_STROKES)
+print(f"{np.count_nonzero(uses > 1)} of {N_STROKES} strokes are in more than one part")
+
+# %%
+# Digits as they are added up
+# ---------------------------
+#
+# The largest parts first: a few of them are enough to read a digit.
+
+shown = 0, 4, 5
+counts = 2, 5, 10, N_PARTS
+fig, axes = plt.subplots(len(shown), 1 + len(counts), figsize=(7, 4.5), layout="constrained")
+for row, digit in zip(axes, shown, strict=True):
+    order = np.argsort(-codes[digit])
+    sums = [codes[digit, order[:n]] @ layers.components_[order[:n]] for n in counts]
+    for ax, picture in zip(row, [X[digit], *sums], strict=True):
+        ax.imshow(picture.reshape(8, 8), cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+        ax.set(xticks=[], yticks=[])
+for ax, title in zip(axes[0], ("digit", *(f"{n} parts" for n in counts)), strict=True):
+    ax.set_title(title, fontsize="medium")
+
+# sphinx_gallery_start_ignore
+if "__file__" in globals() and len(sys.argv) > 1:  # run as a script, with a folder for the figures
+    folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-
-    # 1,797 digits of 8×8 pixels, from 0 (white) to 1 (black).
-    X = load_digits().data / 16
-    size = np.linalg.norm(X)
-    print(f"{len(X)} digits of {X.shape[1]} pixels, as sums of {N_PARTS} parts.\n")
-
-    # One level is NMF. The second one: parts are sums of a few strokes, and strokes are a few pixels.
-    plain = NMF(N_PARTS, init="nndsvda", max_iter=3000, tol=1e-4).fit(X)
-    layers = pp.MultilayerNMF(
-        ranks=(N_STROKES, N_PARTS), sparsity=(PIXELS, STROKES), n_init=1, random_state=0
-    ).fit(X)
-    strokes, combinations = layers.operator_.factors
-    rows = {
-        "NMF": (plain.components_, np.count_nonzero(plain.components_)),
-        "two levels": (layers.components_, layers.operator_.nnz),
-    }
-    codes = {"NMF": plain.transform(X), "two levels": layers.transform(X)}
-    print(f"{'components':<12} {'entries':>8} {'error':>7}")
-    for name, (components, entries) in rows.items():
-        error = np.linalg.norm(X - codes[name] @ components) / size
-        print(f"{name:<12} {entries:>8,} {error:>7.3f}")
-    uses = np.bincount(combinations.tocoo().row, minlength=N_STROKES)
-    print(f"\n{np.count_nonzero(uses > 1)} of {N_STROKES} strokes are in more than one part.")
-
-    figure = matplotlib.figure.Figure(figsize=(11, 4.2), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    parts = layers.components_.T
-    pp.plot.atoms(strokes, (8, 8), left).set_title(f"{N_STROKES} strokes of {PIXELS} pixels", fontsize="medium")
-    pp.plot.atoms(parts, (8, 8), middle).set_title(f"{N_PARTS} parts of {STROKES} strokes", fontsize="medium")
-    some = np.concatenate([X[:8], layers.inverse_transform(codes["two levels"][:8])]).T
-    pp.plot.atoms(some, (8, 8), right).set_title("8 digits, and the sums of their parts", fontsize="medium")
-    path = folder / "parts_of_digits.png"
-    figure.savefig(path, dpi=130)
-    print(f"Figure: {path}")
-
-
-if __name__ == "__main__":
-    main()
+    for number in plt.get_fignums():
+        path = folder / f"{Path(__file__).stem}_{number}.png"
+        plt.figure(number).savefig(path, dpi=130)
+        print(f"Figure: {path}")
+# sphinx_gallery_end_ignore

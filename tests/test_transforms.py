@@ -11,6 +11,7 @@ import scipy.fft
 import scipy.linalg
 import scipy.sparse as sp
 
+import papilio as pp
 import papilio.transforms
 from papilio import SparseProduct
 from papilio.transforms import dct, dft, haar, hadamard, hartley, wavelet
@@ -128,6 +129,16 @@ def test_wavelet_taps_wrap_around_short_signals_as_in_pywavelets(name: str, n: i
 
 def test_wavelet_takes_db4_and_pywavelets_number_of_levels_by_default() -> None:
     assert wavelet(256) == wavelet(256, "db4", pywt.dwt_max_level(256, "db4"))
+
+
+def test_db4_needs_no_pywavelets_so_that_factorize_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [wavelet(n) for n in SIZES]
+    monkeypatch.setitem(sys.modules, "pywt", None)
+    assert [wavelet(n) for n in SIZES] == expected
+    matrix = np.random.default_rng(0).standard_normal((32, 32))
+    assert pp.factorize(matrix, complexity=0.5, method="transform").error < 1
+    with pytest.raises(ImportError, match="PyWavelets"):
+        wavelet(16, "sym8")
 
 
 @pytest.mark.parametrize("n", [1, 2, 16])

@@ -211,7 +211,7 @@ def wavelet(n: int, name: str = "db4", level: int | None = None) -> SparseProduc
     Raises
     ------
     ImportError
-        If PyWavelets is not installed.
+        If PyWavelets is not installed, and ``name`` is not "db4".
 
     Examples
     --------
@@ -360,12 +360,19 @@ def _after_type4(size: int) -> sp.csr_array:
 # -- wavelets ------------------------------------------------------------------------------------------
 
 
+# Those of "db4", with which `factorize` looks for kernels, also where PyWavelets is not installed.
+_DB4 = (-0.010597401785069032, 0.0328830116668852, 0.030841381835560764, -0.18703481171909309)
+_DB4 += (-0.027983769416859854, 0.6308807679298589, 0.7148465705529157, 0.2303778133088965)
+
+
 def _orthogonal_filter(name: str, n: int) -> tuple[Array, int]:
     """The low-pass analysis taps of a wavelet and PyWavelets's default number of levels."""
+    if name == "db4":
+        return np.array(_DB4), max((n // (len(_DB4) - 1)).bit_length() - 1, 0)
     try:
         import pywt
     except ImportError as error:
-        raise ImportError("wavelet needs PyWavelets: pip install PyWavelets") from error
+        raise ImportError("wavelets but db4 need PyWavelets: pip install PyWavelets") from error
     is_known = isinstance(name, str) and name in pywt.wavelist(kind="discrete")
     if not is_known or not pywt.Wavelet(name).orthogonal:
         raise ValueError(

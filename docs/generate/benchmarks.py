@@ -1,0 +1,129 @@
+"""``benchmarks/RESULTS.md`` as pages, one per script, and what was missed in one table."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from .links import into_the_site
+from .tables import BADGES, cells, date_of, with_badges
+
+_MARK = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
+_MISSED = "**no**"
+# What a script measures, in a few words; the titles of its tables say more.
+_TITLES = {
+    "apply": "Applying products",
+    "blocks": "Products in blocks",
+    "learn": "PALM and the hierarchical strategy",
+    "structure": "Structure that nobody tells of",
+    "coding": "Orthogonal matching pursuit",
+    "dictionaries": "Learning dictionaries",
+    "tradeoff": "Trade-offs",
+    "startup": "Start",
+    "operators": "Operators that are not stored",
+    "products": "Products from their entries",
+    "kernels": "Kernels and covariances",
+    "graphs": "Graph Fourier transforms",
+    "covariance": "Covariances from few samples",
+    "orthogonal": "Orthogonal dictionaries",
+    "algebra": "Operators made of operators",
+    "lasso": "Lasso codes",
+    "torch_layers": "PyTorch layers",
+    "convolutions": "Chains of convolutions",
+    "nonnegative": "Non-negative chains",
+    "encoders": "Learned encoders",
+}
+
+
+class Part(NamedTuple):
+    """What one script measured."""
+
+    name: str
+    text: str
+
+    @property
+    def titles(self) -> list[str]:
+        return re.findall(r"^## (.*)$", self.text, re.MULTILINE)
+
+    @property
+    def title(self) -> str:
+        return self.titles[0] if len(self.titles) == 1 else _TITLES.get(self.name, self.titles[0])
+
+    def count(self, verdict: str) -> int:
+        return sum(row.count(verdict) for row in map(cells, self.text.splitlines()))
+
+
+def pages(root: Path) -> dict[str, str]:
+    source = root / "benchmarks" / "RESULTS.md"
+    text = into_the_site(
+        source.read_text(encoding="utf-8"), root, source.parent, root / "docs/benchmarks/index.md"
+    )
+    head, *rest = _MARK.split(text)
+    parts = [Part(name, body.strip()) for name, body in zip(rest[::2], rest[1::2], strict=True)]
+    head = head.removeprefix("# Results").strip()
+    machine, _, figure = head.partition("\n\n")
+    when = date_of(source)
+    note = f"*{machine}{f' Last changed on {when}.' if when else ''}*"
+
+    found = {f"benchmarks/{part.name}.md": _page(part, note) for part in parts}
+    return found | {"benchmarks/index.md": _index(parts, note, figure)}
+
+
+def _page(part: Part, note: str) -> str:
+    text = part.text.partition("\n")[2] if len(part.titles) == 1 else part.text
+    return (
+        f"# {part.title}\n\n{note}\n\n```sh\n.venv/bin/python benchmarks/run.py {part.name}"
+        f"  # repeats it, after make bench has installed the peers\n```\n\n{with_badges(text.strip())}"
+    )
+
+
+def _index(parts: list[Part], note: str, figure: str) -> str:
+    rows = [
+        f"| [{part.title}]({part.name}.md) | {part.count('yes') or ''} | {part.count(_MISSED) or ''} |"
+        for part in parts
+    ]
+    missed = [line for part in parts for line in _missed(part)]
+    toctree = "\n".join(part.name for part in parts)
+    return f"""# Benchmarks
+
+papilio beside NumPy, SciPy, pyfaust, SPAMS, scikit-learn and others on one machine. All contestants do the same
+work in the same process, their repeats interleaved, and the best time of each counts. Where an aim was set, the
+tables say whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench` repeats
+everything.
+
+{note}
+
+{figure}
+
+| measured | aims met | missed |
+|---|---:|---:|
+{chr(10).join(rows)}
+
+## What was missed
+
+Every line with an aim that was not met.
+
+{chr(10).join(missed)}
+
+```{{toctree}}
+:hidden:
+
+{toctree}
+```
+"""
+
+
+def _missed(part: Part) -> list[str]:
+    """The tables of a part without the lines that have all they aim at."""
+    found: list[str] = []
+    title, header = "", []
+    for line, below in zip(part.text.splitlines(), [*part.text.splitlines()[1:], ""], strict=True):
+        if line.startswith("## "):
+            title = line.removeprefix("## ")
+        elif cells(below) and set(below) <= set("|-: "):
+            header = [line, below]
+        elif _MISSED in cells(line):
+            if header:
+                found += ["", f"[{title}]({part.name}.md):", "", *header]
+                header = []
+            found.append(with_badges(line).strip())
+    return found

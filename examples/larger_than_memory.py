@@ -1,0 +1,118 @@
+"""
+Learning from files, and a power failure
+========================================
+
+Data that do not fit into memory are read from disk, in passes. Here a dictionary is learned from a folder of
+files, with a checkpoint. In the middle of it the power fails; the same call again goes on where the checkpoint
+was, and ends with the same dictionary, bit by bit, as a run that nothing disturbed.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import papilio as pp
+
+N_FILES, ROWS, N_ATOMS, N_NONZERO = 3, 50_000, 64, 4
+
+# %%
+# A folder of files
+# -----------------
+#
+# Three files of 50,000 patches each, one patch per row, in single precision. They would fit into memory, so
+# that the example is short; nothing changes if there are a thousand of them. :func:`papilio.datasets.on_disk`
+# opens them and reads nothing yet. A memory-mapped array or a Dask array would do as well.
+
+scratch = tempfile.TemporaryDirectory()
+shards = Path(scratch.name, "patches")
+shards.mkdir()
+for n in range(N_FILES):
+    np.save(shards / f"{n}.npy", pp.datasets.image_patches(ROWS, 8, random_state=n, dtype=np.float32))
+data = pp.datasets.on_disk(shards)
+size = sum(path.stat().st_size for path in shards.iterdir())
+print(f"{N_FILES} files, {data.shape[0]:,} samples of {data.shape[1]} values, {size / 2**20:.0f} MB")
+
+# %%
+# A run that nothing disturbs
+# ---------------------------
+#
+# Learning sees the data through sums over samples. A random sample of 50,000 rows is held in memory, and the
+# rest is read in passes.
+
+
+def learner(callback=None, checkpoint=None):
+    return pp.OnlineDictionaryLearning(
+        N_ATOMS, N_NONZERO, tol=0, callback=callback, checkpoint=checkpoint, random_state=0
+    )
+
+
+begin = perf_counter()
+undisturbed = learner().fit(data)
+print(f"{perf_counter() - begin:.1f} s")
+print("phases:", ", ".join(dict.fromkeys(step.phase for step in undisturbed.history_)))
+
+# %%
+# A power failure
+# ---------------
+#
+# The state is saved after each phase and every half minute. A callback is told of each step; this one ends the
+# run by an error that nobody catches inside.
+
+
+class PowerFailure(Exception):
+    pass
+
+
+def fail(step):
+    if step.phase == "all data":
+        raise PowerFailure
+
+
+checkpoint = Path(scratch.name, "run.ckpt")
+begin = perf_counter()
+try:
+    learner(fail, checkpoint).fit(data)
+except PowerFailure:
+    print(f"the power failed after {perf_counter() - begin:.1f} s")
+print("left on disk:", sorted(path.name for path in Path(scratch.name).iterdir()))
+
+# %%
+# The same call again
+# -------------------
+
+begin = perf_counter()
+resumed = learner(checkpoint=checkpoint).fit(data)
+print(f"resumed and finished in {perf_counter() - begin:.1f} s")
+print("the same dictionary, bit by bit:", np.array_equal(resumed.components_, undisturbed.components_))
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", width_ratios=[1.5, 1])
+pp.plot.convergence(resumed, left)
+pp.plot.atoms(resumed, (8, 8), right).set_title(f"{N_ATOMS} atoms", fontsize="medium")
+
+# %%
+# What it costs
+# -------------
+#
+# Passes over the data take the time of reading and coding each sample once. If the data fit into memory, an
+# array gives the same call less work to do; and often a random part of the data is enough. How much the rest of
+# it adds can be seen on new patches:
+
+new = pp.datasets.image_patches(20_000, 8, random_state=99)
+part = learner().fit(np.load(shards / "0.npy")[:5000])
+for name, model in (("all files", resumed), ("5,000 patches", part)):
+    print(f"relative error on new patches, learned from {name}: {-model.score(new):.4f}")
+scratch.cleanup()
+
+# sphinx_gallery_start_ignore
+if "__file__" in globals() and len(sys.argv) > 1:  # run as a script, with a folder for the figures
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in plt.get_fignums():
+        path = folder / f"{Path(__file__).stem}_{number}.png"
+        plt.figure(number).savefig(path, dpi=130)
+        print(f"Figure: {path}")
+# sphinx_gallery_end_ignore

@@ -1,0 +1,155 @@
+"""The names in docs/coming_from/ exist: papilio's always, those of other libraries where they are installed.
+
+Results are compared by the blocks of these pages, which `test_pages` runs.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import reduce
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+import papilio as pp
+
+from . import pages
+
+FOLDER = pages.ROOT / "docs" / "coming_from"
+PAGES = ("pyfaust", "spams", "scikit_learn", "pylops")
+ROW = re.compile(r"\|(.*)\|(.*)\|(.*)\|")
+CODE = re.compile(r"`([^`]+)`")
+NAME = re.compile(r"\b(pp|op|pyfaust|F|spams|pylops|P)((?:\.[A-Za-z_]\w*)+)")
+OTHERS_OF = {"pyfaust": ("pyfaust", "F"), "spams": ("spams",), "pylops": ("pylops", "P")}
+
+
+def read(page: str) -> str:
+    return (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+
+
+def rows(text: str) -> list[tuple[str, ...]]:
+    """The three cells of each row of the tables, headings left out."""
+    lines = [*text.splitlines(), ""]
+    found = [(i, match.groups()) for i, match in enumerate(map(ROW.fullmatch, lines)) if match]
+    return [row for i, row in found if not set(lines[i]) <= set("|-: ") and not lines[i + 1].startswith("|---")]
+
+
+def names(text: str) -> Iterator[tuple[str, str]]:
+    """The objects and attributes in the code of a text: ``pp.transforms.dft(n)`` has pp and transforms.dft."""
+    for code in (code for line in text.splitlines() for code in CODE.findall(line)):
+        yield from ((head, tail[1:]) for head, tail in NAME.findall(re.sub(r"\"[^\"]*\"|'[^']*'", "", code)))
+
+
+def missing(text: str, roots: dict[str, Any]) -> list[str]:
+    """The names that do not exist, of the objects in ``roots``."""
+    faults = []
+    for head, tail in names(text):
+        try:
+            if head in roots:
+                reduce(getattr, tail.split("."), roots[head])
+        except AttributeError:
+            faults.append(f"{head}.{tail}")
+    return faults
+
+
+OURS = {"pp": pp, "op": pp.SparseProduct([[[1.0]]])}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_name_of_papilio_on_the_page_exists(page: str) -> None:
+    assert missing(read(page), OURS) == []
+    assert len({name for name in names(read(page)) if name[0] == "pp"}) > 10
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_row_has_names_of_both(page: str) -> None:
+    found = rows(read(page))
+    assert len(found) > 15
+    assert all(CODE.search(left) or left.strip() == "–" for left, _, _ in found)
+    assert all(CODE.search(here) or here.strip() in ("–", "the same") for _, here, _ in found)
+
+
+def test_names_that_do_not_exist_are_found() -> None:
+    wrong = "`pp.transforms.fht(n)` and `op.nnz_sum()`, `pp.omp`"
+    assert missing(wrong, OURS) == ["pp.transforms.fht", "op.nnz_sum"]
+    assert missing("`op.norm('pp.none')`", OURS) == []
+    assert rows("| a | b | c |\n|---|---|---|\n| `x` | y | |\n") == [(" `x` ", " y ", " ")]
+
+
+# -- other libraries -------------------------------------------------------------------------------------
+
+
+def test_every_name_of_pylops_on_the_page_exists() -> None:
+    pylops = pytest.importorskip("pylops")
+    theirs = {"pylops": pylops, "P": pylops.Identity(2)}
+    assert missing(read("pylops"), theirs) == []
+    assert missing("`P.nonsense`", theirs) == ["P.nonsense"]
+
+
+def of_scikit_learn() -> set[str]:
+    """Its functions and estimators for dictionaries, with parameters and attributes of `DictionaryLearning`."""
+    modules = ("decomposition", "linear_model", "covariance", "feature_extraction.image")
+    found = {name for module in modules for name in dir(import_module(f"sklearn.{module}"))}
+    learner = import_module("sklearn.decomposition").DictionaryLearning(2, max_iter=1, tol=1)
+    return found | set(dir(learner.fit([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])))
+
+
+def of_learners() -> set[str]:
+    """Parameters and attributes of papilio's learners."""
+    model = pp.FastDictionaryLearning(2, 1, max_iter=1).fit([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 1.0]])
+    return set(dir(model))
+
+
+def test_every_name_of_scikit_learn_on_the_page_exists() -> None:
+    heads = re.compile(r"(?:^|(?<=, ))([A-Za-z]\w*)")
+    cells = [[heads.match(code) for code in CODE.findall(cell)] for row in rows(read("scikit_learn")) for cell in row[:2]]
+    found = [{match[1] for match in cell if match} for cell in cells]
+    theirs = set().union(*found[::2])
+    ours = {name for name in set().union(*found[1::2]) if name not in ("pp", "the")}
+    assert len(theirs) > 20
+    assert theirs - of_scikit_learn() == set()
+    assert ours - of_learners() == set()
+
+
+CHECK = """
+import sys, {library}
+{more}
+roots = {roots}
+for word in sys.argv[1:]:
+    head, *tail = word.split(".")
+    value = roots[head]
+    for part in tail:
+        if not hasattr(value, part):
+            print(word)
+            break
+        value = getattr(value, part)
+"""
+MORE = {"pyfaust": "import pyfaust.fact, pyfaust.proj, pyfaust.tools", "spams": ""}
+ROOTS = {"pyfaust": "{'pyfaust': pyfaust, 'F': pyfaust.rand(4, 4)}", "spams": "{'spams': spams}"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["pyfaust", "spams"])
+def test_every_name_of_a_library_that_is_installed_exists(library: str) -> None:
+    if find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    words = sorted({f"{head}.{tail}" for head, tail in names(read(library)) if head in OTHERS_OF[library]})
+    assert len(words) > 10
+    code = CHECK.format(library=library, more=MORE[library], roots=ROOTS[library])
+    wrong = f"{library}.nonsense"
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code, *words, wrong], capture_output=True, text=True)
+    assert run.stdout.split() == [wrong], run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("spams") is None, reason="SPAMS is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_the_codes_of_spams_are_those_of_the_page() -> None:
+    scope: dict[str, Any] = {}
+    blocks = [*pages.blocks(read("spams"), "python"), *pages.blocks(read("spams"), "py")]
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, scope)

@@ -1,0 +1,84 @@
+"""The pages do what they say: their Python blocks run in order, and their links lead somewhere."""
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from . import pages
+from .processes import environment
+
+# Pages with links, and without examples of Python.
+OTHERS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "results/README.md")
+# Pages whose blocks take more than a few seconds.
+SLOW = ("README.md",)
+
+
+def cases(language):
+    """The pages that have blocks in a language, slow ones marked."""
+    return [
+        pytest.param(page, marks=pytest.mark.slow if page in SLOW else ())
+        for page in pages.pages()
+        if pages.blocks((pages.ROOT / page).read_text(encoding="utf-8"), language)
+    ]
+
+
+def run_blocks(text):
+    """The Python blocks of a page, in one namespace; those with PyTorch only where it is installed."""
+    scope = {"__name__": "page"}
+    for block in pages.blocks(text, "python"):
+        if "torch" not in block or find_spec("torch") is not None:
+            exec(block, scope)
+
+
+# On a busy machine any product may be slow; everything else that is told is an error.
+@pytest.mark.filterwarnings("ignore:the product is slower than the dense matrix")
+@pytest.mark.filterwarnings("ignore:no product with an error below 1")
+@pytest.mark.parametrize("page", cases("python"))
+def test_the_python_blocks_of_a_page_run(page, here):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    run_blocks((pages.ROOT / page).read_text(encoding="utf-8"))
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", cases("sh"))
+def test_the_shell_blocks_of_a_page_run(page, here):
+    for block in pages.blocks((pages.ROOT / page).read_text(encoding="utf-8"), "sh"):
+        for line in block.splitlines():
+            done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=here, env=environment())
+            assert done.returncode == 0, f"{line}: {done.stderr}"
+            assert "papilio: " not in done.stderr
+
+
+@pytest.mark.parametrize("page", [*pages.pages(), *OTHERS])
+def test_links_lead_somewhere(page):
+    assert pages.dead_links(pages.ROOT / page) == []
+
+
+# -- the checks find what is wrong -----------------------------------------------------------------------
+
+
+def test_blocks_are_told_apart_by_language():
+    text = "```python\na = 1\n```\n```py\nb\n```\n````md\n```python\nc\n```\n````\n```python\nassert a == 1\n```\n"
+    assert pages.blocks(text, "python") == ["a = 1\n", "assert a == 1\n"]
+    run_blocks(text)
+    with pytest.raises(ZeroDivisionError):
+        run_blocks("```python\n1 / 0\n```\n")
+    with pytest.raises(UserWarning, match="told"):
+        run_blocks("```python\nimport warnings\nwarnings.warn('told')\n```\n")
+
+
+def test_dead_links_are_found(tmp_path):
+    (tmp_path / "other.md").write_text("# A heading, with `code`\n\n(label)=\n## B\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](other.md) ![b](none.png) [c](other.md#a-heading-with-code) [d](other.md#c) [e](#here) [f](none.md)\n"
+        "[g](https://example.org) `[h](code.md)` [i](other.md#label)\n# Here\n```python\nx = [j](k)\n```\n"
+    )
+    assert pages.dead_links(page) == ["none.png", "other.md#c", "none.md"]
