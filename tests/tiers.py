@@ -24,6 +24,8 @@ ONE_OF = {
         "test_a_sum_of_sparse_and_low_rank_is_found": 2,
         "test_domains_tell_their_errors": 3,
     },
+    # Each of scikit-learn's checks comes with one of the four estimators.
+    "test_estimators": {"test_scikit_learns_own_checks_pass_with_defaults": 4},
     "test_experiments": {"test_a_stopped_run_goes_on_and_gives_the_same_table": 2},
     "test_factorize_methods": {
         "test_max_error_is_kept_with_the_fewest_entries_of_all_attempts": 3,
@@ -32,6 +34,7 @@ ONE_OF = {
     },
     "test_kernels": {"test_compiled_iterations_are_the_general_ones": 3},
     "test_known_transforms": {"test_transforms_are_recognised_in_any_order_with_any_scales": 3},
+    "test_nonnegative_chain": {"test_scikit_learns_own_checks_pass_with_the_divergence": 3},
     "test_unstored": {"test_the_error_is_met": 3, "test_complexity_is_kept": 2},
 }
 
