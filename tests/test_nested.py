@@ -183,6 +183,7 @@ def test_a_singular_kernel_keeps_its_error_when_it_is_shuffled(seed):
     assert other.error < 2 * fit.error
 
 
+@pytest.mark.filterwarnings("ignore:the product is slower")
 def test_the_error_is_met_with_few_entries_and_without_a_target_both_are_low():
     x, y = (np.sort(np.random.default_rng(seed).random(160)) for seed in (0, 1))
     matrix = 1 / (np.abs(x[:, None] - y) + 0.02)
@@ -199,6 +200,7 @@ def test_the_error_is_met_with_few_entries_and_without_a_target_both_are_low():
     assert knee.error + knee.operator.relative_complexity < 0.6 * low_rank
 
 
+@pytest.mark.filterwarnings("ignore:the product is slower")
 def test_coordinates_replace_the_order():
     random = np.random.default_rng(0)
     rows, columns = random.random((100, 2)), random.random((180, 2))
