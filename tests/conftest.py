@@ -1,8 +1,9 @@
 """Fixtures that several files share."""
 
+import gc
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 
 # Tests run in one process a core, where more threads of BLAS only wait. Tests of threads set their own number.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -13,7 +14,7 @@ import papilio as pp
 
 from .helpers import DTYPES
 from .limits import lower
-from .tiers import is_left_out, unknown_names
+from .tiers import is_left_out, that_cover_all_values, unknown_names, values_of
 
 # Whether kernels must be compiled, and that is said, depends on what ran before; in processes of tests, too.
 os.environ["PAPILIO_QUIET"] = "1"
@@ -21,14 +22,26 @@ os.environ["PAPILIO_QUIET"] = "1"
 
 def pytest_collection_modifyitems(items):
     """Mark the cases that `tests.tiers` leaves to ``make test-all``."""
-    places = Counter()
+    places, groups = Counter(), defaultdict(list)
     for item in items:
         file, function = item.path.stem, getattr(item, "originalname", item.name)
         if unknown := unknown_names(file, getattr(item, "module", None)):
             raise pytest.UsageError(f"tests/tiers.py must name tests of {file}, got {', '.join(unknown)}")
         if is_left_out(file, function, item.name, places[file, function]):
             item.add_marker(pytest.mark.exhaustive)
+        elif hasattr(item, "callspec"):
+            groups[item.path, function, item.get_closest_marker("slow") is None].append(item)
         places[file, function] += 1
+    for group in groups.values():
+        kept = set(that_cover_all_values([values_of(item) for item in group]))
+        for place, item in enumerate(group):
+            if place not in kept:
+                item.add_marker(pytest.mark.exhaustive)
+
+
+def pytest_collection_finish():
+    """What was imported and collected stays: looking through it for garbage again and again takes time."""
+    gc.freeze()
 
 
 @pytest.fixture(params=DTYPES)

@@ -107,7 +107,7 @@ def test_a_run_that_is_killed_again_and_again_comes_to_an_end(tmp_path, path):
     assert_same(model, expected)
 
 
-@pytest.mark.parametrize("init", ["online", "array"])
+@pytest.mark.parametrize("init", [pytest.param("online", marks=pytest.mark.slow), "array"])
 def test_every_start_of_a_fast_dictionary_goes_on(init, tmp_path, path):
     start = "online" if init == "online" else np.random.default_rng(0).standard_normal((N_ATOMS, 8))
     data = on_disk(tmp_path)

@@ -126,27 +126,29 @@ def n_run(result: doctest.TestResults) -> int:
 # -- checks of public names ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_name_says_what_it_is(name):
-    assert own_doc(PUBLIC[name])
+def test_public_names_say_what_they_are():
+    assert [name for name, thing in PUBLIC.items() if not own_doc(thing)] == []
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_public_method_says_what_it_does(name):
-    assert inspect.getdoc(METHODS[name])
+def test_public_methods_say_what_they_do():
+    assert [name for name, method in METHODS.items() if not inspect.getdoc(method)] == []
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_public_properties_say_what_they_are(name):
-    properties = {key: value for key, value in vars(CLASSES[name]).items() if isinstance(value, property)}
-    silent = [key for key, value in properties.items() if key[0] != "_" and not value.__doc__]
-    named = documented(own_doc(CLASSES[name]), "Attributes") | documented(own_doc(CLASSES[name]), "Parameters")
-    assert set(silent) <= named
+def test_public_properties_say_what_they_are():
+    silent = []
+    for name, cls in CLASSES.items():
+        named = documented(own_doc(cls), "Attributes") | documented(own_doc(cls), "Parameters")
+        properties = [key for key, value in vars(cls).items() if isinstance(value, property) and not value.__doc__]
+        silent += [f"{name}.{key}" for key in properties if key[0] != "_" and key not in named]
+    assert silent == []
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_are_true(name):
+def test_examples_are_true_and_no_section_of_examples_is_without_one(name):
     assert [example for example, result in runs(name).items() if result.failed] == []
+    for found in doctest.DocTestFinder().find(importlib.import_module(name)):
+        if section(inspect.cleandoc(found.docstring), "Examples"):
+            assert n_run(runs(name)[found.name]) > 0, found.name
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -156,16 +158,9 @@ def test_a_public_name_has_an_example_that_has_run(name):
     assert (n_run(result) == 0) == (name in WITHOUT_AN_EXAMPLE)
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_section_of_examples_has_some_that_have_run(name):
-    for found in doctest.DocTestFinder().find(importlib.import_module(name)):
-        if section(inspect.cleandoc(found.docstring), "Examples"):
-            assert n_run(runs(name)[found.name]) > 0, found.name
-
-
-@pytest.mark.parametrize("name", [*PUBLIC, *METHODS])
-def test_every_parameter_is_described(name):
-    assert missing_parameters((PUBLIC | METHODS)[name]) == UNDOCUMENTED.get(name, "")
+def test_every_parameter_is_described():
+    missing = {name: missing_parameters(thing) for name, thing in (PUBLIC | METHODS).items()}
+    assert {name: parameters for name, parameters in missing.items() if parameters} == UNDOCUMENTED
 
 
 def says_nothing(annotation: Any) -> bool:
@@ -182,11 +177,12 @@ def annotated_any(thing: Any) -> list[str]:
     return [name for name, parameter in parameters(thing).items() if says_nothing(parameter.annotation)]
 
 
-@pytest.mark.parametrize("name", [*PUBLIC, *METHODS])
-def test_signatures_say_what_they_take(name):
-    thing = (PUBLIC | METHODS)[name]
-    allowed = ANY | (ANY_IN_ESTIMATORS if name in METHODS and "estimators" in thing.__module__ else {})
-    assert " ".join(each for each in annotated_any(thing) if each not in allowed) == STILL_ANY.get(name, "")
+def test_signatures_say_what_they_take():
+    found = {}
+    for name, thing in (PUBLIC | METHODS).items():
+        allowed = ANY | (ANY_IN_ESTIMATORS if name in METHODS and "estimators" in thing.__module__ else {})
+        found[name] = " ".join(each for each in annotated_any(thing) if each not in allowed)
+    assert {name: parameters for name, parameters in found.items() if parameters} == STILL_ANY
 
 
 def test_no_debt_is_recorded_for_a_name_that_is_gone():

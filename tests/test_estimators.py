@@ -283,6 +283,7 @@ def test_blocks_stay_within_the_complexity(shape, block, n_factors, short_refine
     assert len(model.operator_.factors) == len(schedule.constraints)
 
 
+@pytest.mark.slow
 def test_blocks_of_one_entry_are_entries():
     data = pp.datasets.rand(random_state=0).signals.T
     entries, blocks = (pp.Schedule.with_complexity(32, 0.4, block=block) for block in (None, 1))

@@ -188,7 +188,7 @@ def test_a_batch_of_zeros_changes_nothing_and_the_dtype_stays(dtype):
 def test_the_operator_and_codes_have_the_dtype_of_the_signals(dtype):
     X = signals(dtype)
     for init, refine in (("ksvd", True), ("online", False), (gaussian((8, 8)), False)):
-        learned = learn(X, init=init, refine=refine)
+        learned = learn(X, init=init, refine=refine, max_iter=10)
         assert learned.dictionary.dtype == dtype
         assert {factor.dtype for factor in learned.dictionary.factors} == {np.dtype(dtype)}
         assert learned.codes.dtype == dtype

@@ -54,6 +54,21 @@ def is_loaded(value=2.0):
     return bool(kernel.stats.cache_hits)
 
 
+@cache.kernel()
+def scaled(x, count):
+    return x * count
+
+
+@cache.kernel()
+def scaled_twice(x, count):
+    return scaled(x, count) + scaled(x, 2)
+
+
+def test_a_constant_in_a_call_is_compiled_as_a_variable_is(folder):
+    assert scaled_twice(1.5, 3) == 7.5
+    assert len(scaled.signatures) == 1
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The one place where compiled code may be kept."""

@@ -124,7 +124,7 @@ def test_a_fresh_process_says_so_and_one_with_compiled_kernels_does_not(tmp_path
         "import papilio.runtime.notice as notice; notice.compilation = notice.CompilationNotice(0.0)\n"
         "import numpy as np\n"
         "from papilio.kernels.grouping import share_out\n"
-        "import sys; share_out(np.ones((4, 2))); sys.stdout.write('done')"
+        "import sys; share_out(np.ones((4, 2)), 20); sys.stdout.write('done')"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     environment.pop("PAPILIO_QUIET", None)

@@ -2,7 +2,14 @@
 
 The fast tests and the slow ones together have to end within the time of a run of CI. What is left out here is run
 before a release, and after wide changes.
+
+A test of several parameters does not run with all combinations of their values, but with so many that each value
+of each parameter occurs (`that_cover_all_values`). Where the combinations matter, the test loops over one of them
+itself. The lists below leave out more: of tests of one parameter with many values, and of those that take long.
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 # Of tests with many cases, one in so many stays; the first one always does.
 ONE_OF = {
@@ -17,6 +24,8 @@ ONE_OF = {
         "test_a_sum_of_sparse_and_low_rank_is_found": 2,
         "test_domains_tell_their_errors": 3,
     },
+    # Each of scikit-learn's checks comes with one of the four estimators.
+    "test_estimators": {"test_scikit_learns_own_checks_pass_with_defaults": 4},
     "test_experiments": {"test_a_stopped_run_goes_on_and_gives_the_same_table": 2},
     "test_factorize_methods": {
         "test_max_error_is_kept_with_the_fewest_entries_of_all_attempts": 3,
@@ -25,6 +34,7 @@ ONE_OF = {
     },
     "test_kernels": {"test_compiled_iterations_are_the_general_ones": 3},
     "test_known_transforms": {"test_transforms_are_recognised_in_any_order_with_any_scales": 3},
+    "test_nonnegative_chain": {"test_scikit_learns_own_checks_pass_with_the_divergence": 3},
     "test_unstored": {"test_the_error_is_met": 3, "test_complexity_is_kept": 2},
 }
 
@@ -140,6 +150,32 @@ LEFT_OUT = {
         "test_planted_blocks_are_recovered_in_95_of_100_draws": (),
     },
 }
+
+
+def values_of(item: Any) -> frozenset[Any]:
+    """The values of a case's parameters, which are known by where they are; those of one mark count as one."""
+    params, marks = item.callspec.params, item.iter_markers("parametrize")
+    axes = [
+        mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        for mark in marks
+    ]
+    axes += [[name] for name in params if not any(name in names for names in axes)]  # of fixtures
+    return frozenset(tuple((name, id(params[name])) for name in names if name in params) for names in axes)
+
+
+def that_cover_all_values(cases: Sequence[frozenset[Any]]) -> list[int]:
+    """The places of as few cases as are needed for each value of each parameter, or nearly.
+
+    Those with the most values that no other case has had go first.
+    """
+    kept: list[int] = []
+    seen: set[Any] = set()
+    for new in range(max(map(len, cases), default=0), 0, -1):
+        for place, values in enumerate(cases):
+            if len(values - seen) >= new:
+                kept.append(place)
+                seen |= values
+    return kept
 
 
 def is_left_out(file: str, function: str, case: str, place: int) -> bool:

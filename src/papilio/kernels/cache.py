@@ -23,7 +23,7 @@ from typing import Any
 
 import llvmlite
 import numba
-from numba import njit
+from numba import njit, types
 from numba.core import config
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
@@ -65,6 +65,8 @@ class KernelCache(NullCache):
         """``compile``, with the end of the turn that `load_overload` may have begun, however it ends."""
 
         def compile_in_turn(sig: Any) -> Any:
+            if isinstance(sig, tuple):  # a constant in a call is no reason to compile the function once more
+                sig = tuple(map(types.unliteral, sig))
             try:
                 return compile(sig)
             finally:

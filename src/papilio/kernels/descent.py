@@ -236,26 +236,26 @@ def replace(
 
 
 @internal
-def _matrix(flat: Array, begin: int, rows: int, columns: int) -> Array:
-    """The rows × columns matrix that begins at ``begin`` in a flat array."""
-    return flat[begin : begin + rows * columns].reshape(rows, columns)
+def _matrix(flat: Array, rows: int, columns: int) -> Array:
+    """The rows × columns matrix that a flat array begins with."""
+    return flat[: rows * columns].reshape(rows, columns)
 
 
 @internal
 def _block(chain: Chain, j: int) -> Array:
-    return _matrix(chain.blocks, chain.begins[j], chain.sizes[j], chain.sizes[j + 1])
+    return _matrix(chain.blocks[chain.begins[j] :], chain.sizes[j], chain.sizes[j + 1])
 
 
 @internal
 def _prefix(chain: Chain, j: int) -> Array:
     """The product of the first j blocks; unused for j = 0."""
-    return _matrix(chain.prefixes[j], 0, chain.sizes[0], chain.sizes[j])
+    return _matrix(chain.prefixes[j], chain.sizes[0], chain.sizes[j])
 
 
 @internal
 def _suffix(chain: Chain, j: int) -> Array:
     """The product of all but the first j blocks; unused for j = M."""
-    return _matrix(chain.suffixes[j], 0, chain.sizes[j], chain.sizes[chain.sizes.size - 1])
+    return _matrix(chain.suffixes[j], chain.sizes[j], chain.sizes[chain.sizes.size - 1])
 
 
 @internal
@@ -269,7 +269,7 @@ def _assign(result: Array, source: Array) -> None:
 def _extend_prefix(chain: Chain, j: int) -> None:
     """Compute the prefix that ends with block j."""
     if j == 0:
-        _assign(_prefix(chain, 1), _block(chain, 0))
+        _assign(_prefix(chain, j + 1), _block(chain, j))
     else:
         np.dot(_prefix(chain, j), _block(chain, j), _prefix(chain, j + 1))
 
@@ -287,7 +287,7 @@ def _extend_suffix(chain: Chain, j: int) -> None:
 def _whole(chain: Chain, cut: int, result: Array) -> None:
     """result = S₁…S_M, from the prefix and the suffix that meet at ``cut``."""
     if cut == 0:
-        _assign(result, _suffix(chain, 0))
+        _assign(result, _suffix(chain, cut))
     elif cut == chain.begins.size:
         _assign(result, _prefix(chain, cut))
     else:
@@ -348,7 +348,7 @@ def _update(
     ahead = block
     product = np.empty(goal.shape, goal.dtype)
     if inertia > 0.0:
-        before = _matrix(state.before, chain.begins[j], block.shape[0], block.shape[1])
+        before = _matrix(state.before[chain.begins[j] :], block.shape[0], block.shape[1])
         ahead = block + goal.real.dtype.type(inertia) * (block - before)
         _whole_with(chain, j, ahead, product)
     else:

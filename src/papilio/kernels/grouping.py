@@ -87,7 +87,7 @@ def exchange_labels(costs: Array, labels: Array, sweeps: int) -> None:
 
 
 @compiled
-def share_out(costs: Array, sweeps: int = 20) -> Array:
+def share_out(costs: Array, sweeps: int) -> Array:
     """Labels of m points among r equal parts at a small sum of ``costs[point, label]``; the least for r = 2.
 
     Those with most to lose choose first; then, in at most so many sweeps over all pairs of points, two exchange
@@ -137,7 +137,7 @@ def _distances(points: Array, centre: Array) -> Array:
 
 
 @compiled
-def equal_parts(points: Array, r: int, sweeps: int = 20) -> Array:
+def equal_parts(points: Array, r: int, sweeps: int) -> Array:
     """Labels of (m, d) points in r equal parts that lie together, as in k-means, from points far apart."""
     m, d = points.shape
     centres = np.empty((r, d))

@@ -32,7 +32,7 @@ _FAR = 2.0  # times the cost that is hopeless: farther, no alternation comes dow
 _LEAST_GAIN = 0.01  # relative, of a round of alternation; any gain for a small matrix, which takes no time
 _MORE_GAINS = 3  # like the last one are all that is to be expected: they shrink
 _WORSE = 0.8  # the cost of the best groups over that of those formed greedily, at least
-_SWEEPS = 20  # of exchanges between groups, about
+_SWEEPS = 20  # of exchanges between groups, at most
 _CHUNK = 1 << 18  # entries of a matrix of pairs and columns that are worked on at a time
 
 
@@ -304,7 +304,7 @@ def _labels_of(session: Session, points: Array, radix: int) -> Array:
     if radix == 2:
         return _upper_half(points[:, 0])
     given = np.ascontiguousarray(points, float)
-    return session.wait(lambda: equal_parts(given, radix), _SWEEPS * len(points) ** 2)
+    return session.wait(lambda: equal_parts(given, radix, _SWEEPS), _SWEEPS * len(points) ** 2)
 
 
 def _centred(lifts: Array, weight: Array | None) -> Array:
@@ -343,7 +343,8 @@ def _reassign_columns(session: Session, lifts: Array, parts: Array) -> Array:
         if radix == 2:
             labels = _upper_half(captured[1] - captured[0])
         else:
-            labels = session.wait(partial(share_out, np.ascontiguousarray(-captured.T, float)), _SWEEPS * m**2)
+            costs = np.ascontiguousarray(-captured.T, float)
+            labels = session.wait(partial(share_out, costs, _SWEEPS), _SWEEPS * m**2)
         new = _as_parts(labels, radix)
         if (new == parts).all():
             break

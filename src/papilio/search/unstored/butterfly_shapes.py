@@ -88,5 +88,5 @@ def block_rank(block: Array, limit: float) -> int:
     """The rank up to what is neglected."""
     half = block.shape[0] if block.dtype.kind == "c" else 0
     parts = [block.real.T, block.imag.T] if half else [block.T]
-    lines = np.concatenate(parts, axis=1).astype(np.float64)
+    lines = np.concatenate(parts, axis=1).astype(np.float64, order="C")  # as all callers of the kernel give them
     return int(interpolate(lines, half, block.shape[0], limit, np.empty(len(lines), np.int64)))

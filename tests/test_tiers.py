@@ -1,0 +1,35 @@
+"""Which combinations of parameters run in every tier."""
+
+from itertools import product
+
+import pytest
+
+from .tiers import that_cover_all_values, values_of
+
+SETS = ["rows", "columns", "blocks"]
+
+
+def cases(*sizes):
+    """All combinations of the values of several parameters."""
+    return [frozenset(enumerate(values)) for values in product(*map(range, sizes))]
+
+
+@pytest.mark.parametrize("sizes", [(), (5,), (1, 1), (4, 3), (3, 4, 2), (2, 2, 2, 2), (7, 3, 5)])
+def test_each_value_of_each_parameter_occurs_in_few_cases(sizes):
+    every = cases(*sizes)
+    kept = that_cover_all_values(every)
+    assert frozenset().union(*(every[place] for place in kept)) == frozenset().union(*every)
+    assert len(set(kept)) == len(kept) <= max(sizes, default=0) + len(sizes) - 1 if sizes else kept == []
+
+
+def test_of_one_parameter_no_value_is_left_out():
+    assert that_cover_all_values(cases(6)) == list(range(6))
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 2), (1, 2)])
+def test_parameters_of_one_mark_count_as_one(request, name, low, high, dtype):
+    values = values_of(request.node)
+    assert {tuple(each for each, _ in value) for value in values} == {("name",), ("low", "high"), ("dtype",)}
+    assert (("low", id(low)), ("high", id(high))) in values
+    assert (("name", id(SETS[SETS.index(name)])),) in values
