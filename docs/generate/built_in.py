@@ -7,4 +7,5 @@ from papilio.cli.built_in import BUILT_IN
 
 def pages(root: Path) -> dict[str, str]:
     rows = [f"| `{each.example}` | {each.about} | {each.number} |" for each in BUILT_IN.values()]
-    return {"_generated/built_in.md": "\n".join(["| write | for | the number is |", "|---|---|---|", *rows]) + "\n"}
+    table = ["| write | for | the number is |", "|---|---|---|", *rows]
+    return {"_generated/built_in.md": "\n".join(table) + "\n"}
