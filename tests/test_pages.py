@@ -1,6 +1,5 @@
 """The pages do what they say: their Python blocks run in order, and their links lead somewhere."""
 
-import re
 import subprocess
 import sys
 from importlib.util import find_spec
