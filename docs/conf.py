@@ -31,18 +31,6 @@ exclude_patterns = ["_build", "_generated", "_templates", "figures", "generate",
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = True
-_SECTIONS = (
-    "start/index",
-    "guide/index",
-    "coming_from/index",
-    "mathematics/index",
-    "faster",
-    "faq",
-    "developing/index",
-)
-if not all((HERE / f"{name}.md").exists() for name in _SECTIONS):
-    suppress_warnings = ["toc.not_readable", "toc.not_included", "toc.no_title", "myst.xref_missing", "ref.doc"]
-    suppress_warnings += ["image.not_readable", "misc.highlighting_failure"]
 highlight_language = "python"
 smartquotes_action = "qe"  # quotes and ellipses; dashes stand before options
 
@@ -69,6 +57,7 @@ autodoc_typehints = "none"  # the docstrings say them in words
 autodoc_member_order = "groupwise"
 autodoc_docstring_signature = False
 add_module_names = False
+python_maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 default_role = "py:obj"
 numpydoc_show_class_members = False
@@ -86,7 +75,7 @@ sphinx_gallery_conf = {
     "doc_module": ("papilio",),
     "reference_url": {"papilio": None},
     "backreferences_dir": "gallery/backreferences",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "generate.gallery.Order",
     "image_srcset": ["2x"],
     "thumbnail_size": (480, 330),
     "remove_config_comments": True,

@@ -36,21 +36,22 @@ other = pp.datasets.image_patches(10_000, 8, images="flower", random_state=1)
 # Five dictionaries
 # -----------------
 #
-# All are used in the same way: orthogonal matching pursuit with five atoms per patch. The cosines are learned
-# from nothing. The last column is the time of products with 256 vectors, relative to the dense dictionary.
+# All are used in the same way: orthogonal matching pursuit with five atoms per patch. The 121 cosines are
+# learned from nothing. scikit-learn's learner, with four passes, minimises another objective, with an ℓ1
+# penalty. The last column is the time of products with 256 vectors, relative to the dense dictionary.
 
 
 def error_on(dictionary, samples):
-    """The relative error of coding; a dictionary has one atom per column."""
+    """The relative error of coding."""
     return np.linalg.norm(samples.T - dictionary @ pp.omp(dictionary, samples.T, N_NONZERO)) / np.linalg.norm(
         samples
     )
 
 
 def relative_time(op):
-    dense, block = op.toarray(), np.random.default_rng(0).standard_normal((N_ATOMS, 256))
+    dense, block = op.toarray(), np.random.default_rng(0).standard_normal((op.shape[1], 256))
     best = [np.inf, np.inf]
-    for _ in range(300):
+    for _ in range(200):
         for i, operator in enumerate((dense, op)):
             begin = perf_counter()
             operator @ block
@@ -59,8 +60,8 @@ def relative_time(op):
 
 
 def learned_by_sklearn():
-    options = {"fit_algorithm": "cd", "alpha": 0.1, "max_iter": 10, "batch_size": 256, "random_state": 0}
-    return MiniBatchDictionaryLearning(N_ATOMS, **options).fit(X).components_.T
+    options = {"alpha": 0.1, "max_iter": 4, "batch_size": 256, "random_state": 0}
+    return pp.SparseProduct([MiniBatchDictionaryLearning(N_ATOMS, **options).fit(X).components_.T])
 
 
 def fast(complexity, samples=X):
@@ -69,11 +70,11 @@ def fast(complexity, samples=X):
 
 
 def dense(samples=X):
-    return pp.KSVD(N_ATOMS, N_NONZERO, random_state=0).fit(samples).operator_
+    return pp.KSVD(N_ATOMS, N_NONZERO, tol=0, random_state=0).fit(samples).operator_
 
 
 learners = {
-    "cosines": lambda: pp.images.redundant_dct(8, 12)[:, :N_ATOMS],
+    "cosines": lambda: pp.images.redundant_dct(8, 11),
     "scikit-learn": learned_by_sklearn,
     "K-SVD": dense,
     "fast, 0.5": lambda: fast(0.5),
@@ -81,21 +82,22 @@ learners = {
 }
 fast(0.5, X[:500])  # kernels are compiled, once on a machine: that is not timed
 dictionaries = {}
-print(f"{'':<14}{'to learn':>9}{'learned from':>14}{'held out':>10}{'other photo':>13}{'entries':>9}{'time':>6}")
+print(f"{'':<14}{'to learn':>9}{'learned from':>14}{'held out':>10}{'other photo':>13}{'entries':>9}{'time':>7}")
 for name, learn in learners.items():
     begin = perf_counter()
     D = dictionaries[name] = learn()
     seconds = perf_counter() - begin
     errors = [error_on(D, samples) for samples in (X, held_out, other)]
-    entries, time = (D.nnz, relative_time(D)) if name.startswith("fast") else (X.shape[1] * N_ATOMS, 1.0)
     print(f"{name:<14}{seconds:>7.1f} s", end="")
-    print(f"{errors[0]:>14.3f}{errors[1]:>10.3f}{errors[2]:>13.3f}{entries:>9,}{time:>6.2f}")
+    print(f"{errors[0]:>14.3f}{errors[1]:>10.3f}{errors[2]:>13.3f}{D.nnz:>9,}{relative_time(D):>7.2f}")
 
 # %%
 # What they look like
 # -------------------
 #
-# The atoms of the fast dictionary are made of the same few pieces, and look much like those of the dense one.
+# With half of the entries, the atoms look like those of the dense dictionary, and the error on new patches is
+# one or two per cent higher, in a little more than half of the time. A quarter of the entries leaves simpler
+# atoms.
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 4), layout="constrained")
 for ax, name in zip(axes, ("K-SVD", "fast, 0.5", "fast, 0.25"), strict=True):
@@ -107,8 +109,10 @@ for ax, name in zip(axes, ("K-SVD", "fast, 0.5", "fast, 0.25"), strict=True):
 # -----------
 #
 # With few patches, a dense dictionary learns them by heart: its error is low on what it has seen, and high on
-# what it has not. A fast one has fewer numbers to fit, and can do better with the few. With many patches the
-# dense one is ahead, by little.
+# what it has not. The error on the data that were learned from says little, then. The fast dictionary has a
+# quarter of the numbers, and its two errors come together soon; but here it stays behind the dense one on new
+# patches, at every size. What it gains is time: choose it where products with the dictionary are what takes
+# long.
 
 curves = {"K-SVD": dense, "fast, 0.25": lambda samples: fast(0.25, samples)}
 fig, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
@@ -119,7 +123,7 @@ for (name, learn), colour in zip(curves.items(), ("0.4", "#d55e00"), strict=True
     ax.semilogx(SIZES, seen, "o:", color=colour, label=f"{name}, learned from")
 ax.set_xticks(SIZES, [f"{n:,}" for n in SIZES])
 ax.minorticks_off()
-ax.set(xlabel="patches to learn from", ylabel="relative error")
+ax.set(xlabel="patches to learn from", ylabel="relative error", ylim=(0, 0.7))
 ax.legend(frameon=False, fontsize="small")
 ax.spines[["top", "right"]].set_visible(False)
 

@@ -51,9 +51,10 @@ def normal(covariance):
     return lambda count: rng.standard_normal((count, SENSORS)) @ root.T
 
 
+mixed = mixtures()
 pixels = iter(100 * pp.datasets.image_patches(40_000, 8, random_state=0).reshape(-1, SENSORS))
 kinds = {
-    "few mixtures": normal(mixtures()),
+    "few mixtures": normal(mixed),
     "a chain": normal(chain()),
     "patches": lambda count: np.array([next(pixels) + 0.5 * rng.standard_normal(SENSORS) for _ in range(count)]),
 }
@@ -99,8 +100,9 @@ X = kinds["few mixtures"](64)
 model = pp.SparseMatrixTransform(assume_centered=True).fit(X)
 print(f"{model.n_rotations_} rotations, {model.operator_.nnz} entries of {SENSORS**2} for the eigenvectors")
 
-fig, axes = plt.subplots(1, 3, figsize=(11, 3.7), layout="constrained")
+fig, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
 shown = {
+    "the truth": mixed,
     "sample covariance, 64 samples": X.T @ X / len(X),
     "SparseMatrixTransform": model.covariance_,
     "Ledoit–Wolf": LedoitWolf(assume_centered=True).fit(X).covariance_,

@@ -102,7 +102,7 @@ for name, find in found.items():
 # *Error* is that of the Laplacian, *left over* what is still wrong, root mean square in degrees; as reported,
 # it is 1.
 
-fig, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained", width_ratios=[1.2, 1])
+fig, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
 fit = kept[COMPLEXITIES[-1]]
 for row, name, signals in zip(axes, ("as reported", "filtered"), (reports, cleaned(fit.operator)), strict=True):
     signal = signals[:, SHOWN] - signals[:, SHOWN].mean()

@@ -3,9 +3,9 @@ A Fourier transform that no FFT computes
 ========================================
 
 A signal is measured at irregular times, and its spectrum is asked for. The matrix of the transform has entries
-of one magnitude, full numerical rank, and is not known to any FFT. :func:`papilio.factorize` takes a function
-that returns its entries, and looks at a part of them. The product that it returns is as good as the matrix, and
-is solved with.
+of one magnitude, full rank, and is not known to any FFT. :func:`papilio.factorize` takes a function that
+returns its entries, and looks at a part of them. The product that it returns is as good as the matrix, and is
+solved with.
 """
 
 import sys
@@ -82,9 +82,9 @@ for name, way in ways.items():
     print(f"{name:<40}{best_time(way):>13.2f}{error:>10.1e}")
 
 # %%
-# The FFT with rounded times is fast and wrong by per cents. Libraries for non-uniform FFTs interpolate instead
-# of rounding, and are made for exactly this transform: use them if it is yours. What ``factorize`` needs is
-# only the function: other phases, which no library has, are the same call.
+# With rounded times the FFT is fast, and wrong by a per cent or more. Libraries for non-uniform FFTs
+# interpolate instead of rounding, and are made for exactly this transform: use them if it is yours. What
+# ``factorize`` needs is only the function: other phases, which no library has, are the same call.
 
 fig, axes = plt.subplots(1, len(op.factors) + 1, figsize=(11, 2.6), layout="constrained")
 pp.plot.matrix(matrix[:256, :256].real, axes[0], "256×256 entries\nof the matrix")

@@ -37,7 +37,7 @@ codes = layers.transform(X)
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 4.2), layout="constrained")
 pp.plot.atoms(strokes, (8, 8), left).set_title(f"{N_STROKES} strokes of {PIXELS} pixels", fontsize="medium")
 parts = layers.components_.T
-pp.plot.atoms(parts, (8, 8), middle).set_title(f"{N_PARTS} parts of {STROKES} strokes", fontsize="medium")
+pp.plot.atoms(parts, (8, 8), middle).set_title(f"{N_PARTS} parts of at most {STROKES} strokes", fontsize="medium")
 some = np.concatenate([X[:8], layers.inverse_transform(codes[:8])]).T
 pp.plot.atoms(some, (8, 8), right).set_title("8 digits, and the sums of their parts", fontsize="medium")
 
@@ -45,8 +45,9 @@ pp.plot.atoms(some, (8, 8), right).set_title("8 digits, and the sums of their pa
 # What it costs
 # -------------
 #
-# The components take far fewer numbers, and the digits are told less well: the error of one level is the lower
-# one, as it must be with the same number of parts and no limit on them.
+# NMF finds sparse parts by itself, so that the second level saves few numbers here, and the error nearly
+# doubles. What is gained is a description: which strokes there are, and which parts share them. Not all parts
+# use the strokes that they may have; some are one stroke again.
 
 rows = {
     "NMF": (np.count_nonzero(plain.components_), X - plain.transform(X) @ plain.components_),
@@ -59,27 +60,22 @@ uses = np.bincount(combinations.tocoo().row, minlength=N_STROKES)
 print(f"{np.count_nonzero(uses > 1)} of {N_STROKES} strokes are in more than one part")
 
 # %%
-# One digit, step by step
-# -----------------------
+# Digits as they are added up
+# ---------------------------
 #
-# Its largest parts, each with its strokes: what is described can be looked at.
+# The largest parts first: a few of them are enough to read a digit.
 
-digit = 5
-largest = np.argsort(-codes[digit])[:4]
-fig, axes = plt.subplots(4, 5, figsize=(6.5, 5.2), layout="constrained")
-for row, part in zip(axes, largest, strict=True):
-    column = combinations.toarray()[:, part]
-    used = np.argsort(-column)[:STROKES]
-    shown = [codes[digit, part] * parts[:, part], *(strokes.toarray()[:, used] * column[used]).T]
-    for ax, picture in zip(row[1:], shown, strict=True):
-        ax.imshow(picture.reshape(8, 8), cmap="gray_r", interpolation="nearest")
-axes[0, 0].imshow(X[digit].reshape(8, 8), cmap="gray_r", interpolation="nearest")
-for ax, name in zip(axes[0], ("digit", "its parts", "strokes of each", "", ""), strict=True):
-    ax.set_title(name, fontsize="medium")
-for ax in axes.flat:
-    ax.set(xticks=[], yticks=[])
-for ax in axes[1:, 0]:
-    ax.set_axis_off()
+shown = 0, 4, 5
+counts = 2, 5, 10, N_PARTS
+fig, axes = plt.subplots(len(shown), 1 + len(counts), figsize=(7, 4.5), layout="constrained")
+for row, digit in zip(axes, shown, strict=True):
+    order = np.argsort(-codes[digit])
+    sums = [codes[digit, order[:n]] @ layers.components_[order[:n]] for n in counts]
+    for ax, picture in zip(row, [X[digit], *sums], strict=True):
+        ax.imshow(picture.reshape(8, 8), cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+        ax.set(xticks=[], yticks=[])
+for ax, title in zip(axes[0], ("digit", *(f"{n} parts" for n in counts)), strict=True):
+    ax.set_title(title, fontsize="medium")
 
 # sphinx_gallery_start_ignore
 if "__file__" in globals() and len(sys.argv) > 1:  # run as a script, with a folder for the figures

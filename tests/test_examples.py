@@ -22,12 +22,12 @@ SMALLER = {
     "fast_dictionary": {"image_patches(20_000,": "image_patches(4_000,", "1000, 3000, 10_000": "1000"},
     "few_samples": {"COUNTS = 16, 32, 64, 128, 256": "COUNTS = 16, 32"},
     "gaussian_process": {
-        "SIZES = 1024, 2048, 4096": "SIZES = 512, 1024",
+        "SIZES = 1536, 3072, 6144": "SIZES = 512, 1024",
         "LINE = 60, 500, 4096": "LINE = 60, 500, 1024",
     },
     "graph_signals": {"SHOWN, NOISE = 1000,": "SHOWN, NOISE = 300,"},
     "larger_than_memory": {
-        "N_FILES, ROWS, N_ATOMS, N_NONZERO = 6, 50_000": "N_FILES, ROWS, N_ATOMS, N_NONZERO = 2, 5_000"
+        "N_FILES, ROWS, N_ATOMS, N_NONZERO = 3, 50_000, 64": "N_FILES, ROWS, N_ATOMS, N_NONZERO = 3, 20_000, 16"
     },
 }
 FOOTER = "\n# sphinx_gallery_start_ignore\n"

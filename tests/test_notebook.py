@@ -99,3 +99,64 @@ def test_pictures_keep_the_proportions_of_factors():
     assert int(wide["width"]) == 4 * int(wide["height"])
     assert square["width"] == square["height"]
     assert pixels(square).shape == (40, 40, 4)
+
+
+def test_a_factorization_shows_its_figures_and_its_factors():
+    fit = pp.factorize(pp.transforms.hadamard(16).toarray())
+    fragment = fit._repr_html_()
+    assert len(fragment.encode()) < 50_000
+    shown = parse(fragment)
+    for fact in ("16 × 16 float64", "4 factors", "exact", "128 of 256", "0.5", "kronecker", "converged"):
+        assert fact in shown.text
+    assert len(shown.images) == 4
+    assert "speed-up" not in shown.text  # nothing is measured for a view
+    assert "speedup" not in vars(fit)
+    vars(fit)["speedup"] = pp.results.Speedup(0.5, 3.0)
+    assert "one vector 0.5× (slower), 256 vectors 3×" in parse(fit._repr_html_()).text
+
+
+@pytest.mark.parametrize("value", [1.0, 0.0, 1j])
+def test_small_and_rough_factorizations_are_shown_too(value):
+    fit = pp.factorize(np.full((1, 1), value))
+    assert "1 × 1" in parse(fit._repr_html_()).text
+    noise = np.random.default_rng(0).standard_normal((8, 8)) * (value or 1)
+    fit = pp.palm(noise, [pp.constraints.Sparse((8, 8), 20)] * 2, max_iter=3)
+    assert f"{fit.error:.3g}" in parse(fit._repr_html_()).text
+    assert "found by" not in fit._repr_html_()
+
+
+def tradeoff(*points, status=pp.Status.CONVERGED):
+    made = [
+        pp.results.TradeoffPoint(complexity, error, pp.SparseProduct([np.eye(4)[:k].T @ np.eye(4)[:k]]))
+        for complexity, error, k in points
+    ]
+    return pp.Tradeoff(tuple(made), 0.0, status, 1.0, "error <of 2>")
+
+
+def test_a_tradeoff_is_readable_as_text():
+    found = tradeoff((0.1, 0.9, 1), (0.2, 0.03, 2), (0.9, 1e-16, 4))
+    assert repr(found) == (
+        "<Tradeoff of a 4×4 float64 matrix: 3 points, knee at relative complexity 0.125, error <of 2> 0.03>"
+    )
+    lines = str(found).splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["0.1", "0.0625", "1", "0.9"],
+        ["0.2", "0.125", "2", "0.03", "knee"],
+        ["0.9", "0.25", "4", "exact"],
+    ]
+    vars(found)["speedups"] = (pp.results.Speedup(1.0, 2.0), pp.results.Speedup(1.0, 0.5)) * 2
+    assert "0.5× (slower)  knee" in str(found)
+    assert repr(tradeoff(status=pp.Status.STOPPED)) == "<Tradeoff without points, stopped>"
+    assert str(tradeoff()).split() == ["complexity", "needed", "entries", "error", "<of", "2>"]
+
+
+def test_a_tradeoff_is_a_table_in_a_notebook():
+    found = tradeoff((0.1, 0.9, 1), (0.9, 0.0, 4))
+    fragment = found._repr_html_()
+    assert "<td>exact</td>" in fragment
+    assert "error &lt;of 2&gt;" in fragment
+    assert fragment.count("font-weight:bold") == 1
+    assert "×" not in fragment
+    vars(found)["speedups"] = (pp.results.Speedup(1.0, 2.0), pp.results.Speedup(1.0, 0.5))
+    assert "0.5× (slower)" in found._repr_html_()
+    assert tradeoff()._repr_html_()

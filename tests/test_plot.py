@@ -104,33 +104,6 @@ def test_a_comparison_has_one_scale_and_its_colour_bar():
             pp.plot.comparison(*wrong)
 
 
-def test_convergence_shows_every_iteration_the_phases_and_the_result():
-    result = pp.hierarchical(np.random.default_rng(0).standard_normal((8, 8)), pp.Schedule.paper(8, 4, 2, 40))
-    for ax in (pp.plot.convergence(result, Figure().add_subplot()), result.plot()[-1]):
-        *phases, final = ax.lines
-        drawn = np.concatenate([line.get_ydata() for line in phases])
-        np.testing.assert_allclose(drawn, result.history.error)
-        assert len(phases) == 4
-        assert len(ax.patches) == 2
-        assert final.get_ydata() == [result.error]
-        assert ax.get_yscale() == "log"
-
-
-def test_errors_of_a_share_of_the_signals_are_pale_and_apart():
-    steps = [
-        pp.results.Step("ksvd", i + 1, error, 1.0, 0.1, share=share)
-        for i, (error, share) in enumerate([(0.3, 0.1), (0.2, 0.5), (0.4, 1.0), (0.3, 1.0)])
-    ]
-    history = pp.History([*steps, pp.results.Step("final", 1, 0.3, 1.0, 0.2)])
-    ax = pp.plot.convergence(history)
-    pale, full, final = ax.lines
-    assert (pale.get_ydata().tolist(), full.get_ydata().tolist()) == ([0.3, 0.2], [0.4, 0.3])
-    assert pale.get_alpha() < 0.5 < full.get_alpha()
-    assert final.get_xdata() == [5]
-    names = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert names == ["ksvd", "pale: of a share of the signals", "result"]
-
-
 def attempt(method, nnz, error):
     return pp.results.Attempt(method, "", error, nnz, 1.0)
 

@@ -127,7 +127,7 @@ def test_a_page_with_everything_is_sound_and_says_it_all(sweep):
         f"{op.nnz:,}",
         f"product of {len(op.factors)} sparse factors",
         "4.5×",
-        "2.0× for one",
+        "2× for one",
         "haar:16",
         "no known transform",
         "1.5 s",
@@ -234,8 +234,10 @@ def test_pictures_show_signs_and_atoms():
     read = check(page("op", [Subject("op", pp.SparseProduct([atoms]), atom_shape=(2, 2))], "1"))
     shown = pixels(read.all("img")[-1]["src"])
     assert shown.shape[:2] == (2, 5)
-    np.testing.assert_array_equal(shown[:, :2, 0], [[255, 128], [0, 191]])
-    assert (shown[:, 2, 3] == 0).all()  # between the patches
+    np.testing.assert_array_equal(shown[:, :2, 3], [[255, 0], [255, 128]])  # as strong as they are large
+    np.testing.assert_array_equal(shown[:, :2, 0] > shown[:, :2, 2], [[True, False], [False, True]])  # orange
+    assert (shown[:, 2, :3] == 128).all()  # grey between the patches
+    assert (shown[:, 2, 3] > 0).all()
 
 
 # -- diagrams ------------------------------------------------------------------------------------------------
@@ -248,7 +250,29 @@ def test_diagrams_have_the_colours_of_the_page_and_their_texts_are_texts():
     assert "0.125" not in drawn  # a point, not a text
     assert "error <b>" in read.all("svg")[0]["aria-label"]
     assert not re.search(r"#[0-9a-f]{6}\b|font-family", drawn)
-    assert len(drawn) < 10_000
+    assert len(drawn) < 20_000
+
+
+def test_phones_get_diagrams_of_their_own_with_text_of_the_same_size():
+    drawn = inline_svg(lambda ax: ax.set_xlabel("time for 256 vectors / time of the dense matrix"), "title")
+    wide, narrow = Reader(drawn).all("svg")
+    assert [svg["class"] for svg in (wide, narrow)] == ["chart wide", "chart narrow"]
+    assert [int(svg["viewbox"].split()[2]) for svg in (wide, narrow)] == [720, 340]
+    assert drawn.count("time of the dense matrix") == 1  # the label of the narrow one has two lines
+    names = re.findall(r'id="(m[0-9a-f]+)"', drawn)
+    assert len(names) == len(set(names)) > 0
+    style = sections.__file__.replace("sections.py", "style.css")
+    rules = Path(style).read_text(encoding="utf-8").partition("max-width: 36rem")[2]
+    assert ".chart.wide { display: none; }" in rules
+
+
+def test_a_speed_up_below_one_is_told_in_words_and_colour():
+    speeds = [measure.Speed("operator", 1, 2e-6, 1e-6), measure.Speed("operator", 256, 1e-5, 4e-5)]
+    text = page("op", [Subject("op", pp.transforms.hadamard(4), speeds=speeds)], "1")
+    words = " ".join(check(text).text)
+    assert "slower than dense for 256 vectors at once, 2× for one" in words
+    assert text.count('class="slower"') == 2  # the card and a line of the table
+    assert '<td class="gain">2×</td>' in text
 
 
 @pytest.mark.parametrize("errors", [[0.0], [0.5], [0.0, 1.0], [0.5, 0.5], [1e-300, 1e10]])

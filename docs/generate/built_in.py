@@ -2,13 +2,9 @@
 
 from pathlib import Path
 
-try:
-    from papilio.cli.built_in import BUILT_IN
-except ImportError:
-    BUILT_IN = {}
+from papilio.cli.built_in import BUILT_IN
 
 
 def pages(root: Path) -> dict[str, str]:
-    rows = [f"| `{each.example}` | {each.about} | {each.number} | {each.kind} |" for each in BUILT_IN.values()]
-    table = ["| write | for | the number is | a |", "|---|---|---|---|", *rows]
-    return {"_generated/built_in.md": "\n".join(table) + "\n"}
+    rows = [f"| `{each.example}` | {each.about} | {each.number} |" for each in BUILT_IN.values()]
+    return {"_generated/built_in.md": "\n".join(["| write | for | the number is |", "|---|---|---|", *rows]) + "\n"}

@@ -11,6 +11,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "README.md": "index.md",
+    "docs/coming_from_pyfaust.md": "coming_from/pyfaust.md",  # as the changelog knows it
     "benchmarks/RESULTS.md": "benchmarks/index.md",
     "benchmarks/README.md": "benchmarks/index.md",
     "examples/README.md": "gallery/index.rst",
@@ -23,6 +24,8 @@ _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
 def page_of(root: Path, path: Path) -> Path | None:
     """The page of the site, within ``docs``, that shows a file or folder of the repository, if there is one."""
     name = Path(os.path.relpath(path, root)).as_posix()
+    if name in PAGES:
+        return Path(PAGES[name])
     if name.startswith("docs/"):
         return None
     if (root / name).is_dir():

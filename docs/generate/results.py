@@ -94,13 +94,16 @@ def _page(root: Path, run: Run) -> str:
     return into_the_site(body.replace("{place}", place.as_posix()), root, folder, page)
 
 
+def _badge(verdict: str, count: int) -> str:
+    """How many claims have a verdict: 1 holds, 2 hold."""
+    word = verdict.strip("*")
+    return f"{{bdg-{BADGES[verdict]}}}`{count} {word if count == 1 else word.removesuffix('s')}`"
+
+
 def _index(folder: Path, runs: list[Run], introduction: str) -> str:
     rows = []
     for run in runs:
-        counts = " ".join(
-            f"{{bdg-{BADGES[verdict]}}}`{count} {verdict.strip('*')}`"
-            for verdict, count in sorted(run.verdicts.items())
-        )
+        counts = " ".join(_badge(verdict, run.verdicts[verdict]) for verdict in BADGES if verdict in run.verdicts)
         rows.append(f"| [{run.title}]({_name(folder, run)}.md) | {counts} | `{run.command}` |")
     differs = [
         f"- [{run.title}]({_name(folder, run)}.md): {row[1]} Here: {row[3]}."

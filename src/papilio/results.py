@@ -3,13 +3,13 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import typing as types
+from .linalg import error_in_words
 from .operators import SparseProduct
 from .operators.speed import Speedup as Speedup
-from .operators.speed import is_slower, slower_speedup, speedup_of
+from .operators.speed import is_slower, slower_speedup, speedup_of, with_warning
 from .runtime.files import as_path, replacing
 from .runtime.forks import cached_property
 from .runtime.history import Callback as Callback
@@ -150,6 +150,11 @@ class Factorization:
 
         return plot.factorization(self, figure)
 
+    def _repr_html_(self) -> str:
+        from .plot.notebook import factorization_html
+
+        return factorization_html(self)
+
 
 def warn_if_slower(fit: Factorization) -> None:
     """Warn the caller's caller if the product is slower than the dense matrix, by a quick measurement."""
@@ -227,6 +232,11 @@ class Tradeoff:
     ([51, 128, 128], [51, 128])
     >>> curve.knee is curve.points[1]
     True
+    >>> print(curve)
+    complexity  needed  entries  relative error
+           0.2   0.199       51           0.894
+           0.5     0.5      128           exact  knee
+           0.9     0.5      128           exact
     """
 
     points: tuple[TradeoffPoint, ...]
@@ -347,14 +357,31 @@ class Tradeoff:
         with replacing(place / "points.csv") as partial:
             partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    def _repr_html_(self) -> str:
-        knee = self.knee
-        bold = ' style="font-weight:bold"'
-        cells = "".join(
-            f"<tr{bold * (point is knee)}>"
-            f"<td>{point.complexity:.3g}</td><td>{point.operator.relative_complexity:.3g}</td>"
-            f"<td>{point.operator.nnz:,}</td><td>{point.error:.4g}</td></tr>"
-            for point in self.points
+    def __repr__(self) -> str:
+        if not self.points:
+            return f"<Tradeoff without points, {self.status}>"
+        op, knee, count = self.points[0].operator, self.knee, len(self.points)
+        error = error_in_words(knee.error, op.dtype)
+        return (
+            f"<Tradeoff of a {op.shape[0]}×{op.shape[1]} {op.dtype} matrix: {count} point{'s' * (count > 1)}, "
+            f"knee at relative complexity {knee.operator.relative_complexity:.3g}, "
+            f"{error if error == 'exact' else f'{self.error_name} {error}'}>"
         )
-        head = "".join(f"<th>{name}</th>" for name in ("complexity", "needed", "entries", escape(self.error_name)))
-        return f"<table><caption>Tradeoff; the knee is bold</caption><tr>{head}</tr>{cells}</table>"
+
+    def __str__(self) -> str:
+        """A table of the points, with the block's speed-up if ``speedups`` were measured."""
+        measured = vars(self).get("speedups", ())
+        lines = [["complexity", "needed", "entries", self.error_name, *["speed-up"] * bool(measured), ""]]
+        for i, point in enumerate(self.points):
+            op, error = point.operator, error_in_words(point.error, point.operator.dtype)
+            numbers = [f"{point.complexity:.3g}", f"{op.relative_complexity:.3g}", f"{op.nnz:,}", error]
+            gain = [with_warning(speedup.block) for speedup in measured[i : i + 1]]
+            lines.append([*numbers, *gain, "knee" if point is self.knee else ""])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        rows = ("  ".join(cell.rjust(n) for cell, n in zip(line, widths, strict=True)) for line in lines)
+        return "\n".join(row.rstrip() for row in rows)
+
+    def _repr_html_(self) -> str:
+        from .plot.notebook import tradeoff_html
+
+        return tradeoff_html(self)

@@ -18,10 +18,12 @@ import papilio
 
 from ..runtime.interrupt import last_signal, raise_interrupt
 from .bench import bench
+from .built_in import described
 from .denoise import denoise
 from .errors import BadInput, Failed, Stopped
 from .factorize import factorize
 from .learn import learn
+from .listing import inputs
 from .options import Report
 from .report import report
 from .reproduce import reproduce
@@ -32,7 +34,7 @@ from .tradeoff import tradeoff
 from .use import apply, encode
 
 app = typer.Typer(
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: boxes would wrap the examples
 )
@@ -67,8 +69,25 @@ def demo(
 
 
 _EXAMPLES = tomllib.loads(files(__package__).joinpath("examples.toml").read_text(encoding="utf-8"))
-for _do in (demo, factorize, learn, tradeoff, encode, apply, denoise, info, plot, bench, report, reproduce):
-    app.command(epilog="\b\nExample:\n" + indent(_EXAMPLES[_do.__name__], "  "))(_do)
+_COMMANDS = (
+    demo,
+    factorize,
+    learn,
+    tradeoff,
+    encode,
+    apply,
+    denoise,
+    info,
+    plot,
+    bench,
+    report,
+    inputs,
+    reproduce,
+)
+for _do in _COMMANDS:
+    _parts = {"Built in": described(_do.__name__), "Example": _EXAMPLES[_do.__name__].strip("\n")}
+    _texts = [f"\b\n{_title}:\n{indent(_text, '  ')}" for _title, _text in _parts.items() if _text]
+    app.command(epilog="\n\n".join(_texts))(_do)
 
 
 def run() -> int:
@@ -90,7 +109,7 @@ def _run() -> int:
     warnings.filterwarnings("ignore", "the limit on the number of iterations was reached")
     warnings.showwarning = lambda message, *_: sys.stderr.write(f"papilio: {printable(message)}\n")  # type: ignore[assignment]
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="papilio", standalone_mode=False)  # of python -m papilio, too
         sys.stdout.flush()
     except Exception as error:
         if os.environ.get("PAPILIO_DEBUG"):
@@ -110,6 +129,13 @@ def _stopped() -> int:
     return 128 + (last_signal() or signal.SIGINT)
 
 
+def _where_to_look() -> str:
+    """The help of the command that was called, or of all."""
+    names = {command.__name__ for command in _COMMANDS}
+    called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    return f"see papilio {f'{called} ' * (called in names)}--help"
+
+
 def _ending(error: Exception) -> tuple[str, int]:
     text = printable(" ".join(str(error).split()))
     match error:
@@ -122,8 +148,10 @@ def _ending(error: Exception) -> tuple[str, int]:
             return "not enough memory", 1
         case Failed() | OSError():
             return text, 1
-        case BadInput() | ValueError() | TypeError():  # the library's checks name the argument
+        case BadInput() if "--" not in text:
             return text, 2
+        case BadInput() | ValueError() | TypeError():  # the library's checks name the argument
+            return f"{text} ({_where_to_look()})", 2
     if hasattr(error, "format_message"):  # a usage error that Typer found
-        return f"{printable(' '.join(error.format_message().split()))} (see papilio --help)", 2
+        return f"{printable(' '.join(error.format_message().split()))} ({_where_to_look()})", 2
     return f"{type(error).__name__}: {text} (PAPILIO_DEBUG=1 shows where)", 1

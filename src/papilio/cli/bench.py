@@ -11,7 +11,7 @@ from ..validation import as_real
 from .inputs import as_dense, read_operator
 from .options import Json, Quiet
 from .progress import ProgressBar
-from .terminal import Terminal, sentence, table
+from .terminal import Terminal, gain_cell, sentence, table
 
 _AN_HOUR = 3600.0
 
@@ -47,6 +47,6 @@ def bench(
     listing = table(None, "", "vectors", "dense, µs", "product, µs", "speed-up")
     for s in speeds:
         listing.add_row(
-            s.form, str(s.vectors), f"{1e6 * s.dense:,.1f}", f"{1e6 * s.product:,.1f}", f"{s.gain:.1f}×"
+            s.form, str(s.vectors), f"{1e6 * s.dense:,.1f}", f"{1e6 * s.product:,.1f}", gain_cell(s.gain)
         )
     terminal.say(listing)

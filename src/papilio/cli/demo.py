@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 import papilio as pp
 
@@ -19,14 +20,14 @@ from ..runtime.files import replacing
 from .outputs import check_folder, saving
 from .progress import ProgressBar
 from .report import check_report, write_report
-from .terminal import Terminal, table
+from .terminal import Terminal, gain_cell, table
 
 SIZES = (32, 64, 256, 1024)
 N_PATCHES, N_ATOMS, N_NONZERO = 10_000, 128, 5
 COMPLEXITIES = (0.5, 0.25)
 SPEEDUPS = (3, 2, 1.5)  # the first that this machine allows
 BLOCK = 256  # vectors
-COLUMNS = ("size", "entries", "of dense", "error", "time", "speed-up", "block")
+COLUMNS = ("size", "entries", "of dense", "error", "time", "speed-up", "block of 256")
 
 
 def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
@@ -199,5 +200,5 @@ def _add_row(
         f"{op.relative_complexity:.0%}",
         error,
         "" if seconds is None else f"{seconds:.1f} s",
-        *("1" if len(op.factors) == 1 else f"{gain:.1f}×" for gain in gains or _gains(op)),
+        *(Text("1") if len(op.factors) == 1 else gain_cell(gain) for gain in gains or _gains(op)),
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..runtime.files import replacing
 from ..typing import Array
+from .built_in import make
 from .errors import BadInput
 from .inputs import read, refusing
 from .outputs import saving, write
@@ -15,7 +16,6 @@ from .pillow import IMAGES, open_image
 
 OUTPUTS = (".png", ".tif", ".tiff", ".npy")
 _NOISY = re.compile(r"noisy:(\d{1,3})")
-_SIDE = 128  # of the built-in image
 
 
 class Image(NamedTuple):
@@ -30,7 +30,7 @@ def read_image(source: str) -> Image:
     path = Path(source)
     built_in = _NOISY.fullmatch(source)
     if built_in is not None and not path.exists():
-        return Image(_noisy_photograph(int(built_in[1])))
+        return Image(make("noisy", built_in[1]))
     if path.suffix.lower() not in (*IMAGES, ".npy"):
         raise BadInput(f"{source}: unknown format; readable are {', '.join((*IMAGES, '.npy'))}, and noisy:30")
     if path.suffix.lower() == ".npy":
@@ -82,15 +82,3 @@ def _opened(path: Path) -> Image:
         if not clear:
             return Image(pixels)
         return Image(pixels[..., 0] if grey else pixels[..., :3], pixels[..., -1])
-
-
-def _noisy_photograph(sigma: int) -> Array:
-    from sklearn.datasets import load_sample_image
-
-    try:
-        grey = load_sample_image("china.jpg").mean(axis=2)
-    except ImportError:
-        raise BadInput(f'noisy:{sigma}: images need Pillow: pip install "papilio[cli]"') from None
-    top, left = ((side - _SIDE) // 2 for side in grey.shape)
-    noise = sigma * np.random.default_rng(0).standard_normal((_SIDE, _SIDE))
-    return np.clip(np.rint(grey[top : top + _SIDE, left : left + _SIDE] + noise), 0, 255).astype(np.uint8)

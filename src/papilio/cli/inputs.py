@@ -15,26 +15,29 @@ import papilio as pp
 from ..runtime.unpacking import TooLarge, require_memory, require_room
 from ..typing import Array
 from ..validation import as_matrix
+from .built_in import Kind, make, names
 from .errors import BadInput
 from .formats import READERS
 from .pillow import IMAGES
 
 _SEVERAL = (".npz", ".mat")  # formats that hold several matrices
-_BUILT_IN = ("hadamard", "dft", "dct", "haar", "patches")
+_BUILT_IN = names(Kind.MATRIX, Kind.SAMPLES)
 
 
 def read(source: str) -> Any:
     """What ``source`` names: a SparseProduct, a sparse array or a dense one.
 
-    ``source`` is a path, or ``path:name`` for one of several matrices in .npz and .mat. ``hadamard:64``, ``dft``,
-    ``dct``, ``haar`` and ``patches:8`` are built in, unless there is a file of that name.
+    ``source`` is a path, or ``path:name`` for one of several matrices in .npz and .mat; or it is built in, as
+    ``hadamard:64``, unless there is a file of that name.
     """
     path, name = _split(source)
     if name is not None and not path.suffix:
-        return _built_in(str(path), name)
+        return make(str(path), name)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise BadInput(f"{source}: unknown format; readable are {', '.join(READERS)}")
+        raise BadInput(
+            f"{source}: unknown format; readable are {', '.join(READERS)}, and what papilio inputs lists"
+        )
     with refusing(path):
         return reader(path, name)
 
@@ -151,17 +154,6 @@ def _split(source: str) -> tuple[Path, str | None]:
         return Path(source), None
     named = Path(head).suffix.lower() in _SEVERAL or head in _BUILT_IN
     return (Path(head), tail) if named else (Path(source), None)
-
-
-def _built_in(kind: str, size: str) -> Any:
-    if not size.isdigit():
-        raise BadInput(f"{kind}:{size}: the size must be a whole number, as in {kind}:8")
-    try:
-        if kind == "patches":
-            return pp.datasets.image_patches(10_000, int(size), random_state=0)
-        return getattr(pp.transforms, kind)(int(size))
-    except ValueError as error:
-        raise BadInput(f"{kind}:{size}: {error}") from error
 
 
 def _one_line(error: BaseException) -> str:

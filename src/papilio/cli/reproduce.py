@@ -81,8 +81,12 @@ def _show(console: Console, pages: list[Path]) -> None:
     """Print the first part of each page, and the paths of all files."""
     for page in pages:
         if page.suffix == ".md":
-            console.print(Markdown(page.read_text(encoding="utf-8").partition("\n## ")[0]))
-            console.print()
+            text = page.read_text(encoding="utf-8").partition("\n## ")[0]
+            if console.is_terminal:
+                console.print(Markdown(text))
+                console.print()
+            else:  # as it is: no line is wrapped, and no table cut
+                typer.echo(f"{text}\n")
     tables = sorted(pages[0].parent.glob("*.csv"))
     for path in [*tables, *pages]:
         typer.echo(printable(path))

@@ -11,12 +11,16 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import papilio as pp
 
+from ..operators.speed import is_below_one, with_warning
 from ..results import Speedup
 from ..runtime.notice import compilation
 from .text import printable
+
+_UNLIMITED = 10_000  # columns of a file or a pipe, in which no number is cut
 
 
 class Terminal:
@@ -29,6 +33,8 @@ class Terminal:
         self.as_json = as_json
         self.errors = Console(stderr=True, highlight=False, emoji=False)
         self._output = Console(highlight=False, emoji=False)
+        if not self._output.is_terminal:
+            self._output.width = _UNLIMITED
 
     def say(self, message: str | Table) -> None:
         """Print something for people: not with ``--quiet`` or ``--json``."""
@@ -49,12 +55,18 @@ class Terminal:
             sys.stdout.write("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text) + "\n")
 
 
-def table(title: str | None, *headings: str) -> Table:
-    """A table whose first column is text and whose others are numbers."""
+def table(title: str | None, *headings: str, n_texts: int = 1) -> Table:
+    """A table whose first columns are texts, which may wrap, and whose others are numbers."""
     made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for i, heading in enumerate(headings):
-        made.add_column(heading, justify="right" if i else "left", no_wrap=True)
+        is_text = i < n_texts
+        made.add_column(heading, justify="left" if is_text else "right", no_wrap=not is_text)
     return made
+
+
+def gain_cell(gain: float) -> Text:
+    """A speed-up in a table: what is slower than the dense matrix says so, in red on a terminal."""
+    return Text(with_warning(gain), style="red" if is_below_one(gain) else "")
 
 
 def facts(op: pp.SparseProduct) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from rich.table import Table
 import papilio as pp
 
 from ..operators.cost import BLOCK
-from ..operators.speed import in_times
 from ..plot.curves import relative_times
 from ..report import Subject
 from ..results import Speedup
@@ -21,7 +20,7 @@ from .options import Json, NComponents, NNonzeroCoefs, NPatches, PatchSize, Quie
 from .outputs import check_folder, saving
 from .progress import ProgressBar
 from .report import atom_shape_of, check_report, write_report
-from .terminal import Terminal, facts, sentence, speed_facts, table
+from .terminal import Terminal, facts, gain_cell, sentence, speed_facts, table
 
 
 def tradeoff(
@@ -145,7 +144,7 @@ def _listing(found: pp.Tradeoff) -> Table:
             f"{op.relative_complexity:.3f}",
             f"{op.nnz:,}",
             f"{point.error:.4g}",
-            *[in_times(speedup.block)] * is_measured,
+            *[gain_cell(speedup.block)] * is_measured,
             "knee" if point is found.knee else "",
         )
     return made

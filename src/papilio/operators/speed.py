@@ -58,6 +58,8 @@ class Speedup(NamedTuple):
     >>> speedup = Speedup(vector=3.1, block=5.2)
     >>> print(speedup)
     one vector 3.1×, 256 vectors 5.2× the dense matrix's speed
+    >>> print(Speedup(vector=0.6, block=1.5))
+    one vector 0.6× (slower), 256 vectors 1.5× the dense matrix's speed
     """
 
     vector: float
@@ -71,14 +73,23 @@ class Speedup(NamedTuple):
     def __str__(self) -> str:
         if isnan(self.vector):
             return "not measured, as the dense matrix would take too much memory"
-        return (
-            f"one vector {in_times(self.vector)}, {BLOCK} vectors {in_times(self.block)} the dense matrix's speed"
-        )
+        vector, block = map(with_warning, self)
+        return f"one vector {vector}, {BLOCK} vectors {block} the dense matrix's speed"
 
 
 def in_times(gain: float) -> str:
     """A speed-up with two digits, such as "5.2×"."""
     return f"{gain:.2g}×" if gain < 99.5 else f"{gain:,.0f}×"
+
+
+def is_below_one(gain: float) -> bool:
+    """Whether a speed-up is below 1 with the digits that are shown."""
+    return float(f"{gain:.2g}") < 1
+
+
+def with_warning(gain: float) -> str:
+    """A speed-up such as "5.2×" or "0.6× (slower)"."""
+    return f"{in_times(gain)} (slower)" if is_below_one(gain) else in_times(gain)
 
 
 def speedup_of(op: SparseProduct, budget: float = 0.15) -> Speedup:

@@ -11,11 +11,12 @@ from ..validation import is_series
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Everywhere, negative entries are blue and positive ones orange. On white, from negative through zero to positive:
-# the signs also differ in lightness, so that they can be told apart in print without colours.
-SIGNED = ("#0b2a5b", "#6f93c9", "#f7f7f5", "#f4b26a", "#e07b00")
-# On light and dark pages alike, where zero is transparent.
-NEGATIVE, POSITIVE = "#3c78d8", "#e67e00"
+# Signs have the same colours in all figures, notebooks and pages: negative values are blue, positive ones orange.
+# They also differ in lightness, so that they can be told apart in print without colours, and on dark pages.
+NEGATIVE, POSITIVE = "#285cb8", "#f08a00"
+# On white, from negative through zero to positive; small values are a little stronger than in proportion.
+SIGNED = (NEGATIVE, "#87a5da", "#f7f7f5", "#f6bd72", POSITIVE)
+BETWEEN = "#c4c4c4"  # the gaps of a mosaic: zero is nearly white
 # The series of a diagram: the colours of Okabe and Ito from dark to light, each with its own marker.
 SERIES = (
     ("#000000", "o"),
@@ -27,6 +28,9 @@ SERIES = (
     ("#e69f00", "X"),
 )
 HIGHLIGHT = "#d55e00"  # the result, the recommended point
+SLOWER = "#f7e1d8"  # behind what is slower than the dense matrix
+
+_GAP = 0.06  # between two panels, relative to the height of both
 
 
 def pyplot() -> Any:
@@ -84,6 +88,19 @@ def signed_colours() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("papilio.signed", SIGNED)
+
+
+def panel_below(ax: "Axes", share: float) -> "Axes":
+    """New axes below ``ax``, with the same horizontal axis, in ``share`` of the room that ``ax`` had alone."""
+    figure: Any = ax.get_figure()
+    place = ax.get_subplotspec()
+    if place is not None:
+        grid = place.subgridspec(2, 1, height_ratios=[1 - share, share])
+        ax.set_subplotspec(grid[0])
+        return figure.add_subplot(grid[1], sharex=ax)
+    left, bottom, width, height = ax.get_position().bounds
+    ax.set_position((left, bottom + (share + _GAP) * height, width, (1 - share - _GAP) * height))
+    return figure.add_axes((left, bottom, width, (share - _GAP) * height), sharex=ax)
 
 
 def without_ticks(ax: "Axes", title: str | None = None) -> "Axes":

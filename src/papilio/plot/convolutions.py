@@ -8,7 +8,7 @@ from ..chains.convolution import ConvolutionFit
 from ..chains.operator import ConvolutionChain
 from ..typing import Array, ArrayLike
 from ..validation import as_numbers
-from .common import HIGHLIGHT, SERIES, is_figure, pyplot, signed_colours, without_ticks
+from .common import NEGATIVE, POSITIVE, SERIES, is_figure, pyplot, signed_colours, without_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,8 +107,9 @@ def _draw_kernel(op: ConvolutionChain, k: int, ax: "Axes") -> None:
     title = f"kernel {k + 1}: {len(values)} places"
     if places.shape[1] == 1:
         at = places[:, 0]
-        ax.vlines(at, 0, values, color=HIGHLIGHT)
-        ax.plot(at, values, "o", color=HIGHLIGHT, markersize=3)
+        colours = np.where(values < 0, NEGATIVE, POSITIVE)
+        ax.vlines(at, 0, values, color=colours)
+        ax.scatter(at, values, 9, color=colours, zorder=3)
         ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_title(title, fontsize="small")

@@ -1,102 +1,27 @@
-"""Errors as diagrams: over the iterations, and against complexities and times."""
+"""Errors against complexities and times."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import count, pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..linalg import error_in_words, exact_below
 from ..operators.cost import BLOCK
-from ..results import Factorization, History, Tradeoff, pareto_front
+from ..results import Factorization, Tradeoff, pareto_front
 from ..typing import Array
 from ..validation import as_matrix, is_series
-from .common import HIGHLIGHT, SERIES, as_axes, is_figure, new_axes, pyplot
+from .common import HIGHLIGHT, SERIES, SLOWER, is_figure, new_axes, pyplot
+from .error_axis import ErrorAxis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from ..estimators.base import DictionaryEstimator
-
-_FLOOR = 1e-17  # errors of exactly zero are drawn here
-_MOST_POINTS, _MOST_MARKERS = 1500, 200  # of a long history
-_PALE = 0.35  # the opacity of errors of a share of the signals
 _TIMES = 0.5, 2.0  # relative times that the axis always shows
 _MARGIN = 1.25  # between the points and its ends
 _MOST_RANGE = 1000  # with more ticks than the powers of ten
-
-
-def convergence(result: "Factorization | History | DictionaryEstimator", ax: "Axes | None" = None) -> "Axes":
-    """Draw the relative error of each iteration on a logarithmic axis, phase by phase.
-
-    Global steps are shaded. Pale lines are errors of a share of the signals (`Step.share`), as learners report
-    them until the last iterations of a phase: they differ by chance, and may be lower than that of all signals.
-    A final point marks the error of the result.
-
-    Parameters
-    ----------
-    result : Factorization, History or fitted estimator
-        What a solver returned, a history, or an estimator with a ``history_``.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import papilio as pp
-    >>> H = pp.transforms.hadamard(16).toarray()
-    >>> ax = pp.plot.convergence(pp.hierarchical(H, pp.Schedule.hadamard(16)))
-    """
-    history = getattr(result, "history_", result)
-    if not isinstance(history, Factorization | History):
-        raise TypeError(
-            f"result must be a Factorization, a History or a fitted estimator, got {type(result).__name__}"
-        )
-    ax = as_axes(ax, (7, 3.2))
-    if isinstance(history, History):
-        return draw_convergence(history, None, ax)
-    return draw_convergence(history.history, history.error, ax)
-
-
-def draw_convergence(history: History, error: float | None, ax: "Axes") -> "Axes":
-    """Draw what `convergence` describes; the error of the result is ``error``, or that of the phase "final"."""
-    if history and history[-1].phase == "final":
-        history, error = History(history[:-1]), history[-1].error if error is None else error
-    from matplotlib.lines import Line2D
-
-    colours: dict[str, str] = {}
-    handles: list[Any] = []  # of the legend
-    errors, is_part = np.maximum(history.error, _FLOOR), history.share < 1
-    # Splits and global steps measure against different matrices, and shares of signals differ: no line joins them.
-    kinds = list(zip(history.phase, is_part.tolist(), strict=True))
-    starts = [i for i in range(len(history)) if i == 0 or kinds[i] != kinds[i - 1]]
-    share = min(_MOST_POINTS / max(len(history), 1), 1.0)
-    for begin, end in pairwise([*starts, len(history)]):
-        kind = history[begin].phase.partition(" ")[0]
-        if kind not in colours:
-            colours[kind] = SERIES[len(colours) % len(SERIES)][0]
-            handles.append(Line2D([], [], color=colours[kind], marker=".", label=kind))
-        shown = np.unique(np.linspace(begin, end - 1, max(int(share * (end - begin)), 2)).astype(int))
-        marker = "." if len(history) <= _MOST_MARKERS or end - begin == 1 else ""
-        ax.semilogy(
-            shown + 1, errors[shown], color=colours[kind], marker=marker, alpha=_PALE if is_part[begin] else 1
-        )
-        if kind == "global":
-            ax.axvspan(begin + 0.5, end + 0.5, color="0.88", zorder=0)
-    if is_part.any():
-        handles.append(
-            Line2D([], [], color="0.35", alpha=_PALE, marker=".", label="pale: of a share of the signals")
-        )
-    if error is not None:
-        handles += ax.semilogy(len(history) + 1, max(error, _FLOOR), "D", color=HIGHLIGHT, label="result")
-    ax.set_xlabel("iteration (shaded: global steps)" if "global" in colours else "iteration")
-    ax.set_ylabel("relative error")
-    ax.legend(handles=handles, frameon=False, fontsize="small")
-    return ax
 
 
 def tradeoff(
@@ -107,10 +32,12 @@ def tradeoff(
 ) -> "Axes":
     """Draw errors against relative complexities, with the Pareto front of all points.
 
+    Errors that are no more than rounding are drawn at the bottom, under the label "exact".
+
     Errors of a `Tradeoff` are also drawn against times, in a diagram on the right: the time for a block of 256
-    vectors, measured on this machine, relative to that of the dense matrix. Points right of 1 are slower than the
-    dense matrix. Only this diagram needs ``Tradeoff.speedups``; it is left out where the dense matrix is too large
-    to be measured.
+    vectors, measured on this machine, relative to that of the dense matrix. Hollow points, right of 1, are slower
+    than the dense matrix. Only this diagram needs ``Tradeoff.speedups``; it is left out where the dense matrix is
+    too large to be measured.
 
     Parameters
     ----------
@@ -138,30 +65,36 @@ def tradeoff(
     if isinstance(series, Tradeoff):
         return _both(series, ax, error or series.error_name)
     named = series if isinstance(series, Mapping) else {"": series}
-    points = {name: _points(name, members) for name, members in named.items()}
+    points = {name: as_points(name, members) for name, members in named.items()}
     if not points:
         raise ValueError("series must hold at least one series of points, got none")
     place: Any = new_axes((6, 4)) if ax is None else ax
     drawn: Axes = place.add_subplot() if is_figure(place) else place
-    _draw_points(points, drawn, error or "relative error")
+    axis = ErrorAxis(np.concatenate(list(points.values()))[:, 1], _exact(named.values()))
+    draw_points(points, drawn, axis, error or "relative error")
     return _over_complexities(drawn)
 
 
-def _draw_points(points: Mapping[str, Array], ax: "Axes", error: str) -> None:
+def draw_points(points: Mapping[str, Array], ax: "Axes", axis: ErrorAxis, error: str) -> None:
     """Draw series of pairs (cost, error), and the Pareto front of all."""
     for (name, xy), (colour, marker) in zip(points.items(), _styles(), strict=False):
-        ax.plot(xy[:, 0], xy[:, 1], linestyle="", color=colour, marker=marker, label=name or None, zorder=3)
+        style: dict[str, Any] = {"linestyle": "", "color": colour, "marker": marker, "zorder": 3, "clip_on": False}
+        ax.plot(xy[:, 0], axis.heights(xy[:, 1]), label=name or None, **style)
     every = np.concatenate(list(points.values()))
     front = every[pareto_front(every[:, 0].tolist(), every[:, 1].tolist())]
     label = "best of all" if len(front) > 1 else None
-    style: dict[str, Any] = {"drawstyle": "steps-post", "color": "0.55", "linestyle": "--", "zorder": 2}
-    ax.plot(front[:, 0], front[:, 1], label=label, **style)
-    if every[:, 1].max() > 100 * every[:, 1].min() > 0:
-        ax.set_yscale("log")
-    else:
-        ax.set_ylim(0, 1.1 * every[:, 1].max() or 1)
+    style = {"drawstyle": "steps-post", "color": "0.55", "linestyle": "--", "zorder": 2}
+    ax.plot(front[:, 0], axis.heights(front[:, 1]), label=label, **style)
+    axis.apply(ax)
     ax.set_ylabel(error)
     _add_legend(ax)
+
+
+def _exact(series: Iterable[Any]) -> float:
+    """Errors below are those of rounding, in the lowest precision of all factorizations."""
+    members = (member for each in series for member in ([each] if isinstance(each, Factorization) else each))
+    types = [member.operator.dtype for member in members if isinstance(member, Factorization)]
+    return max(map(exact_below, types), default=exact_below(np.dtype(np.float64)))
 
 
 def _styles() -> Iterator[tuple[str, str]]:
@@ -209,8 +142,13 @@ def draw_times(result: Tradeoff, times: Sequence[float], ax: "Axes", error: str)
     ax.set_xscale("log")
     first, last = min(min(times) / _MARGIN, _TIMES[0]), max(max(times) * _MARGIN, _TIMES[1])
     _draw_with_knee(result, times, ax, error)
+    slower = [(time, point.error) for time, point in zip(times, result.points, strict=True) if time > 1]
+    if slower:
+        x, y = np.transpose(slower)
+        style: dict[str, Any] = {"markerfacecolor": "white", "markeredgecolor": SERIES[0][0], "clip_on": False}
+        ax.plot(x, _axis(result).heights(y), SERIES[0][1], zorder=3.5, **style)
     ax.axvline(1, color="0.35", linewidth=1, zorder=1)
-    ax.axvspan(1, last, color="0.88", zorder=0, label="slower than the dense matrix")
+    ax.axvspan(1, last, color=SLOWER, zorder=0, label="slower than the dense matrix")
     ax.set_xlim(first, last)
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if last < _MOST_RANGE * first else (1,)))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -223,20 +161,30 @@ def draw_times(result: Tradeoff, times: Sequence[float], ax: "Axes", error: str)
 def _draw_with_knee(result: Tradeoff, costs: Sequence[float], ax: "Axes", error: str) -> None:
     """Draw errors against costs, one per point, with the knee and the error of the dense matrix."""
     pairs = [(cost, point.error) for cost, point in zip(costs, result.points, strict=True)]
-    _draw_points({"points": _points("points", pairs)}, ax, error)
+    axis = _axis(result)
+    draw_points({"points": as_points("points", pairs)}, ax, axis, error)
     x, y = pairs[result.points.index(result.knee)]
-    ax.plot(x, y, "D", color=HIGHLIGHT, markersize=10, zorder=4, label=f"knee: {x:.2g}, error {y:.3g}")
+    found = error_in_words(y, result.knee.operator.dtype)
+    label = f"knee: {x:.2g}, {'exact' if found == 'exact' else f'error {found}'}"
+    ax.plot(x, axis.heights(y), "D", color=HIGHLIGHT, markersize=10, zorder=4, label=label, clip_on=False)
     if 0 < result.dense_error < inf:
         ax.axhline(result.dense_error, color="0.35", linestyle=":", label=f"dense: error {result.dense_error:.3g}")
     _add_legend(ax)
 
 
+def _axis(result: Tradeoff) -> ErrorAxis:
+    """The axis of all errors of a trade-off."""
+    errors = [*(point.error for point in result.points), result.dense_error or inf]
+    return ErrorAxis(errors, max(exact_below(point.operator.dtype) for point in result.points))
+
+
 def _add_legend(ax: "Axes") -> None:
     if ax.get_legend_handles_labels()[1]:
-        ax.legend(frameon=False, fontsize="small")
+        ax.legend(frameon=True, framealpha=0.85, edgecolor="none", facecolor="white", fontsize="small")
 
 
-def _points(name: str, members: Any) -> Array:
+def as_points(name: str, members: Any) -> Array:
+    """Pairs (relative complexity, error) of a series, as rows."""
     if isinstance(members, Factorization):
         members = [members]
     where = f"series[{name!r}]" if name else "series"

@@ -9,7 +9,7 @@ from ..linalg import column_norms
 from ..operators import SparseProduct
 from ..typing import Array, MatrixLike
 from ..validation import as_integer, as_matrix, as_shape
-from .common import SERIES, as_axes, without_ticks
+from .common import BETWEEN, SERIES, as_axes, signed_colours, without_ticks
 from .thumbnails import mosaic
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def atoms(
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the atoms of a dictionary, each on its own scale: pictures as a mosaic, other signals as curves.
+
+    Pictures have the colours of `matrix`: negative values are blue, zeros nearly white, positive ones orange.
 
     A dictionary does not say what its atoms are. Without ``atom_shape``, they are taken for pictures of w × w
     pixels if the number of features is a square, pixels below each other are alike (entries w apart have a
@@ -69,8 +71,24 @@ def atoms(
     ax = as_axes(ax)
     if len(shape) == 1:
         return draw_curves(columns.real, ax)
-    ax.imshow(mosaic(columns.real, *shape), cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+    tiles = mosaic(columns.real, *shape)
+    colours = signed_colours().with_extremes(bad=BETWEEN)
+    ax.imshow(np.where(np.isinf(tiles), np.nan, tiles), cmap=colours, vmin=-1, vmax=1, interpolation="nearest")
+    _cover_rest(tiles, ax)
     return without_ticks(ax)
+
+
+def _cover_rest(tiles: Array, ax: "Axes") -> None:
+    """Hide the part of the last line of a mosaic in which there are no atoms."""
+    rows, columns = np.nonzero(np.isinf(tiles))
+    if len(rows):
+        from matplotlib.patches import Rectangle
+
+        left, top = columns.min() - 0.5, rows.min() - 0.5
+        size = columns.max() + 1 - columns.min(), rows.max() + 1 - rows.min()
+        ax.add_patch(Rectangle((left, top), *size, facecolor=ax.get_facecolor(), edgecolor="none"))
+    for spine in ax.spines.values():
+        spine.set_visible(False)
 
 
 def as_atom_shape(columns: Any, given: Any = None) -> tuple[int, ...]:

@@ -1,45 +1,98 @@
-"""A SparseProduct in a notebook: a small table and an image of each factor."""
+"""Operators, factorizations and trade-offs in a notebook: small tables, and an image of each factor."""
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ..linalg import error_in_words
 from ..operators import SparseProduct
+from ..operators.speed import is_below_one, with_warning
+from ..results import Factorization, Tradeoff
 from .png import signed_png
 
 _MOST_IMAGES = 8  # of more factors, the first ones and the last are shown
 _SIDE = 48  # cells along an image, at most
 _PIXELS = 96  # along its longer side on the screen
+_PLAIN = "color:inherit;background:transparent"  # colours are those of the page, light or dark
+_SLOWER = "border-bottom:2px dotted currentColor"  # marks a speed-up below 1
 
 
 def html(op: SparseProduct) -> str:
     """``op`` as a self-contained fragment of HTML, below 50 kB, for light and dark pages."""
-    rows, columns = op.shape
     facts = {
-        "shape": f"{rows} × {columns}",
+        "shape": f"{op.shape[0]} × {op.shape[1]}",
         "dtype": str(op.dtype),
         "scale": f"{op.scale:.6g}",
-        "entries": f"{op.nnz:,} of {rows * columns:,}",
-        "relative complexity": f"{op.relative_complexity:.4g}",
+        **_cost(op),
     }
+    return _fragment(f"<strong>SparseProduct</strong> of {_count(op)}", facts, op)
+
+
+def factorization_html(fit: Factorization) -> str:
+    """A factorization as a fragment like `html`; its speed-up is told if it was measured."""
+    op = fit.operator
+    about = "about " if fit.error_is_estimate else ""
+    facts = {
+        "relative error": f"{about}{error_in_words(fit.error, op.dtype)}",
+        **_cost(op),
+        "found by": fit.method.replace("_", " "),
+        "status": fit.status.replace("_", " "),
+        "iterations": f"{fit.n_iter:,}" if fit.n_iter else "",
+        "speed-up": str(vars(fit).get("speedup", "")),
+    }
+    title = f"<strong>Factorization</strong> of a {op.shape[0]} × {op.shape[1]} {op.dtype} matrix: {_count(op)}"
+    return _fragment(title, {name: fact for name, fact in facts.items() if fact}, op)
+
+
+def tradeoff_html(result: Tradeoff) -> str:
+    """A trade-off as a table with the knee in bold; speed-ups are told if they were measured."""
+    if not result.points:
+        return "<table><caption>Tradeoff without points</caption></table>"
+    knee = result.knee
+    gains = [speedup.block for speedup in vars(result).get("speedups", ())]
+    names = ["complexity", "needed", "entries", result.error_name, *["speed-up, 256 vectors"] * bool(gains)]
+    lines = [f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in names)}</tr>"]
+    for i, point in enumerate(result.points):
+        op = point.operator
+        cells = [f"{point.complexity:.3g}", f"{op.relative_complexity:.3g}", f"{op.nnz:,}"]
+        cells += [error_in_words(point.error, op.dtype), *map(with_warning, gains[i : i + 1])]
+        styles = [""] * 4 + [f' style="{_SLOWER}"' if is_below_one(gain) else "" for gain in gains[i : i + 1]]
+        row = "".join(f"<td{style}>{cell}</td>" for style, cell in zip(styles, cells, strict=True))
+        bold = ' style="font-weight:bold"' if point is knee else ""
+        lines.append(f"<tr{bold}>{row}</tr>")
+    return f"<table><caption>Tradeoff; the knee is bold</caption>{''.join(lines)}</table>"
+
+
+def _fragment(title: str, facts: Mapping[str, str], op: SparseProduct) -> str:
     head = "".join(
         f'<tr><td style="text-align:left;opacity:.7">{escape(name)}</td>'
         f'<td style="text-align:left">{escape(value)}</td></tr>'
         for name, value in facts.items()
     )
     return (
-        '<div style="display:inline-block;color:inherit;background:transparent">'
-        f"<strong>SparseProduct</strong> of {len(op.factors)} factor{'s' * (len(op.factors) > 1)}"
-        f'<table style="color:inherit;background:transparent;margin:.3em 0">{head}</table>'
-        f'<div style="display:flex;flex-wrap:wrap;gap:.8em;align-items:flex-end">{_images(op)}</div></div>'
+        f'<div style="display:inline-block;{_PLAIN}">{title}'
+        f'<table style="{_PLAIN};margin:.3em 0">{head}</table>'
+        f'<div style="display:flex;flex-wrap:wrap;gap:.8em;align-items:flex-end">{_images(op.factors)}</div></div>'
     )
 
 
-def _images(op: SparseProduct) -> str:
-    count = len(op.factors)
+def _cost(op: SparseProduct) -> dict[str, str]:
+    return {
+        "entries": f"{op.nnz:,} of {op.shape[0] * op.shape[1]:,}",
+        "relative complexity": f"{op.relative_complexity:.4g}",
+    }
+
+
+def _count(op: SparseProduct) -> str:
+    return f"{len(op.factors)} factor{'s' * (len(op.factors) > 1)}"
+
+
+def _images(factors: Sequence[Any]) -> str:
+    count = len(factors)
     shown: list[int | None] = list(range(count))
     if count > _MOST_IMAGES:
         shown = [*range(_MOST_IMAGES - 2), None, count - 1]
-    return "".join("<div>…</div>" if i is None else _image(i, op.factors[i]) for i in shown)
+    return "".join("<div>…</div>" if i is None else _image(i, factors[i]) for i in shown)
 
 
 def _image(i: int, factor: Any) -> str:

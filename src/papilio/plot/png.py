@@ -11,6 +11,8 @@ from .common import NEGATIVE, POSITIVE
 from .thumbnails import thumbnail
 
 _LEVELS = 15  # of each sign
+_SHADES = 100  # of each sign in a mosaic, whose values change gradually
+_NEGATIVE, _POSITIVE = (bytes.fromhex(colour[1:]) for colour in (NEGATIVE, POSITIVE))
 
 
 def signed_png(matrix: MatrixLike, side: int) -> str:
@@ -21,16 +23,21 @@ def signed_png(matrix: MatrixLike, side: int) -> str:
     levels = np.ceil(np.abs(values / largest) * _LEVELS).astype(np.uint8)
     levels[values > 0] += _LEVELS
     opacities = [round(255 * (0.25 + 0.75 * level / _LEVELS)) for level in range(1, _LEVELS + 1)]
-    negative, positive = (bytes.fromhex(colour[1:]) for colour in (NEGATIVE, POSITIVE))
-    palette = bytes(3) + negative * _LEVELS + positive * _LEVELS
+    palette = bytes(3) + _NEGATIVE * _LEVELS + _POSITIVE * _LEVELS
     return _data_url(levels, palette, bytes([0, *opacities, *opacities]))
 
 
-def grey_png(values: Array) -> str:
-    """Grey values from −1, black, to 1, white; NaN is transparent."""
-    levels = np.where(np.isnan(values), 0, 1 + np.rint(127 * (1 + np.nan_to_num(values)))).astype(np.uint8)
-    greys = np.repeat(np.rint(np.linspace(0, 255, 255)).astype(np.uint8), 3)
-    return _data_url(levels, bytes(3) + greys.tobytes(), bytes(1))
+def mosaic_png(tiles: Array) -> str:
+    """A `mosaic`: values from −1 to 1 in the colours of their signs, stronger if larger; gaps are grey."""
+    gap, outside = np.isnan(tiles), np.isinf(tiles)
+    values = np.where(gap | outside, 0, tiles)
+    levels = np.rint(np.abs(values) * _SHADES).astype(np.uint8)
+    levels[values > 0] += _SHADES
+    levels[(values > 0) & (levels == _SHADES)] = 0  # what rounds to zero
+    levels[gap] = 2 * _SHADES + 1
+    opacities = [round(255 * level / _SHADES) for level in range(1, _SHADES + 1)]
+    palette = bytes(3) + _NEGATIVE * _SHADES + _POSITIVE * _SHADES + b"\x80\x80\x80"
+    return _data_url(levels, palette, bytes([0, *opacities, *opacities, 110]))
 
 
 def _data_url(pixels: Array, palette: bytes, opacities: bytes) -> str:

@@ -41,7 +41,10 @@ def thumbnail(matrix: Any, side: int) -> Array:
 
 
 def mosaic(columns: Array, height: int, width: int) -> Array:
-    """Columns as patches side by side, each divided by its largest magnitude, with NaN between them."""
+    """Columns as patches side by side, each divided by its largest magnitude.
+
+    Between them is NaN, and after the last one, to the end of its line, infinity.
+    """
     count = columns.shape[1]
     across = ceil(sqrt(count))
     down = ceil(count / across)
@@ -50,6 +53,9 @@ def mosaic(columns: Array, height: int, width: int) -> Array:
         top, left = (i // across) * (height + 1), (i % across) * (width + 1)
         limit = float(np.abs(column).max()) or 1.0
         made[top : top + height, left : left + width] = column.reshape(height, width) / limit
+    if count < down * across:
+        made[top:, left + width :] = np.inf
+        made[top : top + height, left + width] = np.nan  # the last patch is closed, as the others are
     return made
 
 

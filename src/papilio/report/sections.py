@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from ..linalg import exact_below
 from ..operators import SparseProduct
 from ..operators.cost import BLOCK
-from ..operators.speed import BELOW_ONE, Speed, in_times
-from ..plot.curves import draw_complexities, draw_convergence, draw_times, relative_times
+from ..operators.speed import BELOW_ONE, Speed, in_times, is_below_one
+from ..plot.curves import draw_complexities, draw_times, relative_times
 from ..plot.curves import tradeoff as draw_tradeoff
+from ..plot.histories import draw_convergence, has_both_errors
 from ..plot.mosaics import draw_curves
-from ..plot.png import grey_png, signed_png
+from ..plot.png import mosaic_png, signed_png
 from ..plot.thumbnails import mosaic
 from ..results import Attempt, History, Tradeoff
 from .charts import inline_svg
@@ -25,6 +27,7 @@ _SIDE = 256  # pixels along each of them, at most
 _LINE_PIXELS = 830  # on the screen, for a line of images
 _LEAST_PIXELS, _MOST_PIXELS = 150, 300  # of the longest side
 _ATOM_CELLS = 400_000  # pixels of the mosaic of atoms
+_USUAL, _TALL = 330, 430  # the height of a diagram, and of one with two panels
 _CURVES, _CURVE_POINTS = 64, 20_000  # of atoms that are curves, and points of these
 
 
@@ -32,7 +35,11 @@ def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Seque
     """The most important numbers, in large type."""
     size = op.shape[0] * op.shape[1]
     shown = [
-        ("Relative error", "not known" if error is None else _error(error), _error_note(error, error_name)),
+        (
+            "Relative error",
+            "not known" if error is None else _error(error),
+            _error_note(error, error_name, op.dtype),
+        ),
         ("Entries", f"{op.nnz:,}", f"of {size:,} in the dense matrix"),
         ("Relative complexity", f"{op.relative_complexity:.3g}", _fewer(op)),
     ]
@@ -40,8 +47,9 @@ def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Seque
         largest, *others = sorted(
             (speed for speed in speeds if speed.form == speeds[0].form), key=lambda speed: -speed.vectors
         )
-        note = ", ".join([f"for {_vectors(largest)}", *(f"{s.gain:.1f}× for {_vectors(s)}" for s in others)])
-        shown.append(("Speed-up on this machine", f"{largest.gain:.1f}×", note))
+        note = ", ".join([f"for {_vectors(largest)}", *(f"{in_times(s.gain)} for {_vectors(s)}" for s in others)])
+        note = f"slower than dense {note}" if is_below_one(largest.gain) else note
+        shown.append(("Speed-up on this machine", _gain(largest.gain), note))
     cells = "".join(
         f"<div><dt>{name}</dt><dd>{value}<small>{escape(note)}</small></dd></div>" for name, value, note in shown
     )
@@ -104,8 +112,8 @@ def atoms(op: SparseProduct, shape: tuple[int, ...] | None) -> str:
     tall, wide = scale * tiles.shape[0], scale * tiles.shape[1]
     return (
         '<figure class="atoms">'
-        f'<img src="{grey_png(tiles)}" width="{wide}" height="{tall}" '
-        f'alt="{shown} atoms as grey patches of {height} by {width} pixels">'
+        f'<img src="{mosaic_png(tiles)}" width="{wide}" height="{tall}" '
+        f'alt="{shown} atoms as patches of {height} by {width} pixels">'
         f"<figcaption>The {what} as patches of {height} × {width}, {which}, each on its own scale.</figcaption>"
         "</figure>"
     )
@@ -123,7 +131,7 @@ def speed(speeds: Sequence[Speed]) -> str:
         )
         lines.append(
             f"<tr><td>{escape(s.form)}</td><td>{s.vectors:,}</td><td>{_micro(s.dense)}</td><td>{_micro(s.product)}</td>"
-            f'<td><strong>{s.gain:.1f}×</strong></td><td class="bar" aria-hidden="true">{bars}</td></tr>'
+            f'<td class="gain">{_gain(s.gain, "slower")}</td><td class="bar" aria-hidden="true">{bars}</td></tr>'
         )
     keys = (
         '<span class="key" style="background:var(--c2)"></span>dense '
@@ -135,7 +143,8 @@ def speed(speeds: Sequence[Speed]) -> str:
     )
     head = "<th></th><th>vectors</th><th>dense, µs</th><th>product, µs</th><th>speed-up</th>"
     note = f'<p class="note">{BELOW_ONE}</p>' if any(s.gain < 1 for s in speeds) else ""
-    return _table(f"{head}<th class='keys'>{keys}</th>", "".join(lines), caption=caption) + note
+    head += f'<th class="keys">{keys}</th>'
+    return _table(head, "".join(lines), caption=caption, kind=' class="speeds"') + note
 
 
 def tradeoff(error_name: str, found: Tradeoff | None, series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
@@ -185,7 +194,7 @@ def _plain(name: str) -> str:
 
 
 def _tradeoff_table(found: Tradeoff, is_measured: bool) -> str:
-    gains = [f"<td>{in_times(speedup.block)}</td>" * is_measured for speedup in found.speedups]
+    gains = [f"<td>{_gain(speedup.block, 'slower')}</td>" * is_measured for speedup in found.speedups]
     lines = "".join(
         f"<tr{' class=knee' * (point is found.knee)}><td>{point.complexity:#.3g}</td>"
         f"<td>{point.operator.relative_complexity:#.3g}</td><td>{point.operator.nnz:,}</td>"
@@ -207,12 +216,15 @@ def convergence(history: History | None, error: float | None) -> str:
         return ""
     notes = []
     if any(step.phase.startswith("split") for step in steps):
-        notes.append("Errors of splits are relative to the residual that is split, all others to the whole.")
+        notes.append(
+            "Errors of splits, below, are relative to the residual that is split, all others to the whole."
+        )
     if any(step.share < 1 for step in steps):
         notes.append("Pale lines are errors of a random share of the samples, which differ by chance.")
     title = f"Diagram: relative error over {len(steps)} iterations, on a logarithmic axis"
     result = error if error is not None and isfinite(error) else None
-    drawn = inline_svg(lambda ax: draw_convergence(History(steps), result, ax), title)
+    height = _TALL if has_both_errors(History(steps)) else _USUAL
+    drawn = inline_svg(lambda ax: draw_convergence(History(steps), result, ax), title, height=height)
     caption = f"<figcaption>{' '.join(notes)}</figcaption>" if notes else ""
     return f"<figure>{drawn}{caption}</figure>"
 
@@ -265,10 +277,10 @@ def _error(error: float) -> str:
     return f"{error:#.3g}" if error >= 1e-4 else f"{error:.0e}".replace("e-0", "e-").replace("-", "−")
 
 
-def _error_note(error: float | None, name: str) -> str:
+def _error_note(error: float | None, name: str, dtype: Any) -> str:
     if error is None:
         return "the file holds the product only"
-    if error < 1e-12:
+    if error < exact_below(dtype):
         return "exact up to rounding"
     return "‖difference‖ / ‖matrix‖" if name == "relative error" else name.removeprefix("relative error, ")
 
@@ -277,6 +289,14 @@ def _fewer(op: SparseProduct) -> str:
     if op.relative_complexity <= 0 or op.relative_complexity >= 1:
         return "no fewer entries than dense" if op.nnz else "nothing but zeros"
     return f"{1 / op.relative_complexity:.3g} times fewer entries"
+
+
+def _gain(gain: float, warning: str = "") -> str:
+    """A speed-up; one below 1 has the colour of what is slow, and perhaps a word beside it."""
+    if not is_below_one(gain):
+        return in_times(gain)
+    word = f" <small>{warning}</small>" if warning else ""
+    return f'<span class="slower">{in_times(gain)}{word}</span>'
 
 
 def _vectors(speed: Any) -> str:

@@ -1,0 +1,91 @@
+"""Built-in matrices, samples and images, such as ``hadamard:64``: what commands read without a file."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import papilio as pp
+
+from .errors import BadInput
+from .photograph import noisy_photograph
+
+
+class Kind(StrEnum):
+    """What a built-in input is."""
+
+    MATRIX = "matrix"
+    SAMPLES = "samples"
+    IMAGE = "image"
+
+
+class BuiltIn(NamedTuple):
+    """An input that is named ``name:number``."""
+
+    kind: Kind
+    example: str
+    number: str  # what the number is
+    about: str
+    make: Callable[[int], Any]
+
+
+# The help of the commands, `papilio inputs` and the documentation are made from this.
+BUILT_IN: Mapping[str, BuiltIn] = {
+    "hadamard": BuiltIn(
+        Kind.MATRIX, "hadamard:64", "size, a power of two", "Hadamard matrix, entries ±1", pp.transforms.hadamard
+    ),
+    "dft": BuiltIn(Kind.MATRIX, "dft:64", "size", "discrete Fourier transform, complex", pp.transforms.dft),
+    "dct": BuiltIn(
+        Kind.MATRIX,
+        "dct:32",
+        "size, a power of two",
+        "discrete cosine transform (DCT-II), orthonormal",
+        pp.transforms.dct,
+    ),
+    "haar": BuiltIn(
+        Kind.MATRIX, "haar:64", "size, a power of two", "Haar wavelet transform, orthonormal", pp.transforms.haar
+    ),
+    "patches": BuiltIn(
+        Kind.SAMPLES,
+        "patches:8",
+        "side of a patch in pixels",
+        "10,000 patches of photographs, one per row, without their means",
+        lambda side: pp.datasets.image_patches(10_000, side, random_state=0),
+    ),
+    "noisy": BuiltIn(
+        Kind.IMAGE,
+        "noisy:30",
+        "standard deviation of the noise",
+        "128×128 pixels of a photograph with white noise, 8 bits, grey",
+        noisy_photograph,
+    ),
+}
+
+# What each command reads.
+_READ: Mapping[str, tuple[Kind, ...]] = {
+    "learn": (Kind.SAMPLES,),
+    "encode": (Kind.SAMPLES, Kind.MATRIX),
+    "denoise": (Kind.IMAGE,),
+} | dict.fromkeys(
+    ("factorize", "apply", "info", "plot", "bench", "report", "tradeoff"), (Kind.MATRIX, Kind.SAMPLES)
+)
+
+
+def make(name: str, number: str) -> Any:
+    """The built-in input ``name:number``."""
+    if not (number.isascii() and number.isdigit()):
+        raise BadInput(f"{name}:{number}: the number must be a whole one, as in {BUILT_IN[name].example}")
+    try:
+        return BUILT_IN[name].make(int(number))
+    except ValueError as error:
+        raise BadInput(f"{name}:{number}: {error}") from error
+
+
+def names(*kinds: Kind) -> list[str]:
+    """The names of all built-in inputs of some kinds."""
+    return [name for name, each in BUILT_IN.items() if each.kind in kinds]
+
+
+def described(command: str) -> str:
+    """Lines for the help of a command: the built-in inputs that it reads."""
+    chosen = [BUILT_IN[name] for name in names(*_READ.get(command, ()))]
+    return "\n".join(f"{each.example:<13}{each.about}" for each in chosen)

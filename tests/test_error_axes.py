@@ -1,0 +1,180 @@
+"""Diagrams of errors: each quantity has an axis of its own, exact results stand apart, and no point is hidden."""
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import papilio as pp
+from papilio.plot.common import NEGATIVE, POSITIVE
+from papilio.plot.error_axis import ErrorAxis
+from papilio.results import Step
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def history(*phases):
+    """Steps from (phase, errors) pairs."""
+    return pp.History(
+        Step(phase, i + 1, error, 1.0, 0.1) for phase, errors in phases for i, error in enumerate(errors)
+    )
+
+
+def ticks(ax):
+    """The labels of the vertical axis that are within its limits, by height."""
+    ax.figure.canvas.draw()
+    low, high = ax.get_ylim()
+    labels = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+    return {label.get_text(): height for height, label in labels if low <= height <= high}
+
+
+# -- over the iterations -------------------------------------------------------------------------------------
+
+
+def test_convergence_shows_every_iteration_the_phases_and_the_result():
+    result = pp.hierarchical(np.random.default_rng(0).standard_normal((8, 8)), pp.Schedule.paper(8, 4, 2, 40))
+    of_split = np.array([phase.startswith("split") for phase in result.history.phase])
+    for ax in (pp.plot.convergence(result, Figure().add_subplot()), result.plot()[-1]):
+        *phases, final = ax.lines
+        below = ax.figure.axes[-1]
+        for lines, chosen in ((phases, ~of_split), (below.lines, of_split)):
+            assert len(lines) == 2
+            drawn = np.concatenate([line.get_ydata() for line in lines])
+            np.testing.assert_allclose(drawn, result.history.error[chosen])
+            iterations = np.concatenate([line.get_xdata() for line in lines])
+            np.testing.assert_array_equal(iterations, 1 + np.flatnonzero(chosen))
+        assert final.get_ydata() == [result.error]
+        assert (ax.get_yscale(), below.get_yscale()) == ("log", "log")
+        assert (ax.get_ylabel(), below.get_ylabel()) == ("relative error", "of the split")
+
+
+def test_one_quantity_has_one_panel():
+    for steps, label in (
+        (history(("palm", [0.5, 0.4])), "relative error"),
+        (history(("split 1", [0.5, 0.4])), "relative error of the split"),
+    ):
+        ax = pp.plot.convergence(steps)
+        assert ax.figure.axes == [ax]
+        assert ax.get_ylabel() == label
+
+
+@pytest.mark.parametrize(
+    "make", [lambda figure: figure.add_subplot(1, 2, 2), lambda f: f.add_axes((0.5, 0, 0.4, 1))]
+)
+def test_the_panel_of_splits_is_within_the_room_of_the_axes(make):
+    figure = Figure()
+    ax = make(figure)
+    before = ax.get_position()
+    pp.plot.convergence(history(("split 1", [0.5, 0.4]), ("global 1", [0.3])), ax)
+    above, below = (each.get_position() for each in figure.axes)
+    assert below.y1 < above.y0
+    for box in (above, below):
+        assert before.x0 - 1e-9 <= box.x0 < box.x1 <= before.x1 + 1e-9
+        assert before.y0 - 1e-9 <= box.y0 < box.y1 <= before.y1 + 1e-9
+
+
+def test_phases_of_one_iteration_are_large_points_above_all_lines():
+    long = np.linspace(0.9, 0.5, 1000)
+    ax = pp.plot.convergence(history(("loosen 1", long), ("global 1", [0.4]), ("loosen 2", long)))
+    one, many = ax.lines[1], ax.lines[0]
+    assert (one.get_xdata().tolist(), one.get_ydata().tolist()) == ([1001], [0.4])
+    assert one.get_marker() == "o"
+    assert one.get_markersize() >= 5
+    assert one.get_zorder() > many.get_zorder()
+    assert many.get_marker() == ""
+
+
+def test_errors_of_a_share_of_the_signals_are_pale_and_apart():
+    steps = [
+        Step("ksvd", i + 1, error, 1.0, 0.1, share=share)
+        for i, (error, share) in enumerate([(0.3, 0.1), (0.2, 0.5), (0.4, 1.0), (0.3, 1.0)])
+    ]
+    ax = pp.plot.convergence(pp.History([*steps, Step("final", 1, 0.3, 1.0, 0.2)]))
+    pale, full, final = ax.lines
+    assert (pale.get_ydata().tolist(), full.get_ydata().tolist()) == ([0.3, 0.2], [0.4, 0.3])
+    assert pale.get_alpha() < 0.5 < full.get_alpha()
+    assert final.get_xdata() == [5]
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["ksvd", "pale: some signals", "result: 0.3"]
+
+
+def test_the_legend_hides_no_line():
+    ax = pp.plot.convergence(history(("split 1", [0.5, 0.4]), ("global 1", [0.3, 0.2]), ("refine", [0.1])))
+    ax.figure.canvas.draw()
+    assert ax.get_legend().get_window_extent().y0 >= ax.get_window_extent().y1 - 1
+
+
+# -- exact results -------------------------------------------------------------------------------------------
+
+
+def test_exact_results_stand_below_the_others_and_do_not_stretch_a_logarithmic_axis():
+    series = {"a": [(0.1, 0.9), (0.2, 0.03), (0.3, 1e-3)], "b": [(0.4, 4e-16), (0.5, 0.0)]}
+    ax = pp.plot.tradeoff(series, Figure(layout="constrained").add_subplot())
+    assert ax.get_yscale() == "log"
+    low, high = ax.get_ylim()
+    assert 1e-5 < low < 1e-3 < 0.9 < high < 10
+    exact = ax.lines[1].get_ydata()
+    assert exact[0] == exact[1]
+    assert low < exact[0] < 1e-3
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), series["a"])
+    labels = ticks(ax)
+    assert labels["exact"] == exact[0]
+    assert {"0.001", "0.01", "0.1", "1"} <= labels.keys()
+
+
+def test_exact_results_are_at_zero_where_the_others_are_of_one_order():
+    ax = pp.plot.tradeoff({"": [(0.1, 0.9), (0.2, 0.3), (0.4, 4e-16)]}, Figure(layout="constrained").add_subplot())
+    assert ax.get_yscale() == "linear"
+    assert ticks(ax)["exact"] == 0
+    assert "exact" not in ticks(pp.plot.tradeoff({"": [(0.1, 0.9), (0.2, 0.3)]}, Figure().add_subplot()))
+
+
+@pytest.mark.parametrize(("dtype", "is_exact"), [(np.float32, True), (np.float64, False), (np.complex64, True)])
+def test_what_is_exact_depends_on_the_precision(dtype, is_exact):
+    op = pp.transforms.hadamard(8).astype(dtype)
+    points = tuple(pp.results.TradeoffPoint(c, e, op) for c, e in ((0.1, 0.9), (0.2, 0.01), (0.9, 1e-6)))
+    found = pp.Tradeoff(points, 0.0, pp.Status.CONVERGED, 1.0)
+    assert ("exact" in ticks(found.plot(Figure(layout="constrained").add_subplot()))) is is_exact
+    assert ("exact" in str(found)) is is_exact
+
+
+def test_the_result_of_a_factorization_is_drawn_where_its_attempt_is():
+    fit = pp.factorize(pp.transforms.hadamard(16).toarray())
+    ax = fit.plot()[-1]
+    drawn = {line.get_label(): line.get_ydata() for line in ax.lines}
+    assert drawn["result"] == drawn[fit.method][0]
+    assert "exact" in ticks(ax)
+
+
+@pytest.mark.parametrize("errors", [[], [0.0], [np.nan, np.inf], [1e-300, 1e300], [0.5, 0.0], [1.0, 1e-3, 1e-14]])
+def test_every_axis_can_be_drawn(errors):
+    axis, ax = ErrorAxis(errors, 1e-12), Figure().add_subplot()
+    ax.plot(axis.heights(errors))
+    axis.apply(ax)
+    ax.figure.canvas.draw()
+    assert np.isfinite(ax.get_ylim()).all()
+
+
+# -- signs ---------------------------------------------------------------------------------------------------
+
+
+def test_signs_have_the_same_two_colours_in_every_figure():
+    from matplotlib.colors import to_hex
+
+    values = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    chain = pp.ConvolutionChain([np.array([1.0, -1.0, 0.5, -1.0])], [np.argwhere(values)], (8, 8))
+    line = pp.plot.convolutions(pp.ConvolutionChain([[1.0, -2.0]], [[0, 1]], 8))[1]
+    assert [to_hex(colour) for colour in line.collections[0].get_colors()] == [POSITIVE, NEGATIVE]
+    maps = [
+        pp.plot.matrix(values).images[0].cmap,
+        pp.plot.atoms(values.reshape(4, 1), (2, 2)).images[0].cmap,
+        pp.plot.comparison(values, values)[2].images[0].cmap,
+        pp.plot.convolutions(chain)[1].images[0].cmap,
+    ]
+    assert {(to_hex(each(0.0)), to_hex(each(1.0))) for each in maps} == {(NEGATIVE, POSITIVE)}
