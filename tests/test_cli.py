@@ -259,7 +259,7 @@ def test_the_demo_says_what_is_gained_and_last_where_the_figures_are(tmp_path, m
     demo.run(Terminal(), tmp_path / "new" / "figures")
     shown = capsys.readouterr().out.strip().splitlines()
     headings = next(line for line in shown if "method" in line)
-    for heading in ("entries", "of dense", "error", "time", "speed-up"):
+    for heading in ("entries", "share", "error", "time", "speed-up"):
         assert heading in headings
     assert sum("hierarchical" in line for line in shown) == 2
     rows = [line.split() for line in shown if "64×64" in line]

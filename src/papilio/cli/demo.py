@@ -28,7 +28,7 @@ COMPLEXITIES = (0.5, 0.25)
 SPEEDUPS = (3, 2, 1.5)  # the first that this machine allows
 BLOCK = 256  # vectors
 GAINS = ("speed-up", "block of 256")
-COLUMNS = ("size", "entries", "of dense", "error", "time", *GAINS)
+COLUMNS = ("size", "entries", "share", "error", "time", *GAINS)
 
 
 def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
@@ -41,6 +41,7 @@ def run(terminal: Terminal, output: Path, report: Path | None = None) -> None:
     for name, figure in figures.items():
         with saving(output / name), replacing(output / name) as partial:
             figure.savefig(partial, dpi=120)
+    terminal.say("Share: the entries of the factors relative to those of the dense matrix.")
     terminal.say(f"Speed-up over the dense matrix on this machine, for one vector and for a block of {BLOCK}.")
     terminal.say(BELOW_ONE)
     write_report(terminal, report, [transform, dictionary], "What papilio does")
