@@ -1,4 +1,4 @@
-"""The picture at the top of the README: its script reads the results of the benchmarks, and it has the size it says."""
+"""The picture at the top of the README: its script reads the benchmarks, and it has the size that it says."""
 
 import importlib.util
 from pathlib import Path
