@@ -90,7 +90,18 @@ print(f"resumed and finished in {perf_counter() - begin:.1f} s")
 print("the same dictionary, bit by bit:", np.array_equal(resumed.components_, undisturbed.components_))
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", width_ratios=[1.5, 1])
-pp.plot.convergence(resumed, left)
+errors = {phase: [] for phase in ("online", "all data")}
+for i, step in enumerate(resumed.history_, start=1):
+    if step.phase in errors:
+        errors[step.phase].append((i, step.error))
+left.plot(*zip(*errors["online"], strict=True), "o-", color="0.55", markersize=4, label="online, random sample")
+left.plot(
+    *zip(*errors["all data"], strict=True), "o-", color="#d55e00", markersize=4, label="passes over all files"
+)
+left.axvline(len(errors["online"]) + 0.5, color="black", linestyle="--", linewidth=1, label="power failure")
+left.set(xlabel="iteration", ylabel="relative error")
+left.legend(frameon=False, fontsize="small")
+left.spines[["top", "right"]].set_visible(False)
 pp.plot.atoms(resumed, (8, 8), right).set_title(f"{N_ATOMS} atoms", fontsize="medium")
 
 # %%

@@ -47,7 +47,7 @@ pp.plot.atoms(some, (8, 8), right).set_title("8 digits, and the sums of their pa
 #
 # NMF finds sparse parts by itself, so that the second level saves few numbers here, and the error nearly
 # doubles. What is gained is a description: which strokes there are, and which parts share them. Not all parts
-# use the strokes that they may have; some are one stroke again.
+# use the strokes that they may have; many are little more than one stroke.
 
 rows = {
     "NMF": (np.count_nonzero(plain.components_), X - plain.transform(X) @ plain.components_),

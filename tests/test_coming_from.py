@@ -105,10 +105,10 @@ def of_learners() -> set[str]:
 
 def test_every_name_of_scikit_learn_on_the_page_exists() -> None:
     heads = re.compile(r"(?:^|(?<=, ))([A-Za-z]\w*)")
-    cells = [[heads.match(code) for code in CODE.findall(cell)] for row in rows(read("scikit_learn")) for cell in row[:2]]
-    found = [{match[1] for match in cell if match} for cell in cells]
-    theirs = set().union(*found[::2])
-    ours = {name for name in set().union(*found[1::2]) if name not in ("pp", "the")}
+    columns = list(zip(*rows(read("scikit_learn")), strict=True))[:2]
+    codes = [[code for cell in column for code in CODE.findall(cell)] for column in columns]
+    theirs, ours = ({match[1] for match in map(heads.match, column) if match} for column in codes)
+    ours -= {"pp"}
     assert len(theirs) > 20
     assert theirs - of_scikit_learn() == set()
     assert ours - of_learners() == set()
@@ -140,7 +140,8 @@ def test_every_name_of_a_library_that_is_installed_exists(library: str) -> None:
     assert len(words) > 10
     code = CHECK.format(library=library, more=MORE[library], roots=ROOTS[library])
     wrong = f"{library}.nonsense"
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code, *words, wrong], capture_output=True, text=True)
+    command = [sys.executable, "-W", "ignore", "-c", code, *words, wrong]
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.stdout.split() == [wrong], run.stderr
 
 

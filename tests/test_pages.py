@@ -1,11 +1,14 @@
 """The pages do what they say: their Python blocks run in order, and their links lead somewhere."""
 
-import re
+import runpy
 import subprocess
 import sys
 from importlib.util import find_spec
+from operator import attrgetter
 
 import pytest
+
+import papilio as pp
 
 from . import pages
 from .processes import environment
@@ -59,6 +62,17 @@ def test_the_shell_blocks_of_a_page_run(page, here):
 @pytest.mark.parametrize("page", [*pages.pages(), *OTHERS])
 def test_links_lead_somewhere(page):
     assert pages.dead_links(pages.ROOT / page) == []
+
+
+def test_the_calls_of_the_decision_figure_exist_and_it_is_drawn_as_its_script_says(monkeypatch):
+    folder = pages.ROOT / "docs" / "figures"
+    monkeypatch.syspath_prepend(folder)
+    choosing = runpy.run_path(str(folder / "choosing.py"))
+    assert (folder / "choosing.svg").read_text(encoding="utf-8") == choosing["figure"]()
+    calls = {call for cases in choosing["PATHS"].values() for text in cases.values() for call in text.split(", ")}
+    names = {call.removesuffix("(…)") for call in calls}
+    known = [attrgetter(name)(pp) for name in sorted(names) if not name.startswith("torch.")]
+    assert len(known) > 8
 
 
 # -- the checks find what is wrong -----------------------------------------------------------------------

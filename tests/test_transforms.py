@@ -137,7 +137,7 @@ def test_db4_needs_no_pywavelets_so_that_factorize_does_not(monkeypatch: pytest.
     assert [wavelet(n) for n in SIZES] == expected
     matrix = np.random.default_rng(0).standard_normal((32, 32))
     assert pp.factorize(matrix, complexity=0.5, method="transform").error < 1
-    with pytest.raises(ImportError, match="PyWavelets"):
+    with pytest.raises(ImportError, match="pip install PyWavelets"):
         wavelet(16, "sym8")
 
 
@@ -330,10 +330,3 @@ def test_the_names_in_the_error_message_are_all_that_pywavelets_has() -> None:
     orthogonal = {name for name in pywt.wavelist(kind="discrete") if pywt.Wavelet(name).orthogonal}
     numbered = {"db": range(1, 39), "sym": range(2, 21), "coif": range(1, 18)}
     assert orthogonal == {"haar", "dmey", *(f"{family}{i}" for family in numbered for i in numbered[family])}
-
-
-def test_only_wavelet_needs_pywavelets_and_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pywt", None)
-    assert haar(4).shape == (4, 4)
-    with pytest.raises(ImportError, match="pip install PyWavelets"):
-        wavelet(16)

@@ -19,9 +19,10 @@ def product() -> Figure:
     """The Hadamard matrix beside its factors."""
     op = pp.transforms.hadamard(SIZE)
     shown = [op.toarray(), *(np.asarray(factor.todense()) for factor in op.factors)]
-    figure = Figure(figsize=(10.5, 2.15), layout="constrained")
+    figure = Figure(figsize=(10.5, 2.0), layout="constrained")
     for place, (ax, matrix) in enumerate(zip(figure.subplots(1, len(shown)), shown, strict=True)):
-        ax.imshow(np.sign(matrix), cmap=matplotlib.colors.ListedColormap([BLUE, "#f1f1ee", ORANGE]), vmin=-1, vmax=1)
+        colours = matplotlib.colors.ListedColormap([BLUE, "#f1f1ee", ORANGE])
+        ax.imshow(np.sign(matrix), cmap=colours, vmin=-1, vmax=1)
         ax.set(xticks=[], yticks=[])
         ax.spines[:].set_visible(False)
         name = f"$S_{place}$" if place else "$H$"

@@ -20,10 +20,11 @@ def curve(rows: list[dict[str, str]], atoms: str, kind: str) -> list[tuple[float
     mine = [row for row in rows if row["atoms"] == atoms and row["kind"] == kind]
     limits = sorted({float(row["complexity"]) for row in mine})
     groups = [[row for row in mine if float(row["complexity"]) == limit] for limit in limits]
-    return [
-        (mean(float(row["relative_complexity"]) for row in group), 1 / mean(float(row["speedup_forward"]) for row in group))
-        for group in groups
-    ]
+    return [(_mean(group, "relative_complexity"), 1 / _mean(group, "speedup_forward")) for group in groups]
+
+
+def _mean(rows: list[dict[str, str]], name: str) -> float:
+    return mean(float(row[name]) for row in rows)
 
 
 def entries_and_seconds() -> Figure:

@@ -6,6 +6,6 @@ from papilio.cli.built_in import BUILT_IN
 
 
 def pages(root: Path) -> dict[str, str]:
-    rows = [f"| `{each.example}` | {each.about} | {each.number} | {each.kind} |" for each in BUILT_IN.values()]
-    table = ["| write | for | the number is | a |", "|---|---|---|---|", *rows]
+    rows = [f"| `{each.example}` | {each.about} | {each.number} |" for each in BUILT_IN.values()]
+    table = ["| write | for | the number is |", "|---|---|---|", *rows]
     return {"_generated/built_in.md": "\n".join(table) + "\n"}

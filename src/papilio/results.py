@@ -234,7 +234,7 @@ class Tradeoff:
     True
     >>> print(curve)
     complexity  needed  entries  relative error
-           0.2   0.199       51           0.894
+           0.2   0.199       51            0.89
            0.5     0.5      128           exact  knee
            0.9     0.5      128           exact
     """

@@ -44,7 +44,7 @@ def bench(
         }
     )
     terminal.say(sentence(op))
-    listing = table(None, "", "vectors", "dense, µs", "product, µs", "speed-up")
+    listing = table(None, "", "vectors", "dense, µs", "product, µs", "speed-up", wraps=["speed-up"])
     for s in speeds:
         listing.add_row(
             s.form, str(s.vectors), f"{1e6 * s.dense:,.1f}", f"{1e6 * s.product:,.1f}", gain_cell(s.gain)

@@ -146,7 +146,7 @@ def _as_facts(attempt: pp.results.Attempt) -> dict[str, Any]:
 
 
 def _attempts(fit: pp.Factorization) -> Table:
-    made = table("Methods tried", "method", "detail", "error", "entries", "seconds", n_texts=2)
+    made = table("Methods tried", "method", "detail", "error", "entries", "seconds", n_texts=2, wraps=["detail"])
     for attempt in fit.attempts:
         error = f"{attempt.error:.4g}" if isfinite(attempt.error) else ""
         made.add_row(

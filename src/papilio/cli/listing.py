@@ -18,7 +18,9 @@ def inputs(quiet: Quiet = False, json: Json = False) -> None:
             "formats": list(READERS),
         }
     )
-    listing = table("Built in", "example", "what it is", "the number", "kind", n_texts=4)
+    listing = table(
+        "Built in", "example", "what it is", "the number", "kind", n_texts=4, wraps=["what it is", "the number"]
+    )
     for each in BUILT_IN.values():
         listing.add_row(each.example, each.about, each.number, str(each.kind))
     terminal.say(listing)

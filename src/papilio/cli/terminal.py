@@ -5,6 +5,7 @@ Results go to the standard output, progress and notes to the standard error.
 
 import json
 import sys
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -55,12 +56,14 @@ class Terminal:
             sys.stdout.write("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text) + "\n")
 
 
-def table(title: str | None, *headings: str, n_texts: int = 1) -> Table:
-    """A table whose first columns are texts, which may wrap, and whose others are numbers."""
+def table(title: str | None, *headings: str, n_texts: int = 1, wraps: Sequence[str] = ()) -> Table:
+    """A table whose first columns are texts and whose others are numbers.
+
+    On a narrow terminal, the columns in ``wraps`` take several lines, before others are cut.
+    """
     made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for i, heading in enumerate(headings):
-        is_text = i < n_texts
-        made.add_column(heading, justify="left" if is_text else "right", no_wrap=not is_text)
+        made.add_column(heading, justify="left" if i < n_texts else "right", no_wrap=heading not in wraps)
     return made
 
 

@@ -136,7 +136,9 @@ def _as_facts(found: pp.Tradeoff, output: Path, speedups: Sequence[Speedup] | No
 
 def _listing(found: pp.Tradeoff) -> Table:
     is_measured = bool(relative_times(found))
-    made = table(None, "complexity", "needed", "entries", "error", *["speed-up"] * is_measured, "")
+    made = table(
+        None, "complexity", "needed", "entries", "error", *["speed-up"] * is_measured, "", wraps=["speed-up"]
+    )
     for point, speedup in zip(found.points, found.speedups, strict=True):
         op = point.operator
         made.add_row(

@@ -304,4 +304,4 @@ def _vectors(speed: Any) -> str:
 
 
 def _micro(seconds: float) -> str:
-    return f"{1e6 * seconds:,.1f}"
+    return f"{1e6 * seconds:,.1f}" if seconds < 1e-3 else f"{1e6 * seconds:,.0f}"

@@ -367,7 +367,7 @@ _DB4 += (-0.027983769416859854, 0.6308807679298589, 0.7148465705529157, 0.230377
 
 def _orthogonal_filter(name: str, n: int) -> tuple[Array, int]:
     """The low-pass analysis taps of a wavelet and PyWavelets's default number of levels."""
-    if name == "db4":
+    if isinstance(name, str) and name == "db4":
         return np.array(_DB4), max((n // (len(_DB4) - 1)).bit_length() - 1, 0)
     try:
         import pywt

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.patches import ConnectionPatch
 
+from ...plot.common import panel_below
+from ...plot.histories import is_split
 from ...typing import Array
 from ..drawing import DARK_TO_LIGHT, draw_matrix, new_figure, save
 from ..tables import Row, matrices_of, read_table
@@ -79,30 +81,35 @@ def _arrow(figure: Any, parent: Any, begin: float, child: Any) -> None:
     )
 
 
-def _broken(rows: list[Row]) -> tuple[Array, Array]:
-    """Iterations and errors, with a gap where the phase changes: splits are measured against the residual."""
+def _broken(rows: list[Row], splits: bool) -> tuple[Array, Array]:
+    """Iterations, and errors of splits or of the whole, with a gap where the phase changes."""
     errors = np.maximum([float(row["error"]) for row in rows], _FLOOR)
+    errors[[is_split(row["phase"]) != splits for row in rows]] = np.nan
     gaps = [i for i, (one, two) in enumerate(pairwise(rows), start=1) if one["phase"] != two["phase"]]
     return np.insert(np.arange(1.0, len(rows) + 1), gaps, np.nan), np.insert(errors, gaps, np.nan)
 
 
 def figure_of_curves(curves: list[Row], times: list[Row]) -> Any:
-    """On the left the error of each iteration, on the right the time that each size takes."""
-    figure = new_figure(11, 4.4)
+    """On the left the error of each iteration, of the whole and of splits, on the right the time of each size."""
+    figure = new_figure(11, 5.4)
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
+    below = panel_below(left, 0.4)
     for (method, sets), style in _STYLES.items():
-        iterations, errors = _broken([row for row in curves if (row["method"], row["sets"]) == (method, sets)])
-        left.semilogy(iterations, errors, label=f"{method}, {sets}", markersize=4, **style)
-    left.set_xlabel("iteration (lines break between splits and global steps; the last point is the result)")
+        rows = [row for row in curves if (row["method"], row["sets"]) == (method, sets)]
+        for ax, splits in ((left, False), (below, True)):
+            ax.semilogy(*_broken(rows, splits), label=f"{method}, {sets}", markersize=4, **style)
+    left.tick_params(labelbottom=False)
     left.set_ylabel("relative error")
+    below.set_ylabel("of the split")
+    below.set_xlabel("iteration (the last point of each method is its result)")
     left.set_title(f"Size {curves[0]['size']}", fontsize="medium")
-    left.legend(
+    below.legend(
         frameon=False,
         fontsize="small",
         title="method, entries per factor",
         title_fontsize="small",
         loc="upper center",
-        bbox_to_anchor=(0.5, -0.14),
+        bbox_to_anchor=(0.5, -0.34),
         ncols=2,
     )
     rows = [row for row in times if (row["method"], row["sets"]) == (HIERARCHICAL, PER_LINE)]
