@@ -108,9 +108,7 @@ def require_places(name: str, places: Array, grid: Grid) -> None:
     outside = ((places < -sides) | (places >= sides)).any(axis=1)
     if outside.any():
         limits = " and ".join(f"from {-side} to {side - 1}" for side in grid)
-        raise ValueError(
-            f"{name} must have places on the grid {grid}, {limits}, got {_shown(places[outside][0])}"
-        )
+        raise ValueError(f"{name} must have places on the grid {grid}, {limits}, got {_shown(places[outside][0])}")
     distinct, counts = np.unique(places % sides, axis=0, return_counts=True)
     if len(distinct) < len(places):
         twice = distinct[counts > 1][0]

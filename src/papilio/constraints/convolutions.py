@@ -14,11 +14,11 @@ from .structure import as_side
 
 
 class Circulant(UnitNorm):
-    """{A : a_ij depends only on i − j on a periodic grid, at most n_diagonals of these values non-zero, ‖A‖_F = 1}.
+    """{A : a_ij depends only on i − j on a periodic grid, at most n_diagonals values non-zero, ‖A‖_F = 1}.
 
     A is the matrix of a periodic convolution with the kernel h: a_ij = h(i − j). On a line of n points, i − j is
-    taken modulo n, and A is circulant. On a grid of rows and columns, i and j are points in row-major order, their
-    difference is taken along each axis, and A is block circulant with circulant blocks. Each value of h stands on a
+    taken modulo n, and A is circulant. On a grid of rows and columns, i and j are points in row-major order, i − j
+    is taken along each axis, and A is block circulant with circulant blocks. Each value of h stands on a
     (generalised) diagonal of n entries. The projection averages over each diagonal that ``support`` allows, and
     keeps the largest averages.
 
