@@ -110,9 +110,9 @@ PALM_CASES = {
 def by_palm() -> list[Figures]:
     table = Figures(
         "Planted compositions of convolutions by PALM",
-        "`palm` with `constraints.Circulant` on the places, on the matrix of the composed convolution; the best of "
-        f"{PALM_STARTS} random starts of {PALM_ITER} iterations with inertia, {PALM_DRAWS} draws. The last count "
-        "is that of `convolution_chain` from PALM's kernels, without restarts. Seconds are processor time of both.",
+        "`palm` with `constraints.Circulant` on the places, on the matrix of the composed convolution; the best "
+        f"of {PALM_STARTS} random starts of {PALM_ITER} iterations with inertia, {PALM_DRAWS} draws. The last "
+        "count is that of `convolution_chain` from PALM's kernels, without restarts. Seconds are processor time.",
         ("kernels", "grid", "error ≤ 1e-6", "error ≤ 1e-2", "≤ 1e-6 after joint steps", "seconds per draw"),
     )
     for name, (grid, supports) in PALM_CASES.items():
