@@ -134,9 +134,9 @@ def nonnegative_chain(
     Notes
     -----
     Factors are unique at best up to the order of what is between them. Three factors without sparsity are
-    no better than two, and by no means unique. Planted chains that can be told from their product are mostly found.
-    A hidden unit that no column of the next factor reads cannot be; one that a single column reads often cannot be
-    told from its neighbours there: then factors are found that are exact, as sparse, and different.
+    no better than two, and by no means unique. Planted sparse factors are mostly found if their product determines
+    them. It does not determine hidden units that no column of the next factor reads, and often not those that a
+    single column reads: then other factors are found, which are exact and as sparse.
 
     Examples
     --------
