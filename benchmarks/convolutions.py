@@ -219,19 +219,17 @@ def atoms(folder: Path) -> list[Figures]:
         "kernels over the number of entries of the atom above a thousandth of its largest one. A wavelet of the "
         "third level has 50 samples in one dimension, a tenth of which is less than one filter of eight taps. "
         "Each level adds eight numbers and doubles the samples: from the seventh on, the share is below a tenth.",
-        ("atom", "entries", "kernels", "places", "share", "dB", "time"),
+        ("atom", "entries", "kernels", "places", "share", "dB"),
     )
     figure = Figure(figsize=(11, 9.5), layout="constrained")
     parts = figure.subfigures(len(SHOWN), 1)
     for name, (atom, supports) in ATOMS.items():
-        begin = perf_counter()
         fit = pp.convolution_chain(atom, None, supports, n_restarts=12)
-        seconds = perf_counter() - begin
         entries = int((np.abs(atom) > 1e-3 * np.abs(atom).max()).sum())
         count = fit.chain.n_coefficients
         level = -20 * np.log10(fit.error)
         cells = (name, f"{entries}", f"{len(supports)}", f"{count}", f"{count / entries:.3f}", f"{level:.1f}")
-        table.rows.append((*cells, clock(seconds)))
+        table.rows.append(cells)
         if name in SHOWN:
             part = parts[SHOWN.index(name)]
             part.suptitle(f"{name}: {count / entries:.0%} of the entries, {level:.0f} dB", fontsize="medium")
