@@ -17,6 +17,7 @@ from .registry import MASK, MATRIX
 
 Array = np.ndarray[Any, Any]
 UNLIMITED = 99
+SHIFTS = np.array([[1], [0], [1], [1]])  # the places −1, 0 and 2 of four
 BLOCKS = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 1]], dtype=bool)
 
 
@@ -160,6 +161,14 @@ def circulant(matrix: Array) -> Array:
     return scipy.linalg.circulant(matrix[:, 0])
 
 
+def convolution(matrix: Array, places: list[tuple[int, int]] | None = None) -> Array:
+    """The periodic convolution on a grid of 2×3 with the kernel in the first column, at the places only."""
+    kernel, points = matrix[:, 0].reshape(2, 3), list(np.ndindex(2, 3))
+    kept = [(row % 2, column % 3) for row, column in places or points]
+    masked = np.where([[(row, column) in kept for column in range(3)] for row in range(2)], kernel, 0)
+    return np.array([[masked[(i - k) % 2, (j - m) % 3] for k, m in points] for i, j in points])
+
+
 def symmetric(matrix: Array) -> Array:
     return np.triu(matrix) + np.triu(matrix, 1).T
 
@@ -203,6 +212,12 @@ DEFINITIONS: dict[str, Definition] = {
     "Symmetric-4": UnitNorm(SQUARE, symmetric, entries=4),
     "Circulant": UnitNorm(SQUARE, circulant),
     "Circulant-1": UnitNorm(SQUARE, circulant, values=1),
+    "Circulant-support": UnitNorm((4, 4), lambda matrix: circulant(matrix * SHIFTS)),
+    "Circulant-support-2": UnitNorm((4, 4), lambda matrix: circulant(matrix * SHIFTS), values=2),
+    "Circulant-grid": UnitNorm((6, 6), convolution),
+    "Circulant-grid-support": UnitNorm(
+        (6, 6), lambda matrix: convolution(matrix, [(0, 0), (0, 2), (1, 1)]), values=2
+    ),
     "Toeplitz-1": UnitNorm(WIDE, toeplitz, values=1),
     "Toeplitz-3": UnitNorm(WIDE, toeplitz, values=3),
     "Hankel-1": UnitNorm(TALL, hankel, values=1),

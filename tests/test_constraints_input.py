@@ -122,6 +122,25 @@ def test_square_sets_reject_other_shapes(make: Callable[[Any], c.Constraint]) ->
 
 
 @pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"support": []}, ValueError, "^support must have at least one place"),
+        ({"support": [0, 6]}, ValueError, r"^support must have places on the grid \(6,\), from -6 to 5, got 6$"),
+        ({"support": [0, -6]}, ValueError, "^support must have distinct places .* got 0 twice"),
+        ({"support": [0.5]}, TypeError, "^support must hold integers"),
+        ({"support": [(0, 1)]}, ValueError, "^support must have places in 1 dimensions"),
+        ({"support": [0], "grid": (2, 3)}, ValueError, "^support must have places in 2 dimensions"),
+        ({"grid": (2, 2)}, ValueError, r"^grid must have n = 6 points, got \(2, 2\), which has 4"),
+        ({"grid": (1, 2, 3)}, ValueError, "^grid must have one or two dimensions"),
+        ({"support": [0, 2], "n_diagonals": 3}, ValueError, "^n_diagonals must be .* 2"),
+    ],
+)
+def test_places_of_convolutions(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        c.Circulant(6, **arguments)
+
+
+@pytest.mark.parametrize(
     "mask",
     [np.zeros((2, 2)), np.zeros((0, 2)), np.ones(3), np.ones((2, 2, 2)), 1, None, "x", [["a"]], [[None]]],
     ids=repr,

@@ -15,6 +15,7 @@ from papilio.chains.descent import Chains
 from papilio.chains.pursuit import Atoms
 from papilio.chains.spectra import Places, spectra_of
 from papilio.chains.splitting import split_kernels
+from papilio.constraints import Circulant
 from papilio.runtime.session import Session
 
 from .helpers import gaussian
@@ -466,3 +467,38 @@ BAD = {
 def test_bad_input_is_named(message):
     with pytest.raises((ValueError, TypeError), match=message):
         BAD[message]()
+
+
+# -- PALM with convolutional constraints -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("grid", "size"), [((16,), 3), ((5, 6), (2, 2))])
+def test_palm_finds_two_planted_convolutions(grid, size):
+    supports = pp.kernel_supports(size, [1, 1])
+    kernels, _, atom = planted(grid, supports, np.random.default_rng(1))
+    target = pp.ConvolutionChain(kernels, supports, grid).toarray()
+    sets = [Circulant(int(np.prod(grid)), support=places, grid=grid) for places in supports]
+    rng = np.random.default_rng(0)
+    starts = ([each.project(rng.standard_normal(each.shape)) for each in sets] for _ in range(5))
+    fits = [pp.palm(target, sets, init=start, max_iter=400, inertia=True, tol=1e-9) for start in starts]
+    best = min(fits, key=lambda fit: fit.error)
+    assert best.error < 1e-2
+    for factor, each in zip(best.operator.factors, sets, strict=True):
+        assert each.contains(factor)
+    # The kernels are the first columns; from there, joint steps of all kernels go on.
+    kernels = [
+        factor.toarray()[np.ravel_multi_index(places.T, grid), 0]
+        for factor, places in zip(best.operator.factors, supports, strict=True)
+    ]
+    assert pp.convolution_chain(atom, None, supports, init=kernels, n_restarts=0).error < 1e-6
+
+
+def test_hierarchical_splits_convolutions():
+    supports = [np.arange(3)[:, None]] * 3
+    kernels, _, _ = planted((16,), supports, np.random.default_rng(2))
+    target = pp.ConvolutionChain(kernels, supports, 16).toarray()
+    three, five = Circulant(16, support=np.arange(3)), Circulant(16, support=np.arange(5))
+    fit = pp.hierarchical(target, pp.Schedule([three, three], [five, three]))
+    assert fit.error < 0.5
+    for factor in fit.operator.factors:
+        assert three.contains(factor)

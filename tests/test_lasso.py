@@ -249,7 +249,7 @@ def test_progress_counts_all_signals(way):
     ("change", "message"),
     [
         ({"alpha": 0}, "alpha must be above 0"),
-        ({"alpha": -1.0}, "alpha must be a finite real number of at least 0"),
+        ({"alpha": -1.0}, "alpha must be above 0, got -1"),
         ({"alpha": np.nan}, "alpha"),
         ({"alpha": [1.0]}, "alpha"),
         ({"tol": -1.0}, "tol"),

@@ -1,5 +1,6 @@
 """Non-negative chains: their sweeps against scikit-learn and brute force, their supports against planted ones."""
 
+import itertools
 from functools import reduce
 from itertools import pairwise
 
@@ -14,9 +15,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
 from papilio.chains.codes import divergence_codes, least_squares_codes
-from papilio.chains.losses import Divergence, LeastSquares
+from papilio.chains.exchange import Supports, exchanged
+from papilio.chains.joint import joint_steps
+from papilio.chains.losses import Divergence, LeastSquares, error_of
 from papilio.chains.sparse_starts import worths
-from papilio.constraints import Circulant, NonNegative, Sparse, SparseRows
+from papilio.constraints import Circulant, NonNegative, Sparse, SparseColumns, SparseRows
+from papilio.runtime.session import Session
 
 LOSSES = {"frobenius": LeastSquares, "kullback-leibler": Divergence}
 V = np.random.default_rng(0).random((9, 14))
@@ -332,3 +336,83 @@ def test_bad_data_are_refused():
 def test_a_limit_on_the_iterations_that_was_reached_is_told():
     with pytest.warns(ConvergenceWarning, match="increase max_iter"):
         pp.MultilayerNMF(3, max_iter=1, random_state=0).fit(X)
+
+
+# -- supports --------------------------------------------------------------------------------------------
+
+
+def best_by_trying(A, target, k):
+    """The least ‖target − A x‖ for x ≥ 0 with at most k entries."""
+    return min(
+        nnls(A[:, list(support)], target)[1]
+        for count in range(1, k + 1)
+        for support in itertools.combinations(range(A.shape[1]), count)
+    )
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_best_support_of_a_column_is_found(k):
+    rng = np.random.default_rng(k)
+    A, targets = rng.random((6, 5)), rng.random((6, 12))
+    found = Supports(A.T @ A, k).best(A.T @ targets)
+    assert (found >= 0).all()
+    assert ((found > 0).sum(axis=0) <= k).all()
+    errors = np.linalg.norm(targets - A @ found, axis=0)
+    np.testing.assert_allclose(errors, [best_by_trying(A, target, k) for target in targets.T], rtol=1e-6)
+
+
+def test_exchanges_and_joint_steps_keep_supports_small_and_never_raise_the_error():
+    rng = np.random.default_rng(0)
+    V = rng.random((9, 20))
+    shapes = [(9, 6), (6, 5), (5, 20)]
+    sets = [SparseColumns(shape, 2) for shape in shapes]
+    start = [np.where(rng.random(shape) < 0.4, rng.random(shape), 0) for shape in shapes]
+    start = [constraint.project(factor) for constraint, factor in zip(sets, start, strict=True)]
+    factors, error = start, error_of(V, start)
+    for step in (
+        lambda f: exchanged(Session(), V, f, sets, 1),
+        lambda f: joint_steps(Session(), V, f, 0.0, 3),
+    ) * 2:
+        factors = step(factors)
+        assert error_of(V, factors) < error
+        error = error_of(V, factors)
+        for factor in factors:
+            assert (factor >= 0).all()
+            assert ((factor > 0).sum(axis=0) <= 2).all()
+
+
+def test_joint_steps_reach_rounding_where_sweeps_do_not():
+    rng = np.random.default_rng(1)
+    units = rng.random((10, 4))
+    units[:, 1] = units[:, 0] + 0.02 * units[:, 1]  # nearly parallel
+    masks = rng.random((4, 30)) < 0.6
+    truth = [units, rng.random((4, 30)) * masks]
+    V = truth[0] @ truth[1]
+    start = [factor * rng.uniform(0.9, 1.1, factor.shape) for factor in truth]
+    loss = LeastSquares(V, [factor.copy() for factor in start], [factor != 0 for factor in start])
+    for _ in range(100):
+        loss.sweep()
+    assert error_of(V, loss.factors) > 1e-5
+    assert error_of(V, joint_steps(Session(), V, loss.factors, 1e-10, 40)) < 1e-9
+
+
+def test_units_that_read_the_same_parts_are_told_apart():
+    """Three columns of S₂ read the same two units: the middle one lies between the others."""
+    rng = np.random.default_rng(5)
+    S1 = np.kron(np.eye(4), np.ones((3, 1))) * rng.uniform(0.5, 1.5, (12, 4))
+    S2 = np.zeros((4, 5))
+    S2[:2, :3] = [[1.0, 0.6, 0.1], [0.1, 0.7, 1.0]]
+    S2[[2, 3, 3], [3, 3, 4]] = 1, 0.5, 1
+    pairs = np.array(list(itertools.combinations(range(5), 2)) * 3)
+    S3 = np.zeros((5, 30))
+    S3[pairs.T, np.arange(30)] = rng.uniform(0.5, 1.5, (2, 30))
+    fit = pp.nonnegative_chain(S1 @ S2 @ S3, (4, 5), sparsity=(3, 2, 2), n_init=4)
+    assert fit.error < 1e-6
+
+
+def test_a_stop_during_the_search_keeps_the_limits():
+    V, calls = np.random.default_rng(0).random((30, 40)), []
+    fit = pp.nonnegative_chain(V, (12, 10), sparsity=3, callback=lambda step: calls.append(0) or len(calls) > 2)
+    assert (fit.status, len(calls)) == ("stopped", 3)
+    assert fit.error < 1
+    assert all((factor.toarray() > 0).sum(axis=0).max() <= 3 for factor in fit.operator.factors)

@@ -125,7 +125,7 @@ SETS: dict[str, dict[str, Any]] = {
     "Diagonal": {"shape": (3, 4), "n_nonzero": 2},
     "BlockDiagonal": {"blocks": [(2, 1), (1, 3)], "n_nonzero": 3},
     "Symmetric": {"n": 3, "n_nonzero": 4},
-    "Circulant": {"n": 3, "n_diagonals": 2},
+    "Circulant": {"n": 6, "n_diagonals": 2, "support": [(0, 0), (1, 2)], "grid": (2, 3)},
     "Toeplitz": {"shape": (3, 4), "n_diagonals": 3},
     "Hankel": {"shape": (3, 4), "n_antidiagonals": 3},
     "UnitColumns": {"shape": (3, 4)},

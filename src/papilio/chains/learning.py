@@ -147,7 +147,13 @@ class Learning:
         atom = np.zeros(self._grid)
         atom[self._box(lowest, size)] = best
         fit = convolution_chain(
-            atom, None, self._supports, n_restarts=_RESTARTS, max_iter=_FIRST_ITER, random_state=random
+            atom,
+            None,
+            self._supports,
+            n_restarts=_RESTARTS,
+            max_iter=_FIRST_ITER,
+            random_state=random,
+            callback=lambda _: self._session.stopped,
         )
         return [kernel[None].copy() for kernel in fit.kernels]
 

@@ -18,6 +18,7 @@ from scipy.special import xlogy
 
 from ..kernels.coordinates import descend_columns, descend_entries
 from ..linalg import frobenius
+from ..runtime.session import Session
 from ..typing import Array
 
 LOSSES = ("frobenius", "kullback-leibler")
@@ -25,6 +26,19 @@ FLOOR = 1e-12  # added to all entries of the product in the divergence, of a mat
 _SMALL = 1e-6  # share of ‖V‖² below which differences of large numbers are not accurate enough
 _FEW, _EVERY = 1 << 14, 10  # entries above which the divergence, with all its logarithms, is not always computed
 _VANISHED = 1e-100  # entries below are zero: they would only slow down multiplications
+
+
+def error_of(V: Array, factors: Sequence[Array]) -> float:
+    """The relative error of a product."""
+    return frobenius(V - reduce(np.matmul, factors)) / (frobenius(V) or 1.0)
+
+
+def sweep_until(session: Session, loss: "Loss", count: int) -> None:
+    """So many sweeps, or fewer if the session is stopped."""
+    for _ in range(count):
+        if session.stopped:
+            return
+        loss.sweep()
 
 
 class Loss(ABC):

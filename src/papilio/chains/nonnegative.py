@@ -84,9 +84,10 @@ def nonnegative_chain(
       gradient g and curvature h;
     - "kullback-leibler", Σ v log(v/v̂) − v + v̂ with V̂ = AXB: X ← X ∘ (Aᵀ(V ⊘ AXB)Bᵀ) ⊘ (Aᵀ1 1ᵀBᵀ).
 
-    Neither raises the objective. With ``sparsity``, supports are searched first, by least squares: a dense start,
-    from which small entries are dropped, more and more of them, while the others adapt; from several starts, until
-    one of them is exact. Then the values on the supports are fitted.
+    Neither raises the objective. With ``sparsity``, supports are searched first, by least squares: from a dense
+    start, small entries are dropped, more and more of them, while the others adapt; then each column gets its best
+    support, given all else, where all of them can be tried; from several starts, until one of them is exact. Then
+    the values on the supports are fitted.
 
     Parameters
     ----------
@@ -133,8 +134,9 @@ def nonnegative_chain(
     Notes
     -----
     Factors are unique at best up to the order of what is between them. Three factors without sparsity are
-    no better than two, and by no means unique. Supports of planted chains are found if hidden units are used more
-    than once: a column of S₁ that a single column of S₂ reads cannot be told from its neighbours there.
+    no better than two, and by no means unique. Planted sparse factors are mostly found if their product determines
+    them. It does not determine hidden units that no column of the next factor reads, and often not those that a
+    single column reads: then other factors are found, which are exact and as sparse.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 from ..operators import SparseProduct
 from ..typing import Array, ArrayLike, DTypeLike
 from ..validation import as_dtype, as_numbers, as_real, is_series, require_finite, working_dtype
-from .supports import Grid, as_grid, as_supports, require_on_grid
+from .supports import Grid, as_grid, as_supports, require_on_grid, sources
 
 
 class ConvolutionChain(LinearOperator):  # type: ignore[misc]
@@ -221,9 +221,7 @@ def _frozen(array: Array) -> Array:
 
 def _circulant(kernel: Array, places: Array, grid: Grid) -> sp.csr_array:
     """The matrix of one convolution: a value at (i, i − p) for each place p."""
-    points = np.indices(grid).reshape(len(grid), -1, 1)
-    sources = [(axis - places[:, i]) % side for i, (axis, side) in enumerate(zip(points, grid, strict=True))]
-    columns = np.ravel_multi_index(sources, grid)
+    columns = sources(places, grid)
     n, count = columns.shape
     pointers = np.arange(0, n * count + 1, count)
     return sp.csr_array((np.tile(kernel, n), columns.ravel(), pointers), shape=(n, n))

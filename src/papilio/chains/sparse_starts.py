@@ -1,23 +1,23 @@
 """Supports of sparse non-negative chains.
 
-Two factors: from a dense start, small entries are dropped, more and more of them, while the others adapt. That
-ends in a local minimum. So a few hidden units are taken out and begun again from what the others leave, again and
-again, as long as that lowers the error.
+Two factors: from a dense start, small entries are dropped, more and more of them, while the others adapt. Then
+columns exchange entries, each for its best support. That ends in a local minimum. So a few hidden units are taken
+out and begun again from what the others leave, again and again, as long as that lowers the error.
 
 More factors: the chain is cut at its lowest rank, where the product of the factors on either side is determined
 best, and both sides are treated in the same way. In the end all factors adapt together.
 """
 
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 
 from ..constraints import Constraint, SparseColumns
-from ..linalg import frobenius
 from ..runtime.session import Session
 from ..typing import Array
-from .losses import LeastSquares
+from .exchange import exchanged
+from .joint import joint_steps
+from .losses import LeastSquares, error_of, sweep_until
 
 Shape = tuple[int, int]
 Sets = Sequence[Constraint | None]
@@ -29,9 +29,12 @@ _STAGES_AGAIN = 5  # the same after units were begun again
 _SWEEPS = 4  # on the supports, after each choice of them
 _LAST = 10  # sweeps in the end
 _FINE, _MOST_ROUNDS = 50, 20  # sweeps of a round, and rounds, once the error is nearly zero
-_NEARLY = 0.01
+_NEARLY, _CLOSE = 0.02, 1.5  # in trials, that is also times the lowest error
+_LEAPS = 50  # joint steps of all entries after these
+_ROUNDS = 15  # of exchanges
 _MOST_TRIALS, _WORK = 100, 3e10  # to begin units again; multiplications of all trials
-_PATIENCE = 30  # trials without success
+_PATIENCE = 20  # trials without success
+_USES = 3  # more attempts that an exact first cut serves for
 _MOST_UNITS = 3  # that are begun again in a trial
 _SHARES = (0.3, 0.65)  # how far limits are loosened then
 
@@ -52,16 +55,17 @@ def sparse_start(
     """Factors in the sets, the best of some starts; an exact one is the last."""
     best: list[Array] = []
     lowest = np.inf
+    cuts = Cuts(session)
     for i in range(n_starts):
         if session.stopped and best:
             break
         with session.part(1 / n_starts, f"supports {i + 1}: "):
             if given is None:
-                factors = _by_cuts(session, V, sets, shapes, i)
-                factors = _best(V, factors, annealed(V, factors, sets, [0.2, 0.1, 0.0]))
+                factors = cuts.factors(V, sets, shapes, i)
+                factors = _best(V, factors, annealed(session, V, factors, sets, [0.2, 0.1, 0.0]))
             else:
-                factors = annealed(V, given, sets, _shares(1.0, _STAGES))
-            factors = settled(V, factors)
+                factors = annealed(session, V, given, sets, _shares(1.0, _STAGES))
+            factors = settled(session, V, exchanged(session, V, factors, sets, _ROUNDS))
         error = error_of(V, factors)
         if error < lowest:
             best, lowest = factors, error
@@ -70,21 +74,43 @@ def sparse_start(
     return best
 
 
-def _by_cuts(session: Session, V: Array, sets: Sets, shapes: Sequence[Shape], attempt: int) -> list[Array]:
-    """Factors in the sets, by cuts at the lowest rank; equal ranks take turns."""
-    if len(sets) == 1:
-        return [V]
-    ranks = [shape[1] for shape in shapes[:-1]]
-    lowest = [j for j, rank in enumerate(ranks, start=1) if rank == min(ranks)]
-    cut = lowest[attempt % len(lowest)]
-    halves = (sets[:cut], shapes[:cut]), (sets[cut:], shapes[cut:])
-    limits = [_product_set(*half) for half in halves]
-    pair = two_factors(session, V, limits, [(len(V), ranks[cut - 1]), (ranks[cut - 1], V.shape[1])])
-    # Units of equal size: in whatever is small, errors would not count.
-    norms = np.linalg.norm(pair[0], axis=0), np.linalg.norm(pair[1], axis=1)
-    units = pair[0] / np.where(norms[0] > 0, norms[0], 1), pair[1] / np.where(norms[1] > 0, norms[1], 1)[:, None]
-    left, right = (_by_cuts(session, part, *half, attempt) for part, half in zip(units, halves, strict=True))
-    return [*left[:-1], left[-1] * (norms[0] * norms[1]), *right]
+class Cuts:
+    """Factors by cuts at the lowest rank. A first cut that is exact serves for a few more attempts, too."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._exact: dict[int, tuple[list[Array], int]] = {}  # by place: factors, and how often they may serve
+
+    def factors(self, V: Array, sets: Sets, shapes: Sequence[Shape], attempt: int) -> list[Array]:
+        """Factors in the sets; cuts at equal ranks take turns."""
+        ranks = [shape[1] for shape in shapes[:-1]]
+        lowest = [j for j, rank in enumerate(ranks, start=1) if rank == min(ranks)]
+        cut = lowest[attempt % len(lowest)]
+        pair, uses = self._exact.pop(cut, ([], 0))
+        if not pair:
+            pair = self._cut(V, sets, shapes, cut)
+            uses = _USES if error_of(V, pair) < _EXACT else 0
+        if uses > 0:
+            self._exact[cut] = pair, uses - 1
+        # Units of equal size: in whatever is small, errors would not count.
+        norms = np.linalg.norm(pair[0], axis=0), np.linalg.norm(pair[1], axis=1)
+        left = pair[0] / np.where(norms[0] > 0, norms[0], 1)
+        right = pair[1] / np.where(norms[1] > 0, norms[1], 1)[:, None]
+        lefts = self._side(left, sets[:cut], shapes[:cut], attempt)
+        return [
+            *lefts[:-1],
+            lefts[-1] * (norms[0] * norms[1]),
+            *self._side(right, sets[cut:], shapes[cut:], attempt),
+        ]
+
+    def _side(self, V: Array, sets: Sets, shapes: Sequence[Shape], attempt: int) -> list[Array]:
+        return [V] if len(sets) == 1 else Cuts(self._session).factors(V, sets, shapes, attempt)
+
+    def _cut(self, V: Array, sets: Sets, shapes: Sequence[Shape], cut: int) -> list[Array]:
+        halves = (sets[:cut], shapes[:cut]), (sets[cut:], shapes[cut:])
+        limits = [_product_set(*half) for half in halves]
+        rank = shapes[cut][0]
+        return two_factors(self._session, V, limits, [(len(V), rank), (rank, V.shape[1])])
 
 
 def _product_set(sets: Sets, shapes: Sequence[Shape]) -> Constraint | None:
@@ -107,7 +133,8 @@ def two_factors(session: Session, V: Array, sets: Sets, shapes: Sequence[Shape])
     start = random_start(V, shapes, random)
     rows = random.permutation(len(V))[np.arange(shapes[1][0]) % len(V)]
     start[1] = V[rows] + 1e-3 * start[1]  # rows that read one unit show it
-    best = annealed(V, start, sets, _shares(1.0, _STAGES), _DENSE)
+    best = annealed(session, V, start, sets, _shares(1.0, _STAGES), _DENSE)
+    best = exchanged(session, V, best, sets, _ROUNDS)
     error, failures = error_of(V, best), 0
     most = int(np.clip(_WORK / (400 * V.size * shapes[0][1]), 5, _MOST_TRIALS))
     is_limited = any(each is not None for each in sets)
@@ -115,14 +142,15 @@ def two_factors(session: Session, V: Array, sets: Sets, shapes: Sequence[Shape])
         if error < _EXACT or failures >= _PATIENCE or not is_limited or session.tick("trials", trial, most):
             break
         shares = _shares(random.uniform(*_SHARES), _STAGES_AGAIN)
-        found = annealed(V, reseeded(V, best, random), sets, shares)
+        found = annealed(session, V, reseeded(V, best, random), sets, shares)
+        found = exchanged(session, V, found, sets, _ROUNDS)
         lower = error_of(V, found)
+        if lower < min(_NEARLY, _CLOSE * error):
+            found = settled(session, V, found)
+            lower = error_of(V, found)
         failures = 0 if lower < error else failures + 1
         if lower < error:
             best, error = found, lower
-            if error < _NEARLY:
-                best = settled(V, best)
-                error = error_of(V, best)
     return best
 
 
@@ -163,44 +191,45 @@ def _drawn(weights: Array, count: int, random: np.random.RandomState) -> Array:
 
 
 def annealed(
-    V: Array, start: Sequence[Array], sets: Sets, shares: Sequence[float], dense_sweeps: int = 0
+    session: Session,
+    V: Array,
+    start: Sequence[Array],
+    sets: Sets,
+    shares: Sequence[float],
+    dense_sweeps: int = 0,
 ) -> list[Array]:
     """Factors in the sets: limits, loosened by each share in turn, tighten, and the rest adapts.
 
-    Dropped entries may return, in a sweep before each choice of the supports.
+    Dropped entries may return, in a sweep before each choice of the supports. After a stop, the limits that are
+    asked for hold at once.
     """
     loss = LeastSquares(V, start)
-    for _ in range(dense_sweeps):
-        loss.sweep()
+    sweep_until(session, loss, dense_sweeps)
     for share in shares:
         limits = [None if each is None else each.relaxed(share) for each in sets]
         for _ in range(2):
+            if session.stopped:
+                break
             loss.masks = [np.ones(factor.shape, np.bool_) for factor in loss.factors]
             loss.sweep()
             _drop(loss, limits)
-            for _ in range(_SWEEPS):
-                loss.sweep()
-    for _ in range(_LAST):
-        loss.sweep()
+            sweep_until(session, loss, _SWEEPS)
+    if session.stopped:
+        _drop(loss, sets)
+    sweep_until(session, loss, _LAST)
     return [np.ascontiguousarray(factor) for factor in loss.factors]
 
 
-def settled(V: Array, factors: Sequence[Array]) -> list[Array]:
-    """Sweeps on the supports, as long as they lower the error by much."""
+def settled(session: Session, V: Array, factors: Sequence[Array]) -> list[Array]:
+    """Sweeps on the supports, as long as they lower the error by much; then joint steps, near to zero."""
     loss = LeastSquares(V, factors, [factor != 0 for factor in factors])
     error = error_of(V, factors)
     for _ in range(_MOST_ROUNDS):
-        for _ in range(_FINE):
-            loss.sweep()
+        sweep_until(session, loss, _FINE)
         previous, error = error, error_of(V, loss.factors)
         if error > 0.7 * previous or error < 1e-3 * _EXACT:
             break
-    return [np.ascontiguousarray(factor) for factor in loss.factors]
-
-
-def error_of(V: Array, factors: Sequence[Array]) -> float:
-    """The relative error of a product."""
-    return frobenius(V - reduce(np.matmul, factors)) / (frobenius(V) or 1.0)
+    return joint_steps(session, V, loss.factors, 1e-3 * _EXACT, _LEAPS if error < _NEARLY else 0)
 
 
 def worths(factors: Sequence[Array]) -> list[Array]:

@@ -70,7 +70,7 @@ def as_supports(supports: Any, n_dimensions: int | None = None) -> tuple[Array, 
     kernels = list(supports)
     if not 1 <= len(kernels) <= _MOST_KERNELS:
         raise ValueError(f"supports must hold the places of 1 to {_MOST_KERNELS} kernels, got {len(kernels)}")
-    found = [_as_places(f"supports[{k}]", places) for k, places in enumerate(kernels)]
+    found = [as_places(f"supports[{k}]", places) for k, places in enumerate(kernels)]
     wanted = found[0].shape[1] if n_dimensions is None else n_dimensions
     for k, places in enumerate(found):
         if places.shape[1] != wanted:
@@ -78,7 +78,8 @@ def as_supports(supports: Any, n_dimensions: int | None = None) -> tuple[Array, 
     return tuple(found)
 
 
-def _as_places(name: str, places: ArrayLike) -> Array:
+def as_places(name: str, places: ArrayLike) -> Array:
+    """The places of one kernel as (n_places, n_dimensions) integers, not yet compared with a grid."""
     array = as_array(name, places)
     if array.size == 0:
         raise ValueError(f"{name} must have at least one place, got none")
@@ -97,21 +98,28 @@ def _as_places(name: str, places: ArrayLike) -> Array:
 
 def require_on_grid(supports: Sequence[Array], grid: Grid) -> None:
     """Refuse places outside of the grid, where negative ones count from its end, and places that coincide."""
-    sides = np.array(grid)
     for k, places in enumerate(supports):
-        outside = ((places < -sides) | (places >= sides)).any(axis=1)
-        if outside.any():
-            limits = " and ".join(f"from {-side} to {side - 1}" for side in grid)
-            raise ValueError(
-                f"supports[{k}] must have places on the grid {grid}, {limits}, got {_shown(places[outside][0])}"
-            )
-        wrapped = places % sides
-        distinct, counts = np.unique(wrapped, axis=0, return_counts=True)
-        if len(distinct) < len(places):
-            twice = distinct[counts > 1][0]
-            raise ValueError(
-                f"supports[{k}] must have distinct places on the grid {grid}, got {_shown(twice)} twice"
-            )
+        require_places(f"supports[{k}]", places, grid)
+
+
+def require_places(name: str, places: Array, grid: Grid) -> None:
+    """The same for the places of one kernel."""
+    sides = np.array(grid)
+    outside = ((places < -sides) | (places >= sides)).any(axis=1)
+    if outside.any():
+        limits = " and ".join(f"from {-side} to {side - 1}" for side in grid)
+        raise ValueError(f"{name} must have places on the grid {grid}, {limits}, got {_shown(places[outside][0])}")
+    distinct, counts = np.unique(places % sides, axis=0, return_counts=True)
+    if len(distinct) < len(places):
+        twice = distinct[counts > 1][0]
+        raise ValueError(f"{name} must have distinct places on the grid {grid}, got {_shown(twice)} twice")
+
+
+def sources(places: Array, grid: Grid) -> Array:
+    """The points that a periodic convolution reads for each point of the grid, i − p: (n_points, n_places)."""
+    points = np.indices(grid).reshape(len(grid), -1, 1)
+    shifted = [(axis - places[:, i]) % side for i, (axis, side) in enumerate(zip(points, grid, strict=True))]
+    return np.ravel_multi_index(shifted, grid)
 
 
 def _shown(place: Array) -> str:

@@ -114,9 +114,11 @@ def lasso_codes(
 
 def as_alpha(name: str, value: Any) -> float:
     """``value`` as a penalty."""
-    alpha = as_real(name, value, 0.0)
-    if alpha == 0:
-        raise ValueError(f"{name} must be above 0, got 0: without a penalty, codes are those of least squares")
+    alpha = as_real(name, value)
+    if alpha <= 0:
+        raise ValueError(
+            f"{name} must be above 0, got {alpha:g}: without a penalty, codes are those of least squares"
+        )
     return alpha
 
 

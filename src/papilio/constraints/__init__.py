@@ -2,10 +2,11 @@
 
 from .base import Constraint
 from .blocks import SparseBlocks
+from .convolutions import Circulant
 from .fixed import Fixed, UnitColumns, UnitRows
 from .sign import NonNegative
 from .sparsity import Dense, Sparse, SparseColumns, SparseRows, SparseRowsAndColumns, Support
-from .structure import BlockDiagonal, Circulant, Diagonal, Hankel, Symmetric, Toeplitz, Triangular
+from .structure import BlockDiagonal, Diagonal, Hankel, Symmetric, Toeplitz, Triangular
 
 __all__ = [
     "BlockDiagonal",

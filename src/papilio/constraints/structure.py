@@ -1,4 +1,4 @@
-"""Sets with a structure: triangular, block diagonal, symmetric, circulant, Toeplitz, Hankel.
+"""Sets with a structure: triangular, block diagonal, symmetric, Toeplitz, Hankel.
 
 All projections are exact. Those onto triangular and (block) diagonal matrices are those of `Support`.
 """
@@ -131,33 +131,6 @@ class _Tied(UnitNorm):
         return f"{self.shape}, {self._count}"
 
 
-class Circulant(_Tied):
-    """{A : a_ij depends only on (i − j) mod n, at most n_diagonals of these values non-zero, ‖A‖_F = 1}.
-
-    The projection averages over each of the n cyclic diagonals and keeps the largest averages.
-
-    Parameters
-    ----------
-    n : int or (int, int)
-        The number of rows and of columns.
-    n_diagonals : int, optional
-        The largest number of non-zero diagonals, of n entries each; by default n.
-
-    Examples
-    --------
-    >>> from papilio.constraints import Circulant
-    >>> Circulant(4, n_diagonals=1).project([[4, 1, 0, 0], [0, 5, 1, 0], [0, 0, 3, 1], [1, 0, 0, 4]])
-    array([[0.5, 0. , 0. , 0. ],
-           [0. , 0.5, 0. , 0. ],
-           [0. , 0. , 0.5, 0. ],
-           [0. , 0. , 0. , 0.5]])
-    """
-
-    def __init__(self, n: int | tuple[int, int], n_diagonals: int | None = None) -> None:
-        side = _as_side(n)
-        super().__init__(np.subtract.outer(np.arange(side), np.arange(side)) % side, "n_diagonals", n_diagonals)
-
-
 class Toeplitz(_Tied):
     """{A : a_ij depends only on i − j, at most n_diagonals of these values non-zero, ‖A‖_F = 1}.
 
@@ -232,7 +205,7 @@ class Symmetric(_Tied):
     """
 
     def __init__(self, n: int | tuple[int, int], n_nonzero: int | None = None) -> None:
-        side = _as_side(n)
+        side = as_side(n)
         row, column = np.indices((side, side))
         labels = np.minimum(row, column) * side + np.maximum(row, column)
         super().__init__(labels, "n_nonzero", n_nonzero, side * side)
@@ -262,7 +235,8 @@ def _lost(worth: Array) -> Array:
     return np.concatenate([[0.0], np.cumsum(squares)])[::-1]
 
 
-def _as_side(n: Any) -> int:
+def as_side(n: Any) -> int:
+    """The number of rows of a square matrix."""
     rows, columns = as_shape("n", n)
     if rows != columns:
         raise ValueError(f"n must be one integer or a square shape, got {n!r}")
