@@ -9,7 +9,7 @@ from ..results import Status
 from ..runtime.session import Phase, Session, State
 from ..solvers.hierarchical import hierarchical
 from ..solvers.moments import Moments
-from ..solvers.palm import palm
+from ..solvers.palm import is_rough, palm
 from ..solvers.schedule import Schedule
 from ..typing import Array
 from .atoms import growing_share
@@ -21,9 +21,9 @@ from .states import Layouts
 from .statistics import Coding, code_part
 
 PHASE = "refine"
-_ROUNDS = 12  # for 10,000 signals and 256 atoms
+_ROUNDS = 10  # for 10,000 signals and 256 atoms
 _FEWEST, _MOST = 10, 100  # rounds
-_STEPS = 30  # of PALM in each round
+_STEPS = 20  # of PALM in each round
 _LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signals worth its time
 
 
@@ -61,7 +61,7 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
                     status = Status.CONVERGED
                     break
                 error = found.error
-            descent = descended(found.moments(product), schedule, product).astype(product.dtype)
+            descent = descended(found.moments(product), schedule, product, found.error)
             if some is not signals.rows:  # the last rounds only improve what there is
                 descent = reseeded(descent, part, found.uses)
             product, _ = with_unit_atoms(descent)
@@ -77,18 +77,25 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
     return Phase(PHASE, 2.0, work, layout=layout)
 
 
-def descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> SparseProduct:
-    """The product after some steps of PALM for all its factors."""
+def descended(moments: Moments, schedule: Schedule, product: SparseProduct, error: float) -> SparseProduct:
+    """The product after some steps of PALM for all its factors; ``error`` is the relative one before them.
+
+    Unless the error is small, single precision is enough, and steps of large factors take half the time.
+    """
+    sets, start = schedule.sets_for([to_dense(factor) for factor in product.factors]), product
+    if is_rough(moments, sets, error):
+        moments = moments.in_single_precision
+        start = product.astype(moments.cross.dtype)
     return palm(
         moments,
-        schedule.sets_for([to_dense(factor) for factor in product.factors]),
-        init=product.factors,
-        scale=product.scale,
+        sets,
+        init=start.factors,
+        scale=start.scale,
         order=schedule.order,
         max_iter=_STEPS,
         tol=0.0,
         inertia=True,
-    ).operator
+    ).operator.astype(product.dtype)
 
 
 def with_unit_atoms(product: SparseProduct) -> tuple[SparseProduct, Array]:
@@ -134,7 +141,7 @@ class FastState(FadingMoments):
             self.operator = hierarchical(self.operator.toarray(), self._schedule).operator.astype(rows.dtype)
         if self.gram.any():
             moments = Moments(self.cross.T, self.gram, self.energy)
-            product = descended(moments, self._schedule, self.operator).astype(self.operator.dtype)
+            product = descended(moments, self._schedule, self.operator, found.error)
             self.operator, norms = with_unit_atoms(product)
             # The codes grow as the atoms shrink.
             self.gram, self.cross = self.gram * np.multiply.outer(norms, norms), self.cross * norms[:, None]
