@@ -9,7 +9,7 @@ from ..results import Status
 from ..runtime.session import Phase, Session, State
 from ..solvers.hierarchical import hierarchical
 from ..solvers.moments import Moments
-from ..solvers.palm import is_rough, palm
+from ..solvers.palm import Limits, descend, is_rough
 from ..solvers.schedule import Schedule
 from ..typing import Array
 from .atoms import growing_share
@@ -19,6 +19,7 @@ from .reseeding import reseeded
 from .signals import Held
 from .states import Layouts
 from .statistics import Coding, code_part
+from .sums import multiplied
 
 PHASE = "refine"
 _ROUNDS = 10  # for 10,000 signals and 256 atoms
@@ -86,16 +87,10 @@ def descended(moments: Moments, schedule: Schedule, product: SparseProduct, erro
     if is_rough(moments, sets, error):
         moments = moments.in_single_precision
         start = product.astype(moments.cross.dtype)
-    return palm(
-        moments,
-        sets,
-        init=start.factors,
-        scale=start.scale,
-        order=schedule.order,
-        max_iter=_STEPS,
-        tol=0.0,
-        inertia=True,
-    ).operator.astype(product.dtype)
+    factors = [to_dense(factor) for factor in start.factors]
+    limits = Limits(schedule.order, _STEPS, tol=0.0, inertia=True)
+    fit = descend(Session(None), PHASE, moments, sets, factors, start.scale, limits)
+    return SparseProduct(fit.factors, fit.scale).astype(product.dtype)
 
 
 def with_unit_atoms(product: SparseProduct) -> tuple[SparseProduct, Array]:
@@ -103,7 +98,7 @@ def with_unit_atoms(product: SparseProduct) -> tuple[SparseProduct, Array]:
 
     The last factor takes the diagonal, and has unit norm itself. Its support stays.
     """
-    norms = column_norms(product.toarray())
+    norms = column_norms(multiplied(product))
     norms[norms == 0] = 1.0
     *others, last = product.factors
     scaled = to_dense(last) * (product.scale / norms).astype(product.dtype)

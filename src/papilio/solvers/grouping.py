@@ -102,9 +102,12 @@ def _with_equal_supports(used: Array, size: int) -> Array:
     supports = used[first]
     if len(supports) > len(used) // size + 2:
         return _labels(np.arange(len(used)), size)
+    largest_first = np.argsort(-supports.sum(axis=1), kind="stable")
+    if not (np.bincount(which) % size).any():  # whole groups of each
+        return _labels(np.argsort(np.argsort(largest_first)[which], kind="stable"), size)
     complete: list[int] = []
     open_groups: list[tuple[Array, list[int]]] = []  # each with its support
-    for s in np.argsort(-supports.sum(axis=1), kind="stable"):
+    for s in largest_first:
         for line in np.flatnonzero(which == s):
             fitting = [group for group in open_groups if not (supports[s] & ~group[0]).any()]
             if not fitting:
