@@ -25,6 +25,7 @@ PHASE = "refine"
 _ROUNDS = 10  # for 10,000 signals and 256 atoms
 _FEWEST, _MOST = 10, 100  # rounds
 _STEPS = 20  # of PALM in each round
+_ALONE = 30  # of PALM after a pass over all signals, or for a mini-batch: there are few of these
 _LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signals worth its time
 
 
@@ -62,7 +63,7 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
                     status = Status.CONVERGED
                     break
                 error = found.error
-            descent = descended(found.moments(product), schedule, product, found.error)
+            descent = descended(found.moments(product), schedule, product, found.error, _STEPS)
             if some is not signals.rows:  # the last rounds only improve what there is
                 descent = reseeded(descent, part, found.uses)
             product, _ = with_unit_atoms(descent)
@@ -78,7 +79,9 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
     return Phase(PHASE, 2.0, work, layout=layout)
 
 
-def descended(moments: Moments, schedule: Schedule, product: SparseProduct, error: float) -> SparseProduct:
+def descended(
+    moments: Moments, schedule: Schedule, product: SparseProduct, error: float, steps: int = _ALONE
+) -> SparseProduct:
     """The product after some steps of PALM for all its factors; ``error`` is the relative one before them.
 
     Unless the error is small, single precision is enough, and steps of large factors take half the time.
@@ -88,7 +91,7 @@ def descended(moments: Moments, schedule: Schedule, product: SparseProduct, erro
         moments = moments.in_single_precision
         start = product.astype(moments.cross.dtype)
     factors = [to_dense(factor) for factor in start.factors]
-    limits = Limits(schedule.order, _STEPS, tol=0.0, inertia=True)
+    limits = Limits(schedule.order, steps, tol=0.0, inertia=True)
     fit = descend(Session(None), PHASE, moments, sets, factors, start.scale, limits)
     return SparseProduct(fit.factors, fit.scale).astype(product.dtype)
 
