@@ -67,7 +67,7 @@ def fast_dictionary(
     n_nonzero_coefs : int, optional
         Atoms per signal; a tenth of d by default, at least one.
     init : {"ksvd", "online"} or (d, a) array
-        D₀, or the learner of it: `ksvd`, with 20 to 100 iterations, fewer for more data, or `online_dictionary`.
+        D₀, or the learner of it: `ksvd`, with 16 to 100 iterations, fewer for more data, or `online_dictionary`.
     refine : bool
         Improve all factors and codes together at the end; False is the paper to the letter.
     max_iter : int

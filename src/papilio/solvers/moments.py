@@ -142,10 +142,9 @@ class Moments:
         if self.gram is None:
             return Moments(self.cross.astype(dtype))
         exponent = int(np.frexp(largest_part(self.gram.diagonal()))[1]) // 2
-        near = (np.ldexp(1.0, -2 * exponent) * matrix for matrix in (self.cross, self.gram))
-        return Moments._with_norm(
-            *(matrix.astype(dtype) for matrix in near), float(np.ldexp(self.norm, -exponent))
-        )
+        near = float(np.ldexp(1.0, -2 * exponent))
+        cross, gram = (self.cross * near).astype(dtype), (self.gram * near).astype(dtype)
+        return Moments._with_norm(cross, gram, float(np.ldexp(self.norm, -exponent)))
 
     def error(self, dictionary: Array) -> float:
         """‖X − DΓ‖/‖X‖ for a dictionary D.
