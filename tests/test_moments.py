@@ -107,3 +107,15 @@ def test_dictionaries_beyond_the_number_range_are_refused(unit):
     moments = pp.Moments(np.full((2, 3), 1e300), unit * np.eye(3), 1.0)
     with pytest.raises(ValueError, match="gram must not be so small beside cross"):
         pp.palm(moments, [pp.constraints.Sparse((2, 3), 4)], max_iter=2)
+
+
+@pytest.mark.parametrize("exponent", [-300, 0, 300])
+def test_moments_in_single_precision_have_the_same_errors_at_any_size_of_the_data(exponent):
+    X, codes = data()
+    D = X @ np.linalg.pinv(codes) + 0.1
+    moments = pp.Moments.of(np.ldexp(X, exponent), np.ldexp(codes, exponent))
+    single = moments.in_single_precision
+    assert single.cross.dtype == single.gram.dtype == np.float32
+    assert single.is_moderate
+    expected = np.linalg.norm(X - D @ codes) / np.linalg.norm(X)
+    assert single.error(D.astype(np.float32)) == pytest.approx(expected, rel=1e-5)

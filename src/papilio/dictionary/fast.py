@@ -14,7 +14,7 @@ from ..runtime.session import Phase, Session, State
 from ..samples import PassStopped, Samples, held
 from ..solvers.hierarchical import Split, split_all
 from ..solvers.moments import Moments
-from ..solvers.palm import Fit, Limits
+from ..solvers.palm import Fit, Limits, is_rough
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_choice, as_flag, as_integer, as_real
@@ -29,8 +29,8 @@ from .states import Layouts
 from .statistics import Statistics
 
 _KSVD = "ksvd"
-_ITERATIONS = 24  # of K-SVD, for 10,000 signals and 256 atoms
-_FEWEST, _MOST = 20, 100
+_ITERATIONS = 16  # of K-SVD, for 10,000 signals and 256 atoms
+_FEWEST, _MOST = 16, 100
 _ROUGH, _FINE = 1e-4, 1e-6  # of PALM's relative error, where refinement follows, and where it does not
 
 
@@ -67,7 +67,7 @@ def fast_dictionary(
     n_nonzero_coefs : int, optional
         Atoms per signal; a tenth of d by default, at least one.
     init : {"ksvd", "online"} or (d, a) array
-        D₀, or the learner of it: `ksvd`, with 20 to 100 iterations, fewer for more data, or `online_dictionary`.
+        D₀, or the learner of it: `ksvd`, with 16 to 100 iterations, fewer for more data, or `online_dictionary`.
     refine : bool
         Improve all factors and codes together at the end; False is the paper to the letter.
     max_iter : int
@@ -171,12 +171,23 @@ def _hierarchy_phase(session: Session, signals: Signals, schedule: Schedule, lim
 
     def work(state: State) -> State:
         product = _as_product(from_state(state["dictionary"]))
+        dtype, moments = product.dtype, Moments(product.toarray())
+        # What single precision loses is far below a rough tolerance.
+        in_single = limits.tol >= _ROUGH and is_rough(moments, schedule.constraints, 1.0)
+        if in_single:
+            product = product.astype(moments.in_single_precision.cross.dtype)
         fit = Fit([to_dense(factor) for factor in product.factors], product.scale, nan, Status.MAX_ITER)
         split = Split(int(state.get("levels", 0)), fit, Moments(product.toarray()))
 
+        def found() -> SparseProduct:
+            return SparseProduct(split.fit.factors, split.fit.scale).astype(dtype)
+
         def now() -> State:
-            product = SparseProduct(split.fit.factors, split.fit.scale)
-            return {"levels": split.levels, "dictionary": to_state(product), "status": str(split.fit.status)}
+            return {"levels": split.levels, "dictionary": to_state(found()), "status": str(split.fit.status)}
+
+        def moments_with(product: SparseProduct) -> Moments:
+            moments = signals.statistics(product).moments(product)
+            return moments.in_single_precision if in_single else moments
 
         def after_level(level: Split) -> None:
             nonlocal split
@@ -184,10 +195,8 @@ def _hierarchy_phase(session: Session, signals: Signals, schedule: Schedule, lim
             session.keep(now())
 
         with suppress(PassStopped):
-            split = split_all(
-                session, schedule, limits, split, lambda op: signals.statistics(op).moments(op), after_level
-            )
-        product, _ = with_unit_atoms(SparseProduct(split.fit.factors, split.fit.scale))
+            split = split_all(session, schedule, limits, split, moments_with, after_level)
+        product, _ = with_unit_atoms(found())
         return {**now(), "dictionary": to_state(product)}
 
     n_levels = len(schedule.factors)
@@ -198,7 +207,7 @@ def _hierarchy_phase(session: Session, signals: Signals, schedule: Schedule, lim
 def _improved(schedule: Schedule, dictionary: Any, statistics: Statistics) -> SparseProduct:
     """Some steps of PALM on the moments of all signals."""
     product = _as_product(dictionary)
-    return with_unit_atoms(descended(statistics.moments(product), schedule, product).astype(product.dtype))[0]
+    return with_unit_atoms(descended(statistics.moments(product), schedule, product, statistics.error))[0]
 
 
 def _as_product(dictionary: Array | SparseProduct) -> SparseProduct:

@@ -9,7 +9,7 @@ from ..results import Status
 from ..runtime.session import Phase, Session, State
 from ..solvers.hierarchical import hierarchical
 from ..solvers.moments import Moments
-from ..solvers.palm import palm
+from ..solvers.palm import Limits, descend, is_rough
 from ..solvers.schedule import Schedule
 from ..typing import Array
 from .atoms import growing_share
@@ -19,11 +19,13 @@ from .reseeding import reseeded
 from .signals import Held
 from .states import Layouts
 from .statistics import Coding, code_part
+from .sums import multiplied
 
 PHASE = "refine"
-_ROUNDS = 12  # for 10,000 signals and 256 atoms
+_ROUNDS = 10  # for 10,000 signals and 256 atoms
 _FEWEST, _MOST = 10, 100  # rounds
-_STEPS = 30  # of PALM in each round
+_STEPS = 20  # of PALM in each round
+_ALONE = 30  # of PALM after a pass over all signals, or for a mini-batch: there are few of these
 _LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signals worth its time
 
 
@@ -61,7 +63,7 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
                     status = Status.CONVERGED
                     break
                 error = found.error
-            descent = descended(found.moments(product), schedule, product).astype(product.dtype)
+            descent = descended(found.moments(product), schedule, product, found.error, _STEPS)
             if some is not signals.rows:  # the last rounds only improve what there is
                 descent = reseeded(descent, part, found.uses)
             product, _ = with_unit_atoms(descent)
@@ -77,18 +79,21 @@ def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: 
     return Phase(PHASE, 2.0, work, layout=layout)
 
 
-def descended(moments: Moments, schedule: Schedule, product: SparseProduct) -> SparseProduct:
-    """The product after some steps of PALM for all its factors."""
-    return palm(
-        moments,
-        schedule.sets_for([to_dense(factor) for factor in product.factors]),
-        init=product.factors,
-        scale=product.scale,
-        order=schedule.order,
-        max_iter=_STEPS,
-        tol=0.0,
-        inertia=True,
-    ).operator
+def descended(
+    moments: Moments, schedule: Schedule, product: SparseProduct, error: float, steps: int = _ALONE
+) -> SparseProduct:
+    """The product after some steps of PALM for all its factors; ``error`` is the relative one before them.
+
+    Unless the error is small, single precision is enough, and steps of large factors take half the time.
+    """
+    sets, start = schedule.sets_for([to_dense(factor) for factor in product.factors]), product
+    if is_rough(moments, sets, error):
+        moments = moments.in_single_precision
+        start = product.astype(moments.cross.dtype)
+    factors = [to_dense(factor) for factor in start.factors]
+    limits = Limits(schedule.order, steps, tol=0.0, inertia=True)
+    fit = descend(Session(None), PHASE, moments, sets, factors, start.scale, limits)
+    return SparseProduct(fit.factors, fit.scale).astype(product.dtype)
 
 
 def with_unit_atoms(product: SparseProduct) -> tuple[SparseProduct, Array]:
@@ -96,7 +101,7 @@ def with_unit_atoms(product: SparseProduct) -> tuple[SparseProduct, Array]:
 
     The last factor takes the diagonal, and has unit norm itself. Its support stays.
     """
-    norms = column_norms(product.toarray())
+    norms = column_norms(multiplied(product))
     norms[norms == 0] = 1.0
     *others, last = product.factors
     scaled = to_dense(last) * (product.scale / norms).astype(product.dtype)
@@ -134,7 +139,7 @@ class FastState(FadingMoments):
             self.operator = hierarchical(self.operator.toarray(), self._schedule).operator.astype(rows.dtype)
         if self.gram.any():
             moments = Moments(self.cross.T, self.gram, self.energy)
-            product = descended(moments, self._schedule, self.operator).astype(self.operator.dtype)
+            product = descended(moments, self._schedule, self.operator, found.error)
             self.operator, norms = with_unit_atoms(product)
             # The codes grow as the atoms shrink.
             self.gram, self.cross = self.gram * np.multiply.outer(norms, norms), self.cross * norms[:, None]

@@ -7,7 +7,7 @@ from ..operators import SparseProduct
 from ..operators.csr import to_dense
 from ..typing import Array
 from .signals import Held
-from .sums import residuals_of
+from .sums import multiplied, residuals_of
 
 _EQUAL = 0.99  # the inner product of two atoms of which one is too many
 _RARE = 0.05  # of the mean number of uses
@@ -21,7 +21,7 @@ def reseeded(product: SparseProduct, signals: Held, uses: Array) -> SparseProduc
     the signals have most energy. With few entries per column, such spans are small, and PALM alone makes some of
     their atoms equal: these never differ again. An atom that is zero gets one entry.
     """
-    atoms = product.toarray()
+    atoms = multiplied(product)
     bad = _bad_atoms(atoms, uses)
     if not bad.size or signals.codes is None:
         return product

@@ -23,7 +23,7 @@ from .statistics import Coding, Statistics, code_part, coder_and_atoms, merge_st
 from .sums import in_unit, relative, residuals_of, scaled, unit_for
 
 _SAMPLE, _LARGEST_SAMPLE, _SAMPLE_PER_ATOM = 50_000, 100_000, 200  # signals that are enough to start from
-_SOME = 20_000  # signals that are enough to tell which of two dictionaries is better
+_SOME = 5_000  # signals that are enough to tell which of two dictionaries is better
 _PASSES = 4  # over all signals that improve a start from a sample
 _SIGNALS_PER_PASS = 20  # coded in a pass in the time that the start takes for one
 

@@ -13,7 +13,7 @@ from ..linalg import largest_part, wide
 from ..operators import SparseProduct
 from ..solvers.moments import Moments
 from ..typing import Array
-from .sums import energies_of_codes, is_rounding, moments_of_rows, scaled, unit_for
+from .sums import SMALL, energies_of_codes, is_rounding, moments_of_rows, multiplied, scaled, unit_for
 
 _ROWS_PER_ATOM = 4  # that are coded and summed together, at least
 
@@ -155,9 +155,12 @@ def merge_losses(parts: Sequence[Loss]) -> Loss:
 
 
 def coder_and_atoms(dictionary: SparseProduct | Array) -> tuple[Coder, Array]:
-    """A coder for a dictionary (d, a), and its atoms, one per row."""
-    dense = dictionary.toarray() if isinstance(dictionary, SparseProduct) else dictionary
-    return Coder(dictionary), np.ascontiguousarray(dense.T)
+    """A coder for a dictionary (d, a), and its atoms, one per row.
+
+    A small product is coded with as a matrix: to make it ready would take longer than it could save.
+    """
+    dense = multiplied(dictionary) if isinstance(dictionary, SparseProduct) else dictionary
+    return Coder(dense if dense.size <= SMALL else dictionary), np.ascontiguousarray(dense.T)
 
 
 def _of_nothing(dictionary: SparseProduct | Array) -> Statistics:

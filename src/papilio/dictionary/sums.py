@@ -7,10 +7,13 @@ import scipy.sparse as sp
 
 from ..kernels.atoms import add_energies, add_moments, subtract_codes
 from ..linalg import frobenius, shifted, wide
+from ..operators import SparseProduct
+from ..operators.csr import to_dense
 from ..runtime.threads import scratch, split_work
 from ..typing import Array
 
 _MOST_SHARES, _SHARE_BYTES = 8, 1 << 27  # of the signals, whose moments are summed in parallel
+SMALL = 1 << 15  # entries of a dictionary that BLAS is quick with
 _LEAST_SHARE = 8192  # signals that make a share worthwhile
 
 
@@ -101,3 +104,15 @@ def _squares(rows: Array) -> Array:
 def relative(residuals: Array, size: float) -> float:
     """‖R‖/‖X‖, and 0 for zero data."""
     return frobenius(residuals) / size if size > 0 else 0.0
+
+
+def multiplied(product: SparseProduct) -> Array:
+    """The dense matrix of a product: by BLAS if it is small, for which it need not be packed first."""
+    rows, columns = product.shape
+    if rows * columns > SMALL or not 1e-30 < abs(product.scale) < 1e30:
+        return product.toarray()
+    first, *others = (to_dense(factor) for factor in product.factors)
+    matrix = first * product.dtype.type(product.scale)
+    for factor in others:
+        matrix = matrix @ factor
+    return matrix

@@ -50,7 +50,7 @@ class FastDictionaryLearning(StreamEstimator):
     schedule : Schedule, optional
         The constraint sets of the factors, instead of ``n_factors``, ``complexity``, ``speedup`` and ``block``.
     init : {"ksvd", "online"}, KSVD, OnlineDictionaryLearning or (n_components, n_features) array
-        The dense dictionary to factorize, or the learner of it: "ksvd" has 20 to 100 iterations, fewer for more
+        The dense dictionary to factorize, or the learner of it: "ksvd" has 16 to 100 iterations, fewer for more
         data. An estimator such as ``KSVD(max_iter=20)`` is not
         fitted itself: only its limits are used.
     refine : bool

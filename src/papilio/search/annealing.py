@@ -13,7 +13,7 @@ from ..operators.csr import to_dense
 from ..results import Factorization, History, Status
 from ..runtime.session import Session
 from ..solvers.moments import Moments
-from ..solvers.palm import Fit, Limits, as_factorization, descend
+from ..solvers.palm import Fit, Limits, as_factorization, descend, is_rough
 from ..solvers.polish import polish
 from ..solvers.schedule import Schedule
 from ..typing import Array
@@ -39,9 +39,12 @@ def annealed(
     entries at random about 0.9.
     """
     begin = len(session.history)
-    moments = Moments(matrix)
+    moments = exact = Moments(matrix)
     limits = Limits(schedule.order, STEPS, tol=0.0, inertia=True)
     factors = dense_factors(start.operator)
+    if is_rough(exact, schedule.constraints, start.error):
+        moments = moments.in_single_precision  # in which steps of large factors take half the time
+        factors = [factor.astype(moments.cross.dtype) for factor in factors]
     fit = best = Fit(factors, start.operator.scale, start.error, start.status)
     for r in range(rounds):
         relaxation = _WARM * (_COLD / _WARM) ** (r / max(rounds - 1, 1))
@@ -52,6 +55,12 @@ def annealed(
         best = fit if fit.error < best.error else best
         if best.error <= _EXACT:
             break
+    if moments is not exact:
+        moments = exact
+        best = best._replace(factors=[factor.astype(matrix.dtype) for factor in best.factors])
+        if not is_rough(exact, schedule.constraints, best.error) and not session.stopped:
+            sets = schedule.sets_for(best.factors)
+            best = descend(session, "double precision", exact, sets, best.factors, best.scale, limits)
     if not session.stopped:
         sets, order = schedule.constraints, limits.order
         factors, scale = polish(moments, sets, best.factors, best.scale, order, lambda: session.stopped)

@@ -14,7 +14,7 @@ from ..operators import SparseProduct
 from ..results import Factorization, History, Status
 from ..solvers.hierarchical import factorize_by_splits
 from ..solvers.moments import Moments
-from ..solvers.palm import Limits, as_factorization, descend, palm
+from ..solvers.palm import Limits, as_factorization, descend, is_rough, palm
 from ..solvers.schedule import Schedule
 from ..typing import Array
 from .annealing import STEPS, annealed, best_scale, dense_factors
@@ -287,7 +287,7 @@ def start_of(search: Search, option: Candidate, steps: int = _MOST_STEPS) -> Fac
     if option.method == "hierarchical":
         limits = Limits(max_iter=steps, inertia=True)
         is_small = steps == _MOST_STEPS  # else the polish would take most of the time
-        fit = factorize_by_splits(search.session, matrix, schedule, limits, polish=is_small)
+        fit = _split(search, schedule, limits, is_small)
         if len(fit.operator.factors) == len(schedule.constraints):
             return fit
         # Stopped before the last split: the residual is denser than the last factor may be.
@@ -295,6 +295,17 @@ def start_of(search: Search, option: Candidate, steps: int = _MOST_STEPS) -> Fac
         return replace(fit, status=Status.STOPPED)
     operator = search.of_rank(schedule.constraints[0].shape[1])
     return descended(search, schedule, dense_factors(operator), frobenius(matrix), steps)
+
+
+def _split(search: Search, schedule: Schedule, limits: Limits, polish: bool) -> Factorization:
+    """`factorize_by_splits`, in single precision unless the matrix is small or the error turns out to be."""
+    session, matrix = search.session, search.matrix
+    moments = Moments(matrix)
+    if is_rough(moments, schedule.constraints, 1.0):
+        fit = factorize_by_splits(session, moments.in_single_precision.cross, schedule, limits, polish=polish)
+        if session.stopped or is_rough(moments, schedule.constraints, fit.error):
+            return replace(fit, operator=fit.operator.astype(matrix.dtype))
+    return factorize_by_splits(session, matrix, schedule, limits, polish=polish)
 
 
 def descended(

@@ -8,7 +8,9 @@ import numpy as np
 from ..constraints import Constraint, Fixed
 from ..constraints.selection import slack_of
 from ..kernels import descent as kernel
+from ..kernels import steps
 from ..linalg import column_norms, frobenius, inner, largest_eigenvalue
+from ..operators import SparseProduct
 from ..typing import Array
 from .descent import Descent, groups_of, kind_of, limit_of
 from .moments import CANCELLING, Moments
@@ -80,7 +82,10 @@ class AcceleratedDescent(Descent):
         left, _, cross = around  # of the factor that was visited last
         product = dense(times(left, compact(self._factors[j])))
         along = inner(product, cross)
-        square = inner(product, dense(times(left, self._times_gram(j, self._factors[j], around))))
+        image = product  # of the product by the Gram matrix
+        if around.gram is not None:
+            image = dense(times(left, self._times_gram(j, self._factors[j], around)))
+        square = inner(product, image)
         if square <= 0.0:
             return scale, self.error(scale)
         scale = self._size * (along / square)
@@ -109,8 +114,11 @@ class AcceleratedDescent(Descent):
         """K and B Rᴴ with factor j in R, too."""
         factor = compact(self._factors[j])
         image = self._times_gram(j, self._factors[j], around)
-        gram, cross = (dense(factor @ matrix.conj().T).conj().T for matrix in (image, around.cross))
-        return Surroundings(None, gram, cross)
+        if isinstance(factor, SparseProduct):
+            gram, cross = (dense(factor @ matrix.conj().T).conj().T for matrix in (image, around.cross))
+            return Surroundings(None, gram, cross)
+        turned = adjoint(factor)
+        return Surroundings(None, image @ turned, around.cross @ turned)
 
     def _times_gram(self, j: int, factor: Array, around: Surroundings) -> Array:
         """S K; with A itself, the products of the last few factors are kept."""
@@ -128,19 +136,30 @@ class AcceleratedDescent(Descent):
     def _step(self, j: int, around: Surroundings, exact_norms: bool) -> Array:
         """The projection of S − (H S K − Lᴴ B Rᴴ/scale)/(1.001·c·v²w²), in the metric of the weights v and w."""
         old, before, left = self._factors[j], self._before[j], around.left
-        ahead = old.real.dtype.type(self._inertia)
-        point = old + ahead * (old - before) if ahead > 0 else old
-        image = self._times_gram(j, old, around) if around.gram is self._gram else point @ around.gram
-        if around.gram is self._gram and ahead > 0:  # which costs no product, as both are known
-            image = image + ahead * (image - self._times_gram(j, before, around))
+        point = self._ahead(old, before)
+        if around.gram is None:
+            image = point
+        elif around.gram is self._gram:  # which costs no product, as both are known
+            image = self._ahead(self._times_gram(j, old, around), self._times_gram(j, before, around))
+        else:
+            image = point @ around.gram
         v, of_left = self._metric_of_left(j, left, exact_norms)
         w, of_right = self._metric_of_right(j, around.gram, exact_norms)
         modulus = kernel.MARGIN * of_left * of_right
-        if modulus > 0:
-            gradient = dense(times(adjoint(left), dense(times(left, image)) - around.cross))
-            shrink = np.multiply.outer(1 / (modulus * v * v), 1 / (w * w))
-            point = point - gradient * shrink.astype(old.real.dtype)
-        return self._projected(j, point, v, w)
+        gradient = dense(times(adjoint(left), dense(times(left, image)) - around.cross))
+        kind = old.real.dtype
+        rows = 1 / (modulus * v * v) if modulus > 0 else np.zeros(v.size)
+        worth = np.empty(point.shape, kind)
+        scales = (each.astype(kind) for each in (rows, 1 / (w * w), v, w))
+        steps.step(point, np.ascontiguousarray(gradient), *scales, worth)
+        return self._projected(j, point, worth)
+
+    def _ahead(self, new: Array, before: Array) -> Array:
+        """A new array: ``new``, further along the way from ``before`` by inertia."""
+        point = np.empty(new.shape, new.dtype)
+        new, before = np.ascontiguousarray(new), np.ascontiguousarray(before)
+        steps.ahead_of(new, before, new.real.dtype.type(self._inertia), point)
+        return point
 
     def _metric_of_left(self, j: int, left: Matrix | None, exact: bool) -> tuple[Array, float]:
         """The weights v of the rows of factor j, and ‖H'‖₂."""
@@ -183,14 +202,14 @@ class AcceleratedDescent(Descent):
         """``roots`` of a diagonal, none of them far smaller than the others."""
         return np.maximum(roots, _LEAST_WEIGHT * (roots.max() or 1.0))
 
-    def _projected(self, j: int, point: Array, v: Array, w: Array) -> Array:
-        """The entries with the largest |s_ij|·v_i·w_j that the set admits, at unit norm."""
-        constraint, kind = self._sets[j], point.real.dtype
-        worth = np.abs(point) * v.astype(kind)[:, None] * w.astype(kind)
+    def _projected(self, j: int, point: Array, worth: Array) -> Array:
+        """The entries of ``point`` with the largest ``worth`` that the set admits, at unit norm, in its place."""
+        constraint = self._sets[j]
         if not worth.any():
             return constraint._project(point, nonnegative=False)
         keep = np.empty(point.shape, dtype=bool)
         limits = kind_of(constraint), limit_of(constraint), self._groups[j], slack_of(worth)
         self._guesses[j] = kernel.selected(*limits, self._guesses[j], worth, keep)
-        kept = np.where(keep, point, 0)
-        return kept / kind.type(frobenius(kept))
+        steps.keep_only(point, keep)
+        point /= worth.dtype.type(frobenius(point))
+        return point

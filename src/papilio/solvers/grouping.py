@@ -1,6 +1,7 @@
 """Which rows and which columns of a factor should share blocks."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -27,27 +28,41 @@ def regrouped(constraint: SparseBlocks, matrix: Array) -> SparseBlocks:
     enough to continue in the orders that it was found in.
     """
     energies = np.square(np.abs(matrix), dtype=np.float64)
-    all_but_rounding, is_large = _ALL * energies.sum(), energies.size > _LARGE
-    most = -1.0
-    for start in _starts(constraint, energies):
-        kept = _kept(energies, *start, constraint.n_blocks)
-        if kept < all_but_rounding and not is_large:
-            kept = _improve(energies, *start, constraint.n_blocks, kept, _FINE)
-        if kept > most:
-            most, groups = kept, start
-        if most >= all_but_rounding:
+    all_but_rounding = _ALL * energies.sum()
+    for groups in _quick_starts(constraint, energies):
+        if _kept(energies, *groups, constraint.n_blocks) >= all_but_rounding:
             break
-    if most < all_but_rounding and is_large:
-        _improve(energies, *groups, constraint.n_blocks, most, _ROUGH)
+    else:
+        groups = _best_groups(constraint, energies)
     return constraint.regrouped(*(np.argsort(labels, kind="stable") for labels in groups))
 
 
-def _starts(constraint: SparseBlocks, energies: Array) -> Iterator[tuple[Array, Array]]:
-    """Groups of rows and of columns; the last group may be smaller."""
+def _best_groups(constraint: SparseBlocks, energies: Array) -> tuple[Array, Array]:
+    """Those that hold most after exchanges, from all starts."""
+    is_large, most = energies.size > _LARGE, -1.0
+    starts = chain(_quick_starts(constraint, energies), _similar_lines(constraint, energies))
+    for start in starts:
+        kept = _kept(energies, *start, constraint.n_blocks)
+        if not is_large:
+            kept = _improve(energies, *start, constraint.n_blocks, kept, _FINE)
+        if kept > most:
+            most, groups = kept, start
+    if is_large:
+        _improve(energies, *groups, constraint.n_blocks, most, _ROUGH)
+    return groups
+
+
+def _quick_starts(constraint: SparseBlocks, energies: Array) -> Iterator[tuple[Array, Array]]:
+    """Groups of rows and of columns as they are, and by equal supports; the last group may be smaller."""
     height, width = constraint.block
     yield _labels(constraint.row_order, height), _labels(constraint.column_order, width)
     used = energies > 0
     yield _with_equal_supports(used, height), _with_equal_supports(used.T, width)
+
+
+def _similar_lines(constraint: SparseBlocks, energies: Array) -> Iterator[tuple[Array, Array]]:
+    """Groups of similar rows and of similar columns."""
+    height, width = constraint.block
     rows = _similar(np.sqrt(energies), height)
     yield rows, _similar(np.sqrt(sums_of_groups(energies, rows).T), width)
     if energies.size > _LARGE:
@@ -82,13 +97,18 @@ def _with_equal_supports(used: Array, size: int) -> Array:
 
     In any groups if there are more supports than groups.
     """
-    supports, which = np.unique(used, axis=0, return_inverse=True)
+    keys = np.ascontiguousarray(np.packbits(used, axis=1))
+    _, first, which = np.unique(keys.view(f"V{keys.shape[1]}").ravel(), return_index=True, return_inverse=True)
+    supports = used[first]
     if len(supports) > len(used) // size + 2:
         return _labels(np.arange(len(used)), size)
+    largest_first = np.argsort(-supports.sum(axis=1), kind="stable")
+    if not (np.bincount(which) % size).any():  # whole groups of each
+        return _labels(np.argsort(np.argsort(largest_first)[which], kind="stable"), size)
     complete: list[int] = []
     open_groups: list[tuple[Array, list[int]]] = []  # each with its support
-    for s in np.argsort(-supports.sum(axis=1), kind="stable"):
-        for line in np.flatnonzero(which.ravel() == s):
+    for s in largest_first:
+        for line in np.flatnonzero(which == s):
             fitting = [group for group in open_groups if not (supports[s] & ~group[0]).any()]
             if not fitting:
                 fitting = [(supports[s], [])]

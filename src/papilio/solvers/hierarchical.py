@@ -18,8 +18,8 @@ from .polish import polish as fit_on_supports
 from .schedule import Schedule
 
 Retarget: TypeAlias = Callable[[SparseProduct], Moments]
-_SHARES = (0.5, 0.4, 0.3, 0.2, 0.1)  # by which sets of blocks are relaxed, one after the other
-_STEPS = 30  # of PALM in each of these
+_SHARES = (0.4, 0.2)  # by which sets of blocks are relaxed, one after the other
+_STEPS = 15  # of PALM in each of these
 
 
 def hierarchical(

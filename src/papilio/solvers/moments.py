@@ -131,6 +131,21 @@ class Moments:
         limit = 1e50 if self.cross.dtype in (np.float64, np.complex128) else 1e8
         return all(1 / limit < size < limit for size in sizes)
 
+    @property
+    def in_single_precision(self) -> "Moments":
+        """The moments of X and Γ over a power of two, in single precision; the dictionaries are the same.
+
+        The power brings the codes' energies near one, far from the limits of the smaller number range. A plain
+        matrix must be far from these itself.
+        """
+        dtype = np.dtype(np.complex64 if self.cross.dtype.kind == "c" else np.float32)
+        if self.gram is None:
+            return Moments(self.cross.astype(dtype))
+        exponent = int(np.frexp(largest_part(self.gram.diagonal()))[1]) // 2
+        near = float(np.ldexp(1.0, -2 * exponent))
+        cross, gram = (self.cross * near).astype(dtype), (self.gram * near).astype(dtype)
+        return Moments._with_norm(cross, gram, float(np.ldexp(self.norm, -exponent)))
+
     def error(self, dictionary: Array) -> float:
         """‖X − DΓ‖/‖X‖ for a dictionary D.
 

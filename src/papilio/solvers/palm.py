@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..constraints import Constraint, Fixed
-from ..linalg import frobenius
+from ..linalg import frobenius, largest_part
 from ..operators import SparseProduct
 from ..results import Callback, Factorization, History, Status
 from ..runtime.session import Session
@@ -19,6 +19,7 @@ from .descent import KINDS, CompiledDescent, Descent, GeneralDescent
 from .moments import Moments
 
 ORDERS = ("right_to_left", "left_to_right")
+_LARGE_ERROR = 1e-2  # relative, far above the rounding of single precision
 _SMALL = 1 << 18  # multiplications in a product of blocks up to which the compiled iteration is faster
 
 
@@ -214,14 +215,29 @@ def descent_for(
     moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str, inertia: bool
 ) -> Descent:
     """The iteration for this problem: if kernels know the sets, one for small or one for large matrices."""
-    longest = max(max(constraint.shape) for constraint in sets)
     known = all(type(constraint) in KINDS for constraint in sets)
     start = [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)]
-    if known and longest * longest * moments.shape[1] <= _SMALL:
+    if known and is_small(sets):
         return CompiledDescent(Chain(moments, start, order), sets, inertia)
     if known and inertia and moments.is_moderate:
         return AcceleratedDescent(moments, sets, start, order == ORDERS[1])
     return GeneralDescent(Chain(moments, start, order), sets, inertia)
+
+
+def is_rough(moments: Moments, sets: Sequence[Constraint], error: float) -> bool:
+    """Whether single precision is enough for steps from this relative error, and faster.
+
+    It is where the error is far above rounding, factors are large, and a plain matrix fits in its number range.
+    """
+    is_in_range = moments.gram is not None or 1e-8 < largest_part(moments.cross) < 1e8
+    is_double = moments.cross.dtype in (np.float64, np.complex128)
+    return error > _LARGE_ERROR and is_double and is_in_range and not is_small(sets)
+
+
+def is_small(sets: Sequence[Constraint]) -> bool:
+    """Whether the compiled iteration is the faster one."""
+    longest = max(max(constraint.shape) for constraint in sets)
+    return longest * longest * sets[-1].shape[1] <= _SMALL
 
 
 def as_factorization(moments: Moments, fit: Fit, history: History) -> Factorization:
