@@ -167,8 +167,9 @@ def slower_sentence(op: SparseProduct, speedup: Speedup) -> str:
     """What to say about a product that is slower than the dense matrix (`is_slower`), else nothing."""
     if not is_slower(op, speedup):
         return ""
+    figures = str(speedup).replace(" (slower)", "")  # which the sentence begins with
     return (
-        f"{SLOWER}: {speedup}, measured on this machine. Ask for fewer entries (a lower complexity or a higher "
+        f"{SLOWER}: {figures}, measured on this machine. Ask for fewer entries (a lower complexity or a higher "
         "max_error), or use the dense matrix, operator.toarray()"
     )
 
