@@ -67,7 +67,9 @@ def rows_of(used: dict[str, set[str]], arrows: list[list[Node]]) -> list[list[No
     for _ in range(24):  # each row by the mean place of its neighbours, up and down in turns
         place = {node: _middles(row)[i] for row in rows for i, node in enumerate(row)}
         for row in [*rows, *reversed(rows)]:
-            row.sort(key=lambda node: sum(place[other] for other in neighbours[node]) / len(neighbours[node]))
+            row.sort(
+                key=lambda node: sum(place[other] for other in neighbours[node]) / max(1, len(neighbours[node]))
+            )
             place |= dict(zip(row, _middles(row), strict=True))
     return rows
 
