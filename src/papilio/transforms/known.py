@@ -360,9 +360,11 @@ def _after_type4(size: int) -> sp.csr_array:
 # -- wavelets ------------------------------------------------------------------------------------------
 
 
-# Those of "db4", with which `factorize` looks for kernels, also where PyWavelets is not installed.
-_DB4: tuple[float, ...] = (-0.010597401785069032, 0.0328830116668852, 0.030841381835560764, -0.18703481171909309)
-_DB4 += (-0.027983769416859854, 0.6308807679298589, 0.7148465705529157, 0.2303778133088965)
+# The taps of "db4", with which `factorize` looks for kernels, also where PyWavelets is not installed.
+_DB4 = (
+    *(-0.010597401785069032, 0.0328830116668852, 0.030841381835560764, -0.18703481171909309),
+    *(-0.027983769416859854, 0.6308807679298589, 0.7148465705529157, 0.2303778133088965),
+)
 
 
 def _orthogonal_filter(name: str, n: int) -> tuple[Array, int]:
