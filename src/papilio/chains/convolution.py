@@ -132,6 +132,7 @@ def convolution_chain(
     See Also
     --------
     papilio.convolutional_dictionary : Learns such atoms, and codes, from images.
+    papilio.constraints.Circulant : The same law for a factor in `palm`, which is enough for two kernels.
 
     Notes
     -----

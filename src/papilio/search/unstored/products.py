@@ -171,7 +171,8 @@ class Products:
 def known_by_products(value: Any) -> LinearOperator | None:
     """The operator that a matrix is given by, if it cannot become an array.
 
-    What has SciPy's ``matvec`` and ``rmatvec`` is an operator, whatever its class: those of PyLops are no subclass.
+    What has SciPy's ``matvec`` and ``rmatvec`` is an operator, whatever its class; those of PyLops are not
+    SciPy's.
     """
     if isinstance(value, LinearOperator):
         return None if hasattr(value, "toarray") else value
