@@ -1,4 +1,8 @@
-"""Sparse coding: papilio's OMP against SPAMS and scikit-learn, and on a fast product against the dense matrix."""
+"""Sparse coding: papilio's OMP against SPAMS and scikit-learn, and on a fast product against the dense matrix.
+
+`spams.omp` is forward selection (orthogonal least squares): it takes the atom that lowers the residual most. OMP
+takes the atom with the largest correlation. From the second atom on, the codes may differ.
+"""
 
 import subprocess
 import sys
@@ -23,7 +27,9 @@ def dense() -> Table:
     table = Table(
         "Orthogonal matching pursuit",
         f"Gaussian dictionaries and signals, float64. scikit-learn codes {FEW} of the signals, and its time is "
-        "scaled to all of them.",
+        "scaled to all of them. `spams.omp` is not OMP but forward selection (orthogonal least squares): it takes "
+        "the atom that lowers the residual most, so that its codes may differ from OMP's, and its steps are "
+        "others.",
     )
     rng = np.random.default_rng(0)
     for features, atoms, count, n_nonzero_coefs in ((64, 256, 100_000, 5), (256, 512, 20_000, 10)):

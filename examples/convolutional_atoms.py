@@ -2,9 +2,9 @@
 Atoms that may stand anywhere
 =============================
 
-Dictionaries of patches learn the same stroke again and again, at each place where a patch may cut it. Here an
-atom may stand at any pixel, so that each stroke is learned once. An atom is a composition of small kernels:
-that takes fewer numbers than its pixels, and a transform that applies them one after the other takes less time.
+Dictionaries of patches learn the same pattern many times, once for each position in a patch. Here an atom may
+stand at any pixel, so that each pattern is learned once. An atom is a convolution of small kernels: these are
+fewer numbers than its pixels, and it takes fewer operations to apply them one after the other.
 """
 
 import sys
@@ -25,9 +25,8 @@ N_ATOMS, N_COEFS = 8, 800
 # Learning from one photograph
 # ----------------------------
 #
-# Edges and textures are what atoms are for: slow changes of brightness are taken off first. Each of the eight
-# atoms is the convolution of three 3×3 kernels, the last of them with gaps, which together reach over 9×9
-# pixels.
+# Atoms should describe edges and textures, so slow changes of brightness are removed first. Each of the eight
+# atoms is the convolution of three 3×3 kernels, the last of them with gaps; together they cover 9×9 pixels.
 
 photograph = load_sample_image("china.jpg") @ [0.299, 0.587, 0.114]
 image = photograph[TOP : TOP + SIDE, LEFT : LEFT + SIDE]
@@ -40,12 +39,11 @@ errors = learned.history.error
 print(f"{len(errors)} iterations in {perf_counter() - begin:.1f} s: error {errors[0]:.3f} → {learned.error:.3f}")
 
 # %%
-# Beside wavelets
-# ---------------
+# Compared with wavelets
+# ----------------------
 #
-# The same number of coefficients, the largest ones, in a transform that knows nothing of the photograph and
-# takes no time to learn. (Wavelets are orthogonal: their largest coefficients are their best. Places of atoms
-# are found by matching pursuit, which takes longer.)
+# A wavelet transform is not learned. It keeps as many coefficients, its largest ones, which are the best since
+# the transform is orthogonal. The places of the learned atoms are found by matching pursuit, which takes longer.
 
 wavelet = pp.transforms.wavelet(SIDE, "db4")
 coefficients = wavelet @ (wavelet @ detail).T
@@ -60,7 +58,7 @@ print(f"an atom is 9×9 pixels and {places} numbers: it takes {places} multiplic
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
 shown = {
-    "photograph, slow changes off": detail,
+    "photograph without slow changes": detail,
     f"learned atoms, error {learned.error:.2f}": learned.reconstruct()[0],
     f"wavelets, error {rival_error:.2f}": rival,
 }
@@ -70,10 +68,10 @@ for ax, (name, picture) in zip(axes, shown.items(), strict=True):
     ax.set_axis_off()
 
 # %%
-# The atoms, and what they are made of
-# ------------------------------------
+# The atoms and their kernels
+# ---------------------------
 #
-# Each atom beside its three kernels, the most used ones first.
+# Each atom with its three kernels, the most used atoms first.
 
 fig, axes = plt.subplots(N_ATOMS // 2, 8, figsize=(8.5, 4.8), layout="constrained")
 atoms = np.roll(learned.atoms, (5, 5), axis=(1, 2))[:, :11, :11]

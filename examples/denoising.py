@@ -1,10 +1,11 @@
 """
-A photograph, cleaned
-=====================
+Removing noise from a photograph
+================================
 
-Small patches of a photograph are made of few strokes, and noise is not. If a patch is coded with as few strokes
-as explain it up to its noise, most of the noise stays behind. The strokes are learned from the noisy photograph
-alone, as a product of sparse factors. How much better is that than a Gaussian filter, or than cosines?
+Small patches of a photograph are sums of few atoms, and noise is not. If a patch is coded with as few atoms as it
+takes to come within the noise level, most of the noise is left out. Here the atoms are learned from the noisy
+photograph alone, and their matrix is a product of sparse factors. How much better is that than a Gaussian filter,
+or than cosines?
 """
 
 import sys
@@ -26,7 +27,8 @@ TOP, LEFT = 60, 250
 # The photograph, and its noise
 # -----------------------------
 #
-# The luminance of a part of a photograph, from 0 to 255, and white noise, of which only the size is known.
+# The luminance of a part of a photograph, from 0 to 255, plus white noise, of which only the standard deviation
+# is known.
 
 photograph = load_sample_image("china.jpg") @ [0.299, 0.587, 0.114]
 clean = photograph[TOP : TOP + SIDE, LEFT : LEFT + SIDE]
@@ -58,9 +60,9 @@ for name, way in ways.items():
 # What is gained, and what it takes
 # ---------------------------------
 #
-# Both dictionaries keep edges that the filter blurs. Learning gives some tenths of a decibel more than cosines,
-# and takes most of the time. Methods that are made for nothing but denoising, as BM3D or trained networks, are
-# known to do better than any of these.
+# Both dictionaries keep edges that the filter blurs. The table shows what learning adds to cosines, and how long
+# it takes. Methods that are made only for denoising, such as BM3D or trained networks, are known to do better
+# than any of these.
 
 fig, axes = plt.subplots(2, 2, figsize=(7, 7.4), layout="constrained")
 for ax, (name, image) in zip(axes.flat, images.items(), strict=True):
@@ -69,7 +71,7 @@ for ax, (name, image) in zip(axes.flat, images.items(), strict=True):
     ax.set_axis_off()
 
 # %%
-# A part of it, larger, with the clean one last:
+# A part of it, enlarged, with the clean one last:
 
 fig, axes = plt.subplots(1, 5, figsize=(12, 2.9), layout="constrained")
 for ax, (name, image) in zip(axes, {**images, "clean": clean}.items(), strict=True):

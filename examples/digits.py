@@ -2,10 +2,9 @@
 Sparse codes as features
 ========================
 
-A dictionary of small strokes is learned from handwritten digits, without their labels. Each digit is then
-described by the few strokes that make it up, and a linear classifier sees these instead of the pixels, in a
-scikit-learn pipeline. What does the classifier lose when the dictionary is a fast one, with a third of a dense
-one's entries?
+A dictionary is learned from handwritten digits, without their labels. Each digit is then described by four atoms
+and their coefficients, and a linear classifier sees these codes instead of the pixels, in a scikit-learn pipeline.
+What does the classifier lose when the dictionary is a fast one, with 30 % of the entries of a dense matrix?
 """
 
 import sys
@@ -27,7 +26,7 @@ N_ATOMS, N_NONZERO, COMPLEXITY = 256, 4, 0.3
 # The digits
 # ----------
 #
-# 1,797 digits of 8×8 pixels. Half of them are kept away from everything that learns.
+# 1,797 digits of 8×8 pixels. Half of them are held out for testing.
 
 digits = load_digits()
 X, X_test, y, y_test = train_test_split(
@@ -38,8 +37,8 @@ X, X_test, y, y_test = train_test_split(
 # Three pipelines
 # ---------------
 #
-# An estimator of papilio is a transformer like any other: it fits a dictionary and gives codes. Codes are of
-# both signs and of very different sizes: scaled, all atoms have a say.
+# An estimator of papilio is a scikit-learn transformer like any other: it fits a dictionary and returns codes.
+# Codes have both signs and very different sizes, so they are scaled before classification.
 
 coders = {
     "raw pixels": None,
@@ -62,9 +61,9 @@ for name, coder in coders.items():
 # What is lost
 # ------------
 #
-# Described by 4 numbers instead of 64, digits are recognised about as well, by either dictionary. Differences
-# of a hundredth are nine digits, and as large as those between two halves of the data. Neither dictionary is
-# needed for the accuracy, which pixels give as well: what is shown is that so few numbers are enough.
+# With 4 coefficients instead of 64 pixels, digits are recognised about as well, with either dictionary. A
+# difference of a hundredth is nine digits; another split of the data may change as many. For accuracy alone no
+# dictionary is needed, as pixels do as well: the example shows that so few coefficients are enough.
 
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(10, 3.8), layout="constrained")
 styles = (("0.4", "o"), ("#0072b2", "s"), ("#d55e00", "D"))

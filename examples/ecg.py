@@ -1,11 +1,10 @@
 """
-A heart beat in four numbers
-============================
+Heart beats in few coefficients
+===============================
 
-A heart beats nearly the same way again and again. A transform that was learned from the first part of a
-recording should describe the rest of it in fewer numbers than one that knows nothing of hearts. The learned one
-is a product of sparse factors; it is compared with the discrete cosine transform and with wavelets, on the part
-that it has not seen.
+One heart beat looks much like the next. A dictionary that was learned from the first part of a recording should
+need fewer coefficients for the rest of it than a general transform. The learned one is a product of sparse
+factors; it is compared with the discrete cosine transform and with wavelets, on the part that it has not seen.
 """
 
 import sys
@@ -25,8 +24,9 @@ SHOWN = 4
 # The recording
 # -------------
 #
-# It comes with PyWavelets. All windows of its first three quarters are for learning. Each window is coded
-# without its mean, which is one more number for every transform alike.
+# It comes with PyWavelets. All windows of its first three quarters, which overlap, are for learning. The rest is
+# cut into windows without overlap: only a few, as the recording is short. Each window is coded without its mean,
+# which is one more number for each transform.
 
 signal = np.asarray(pywt.data.ecg(), dtype=float)
 split = len(signal) * 3 // 4
@@ -66,10 +66,10 @@ for name, op in transforms.items():
 # What is gained, and what is lost
 # --------------------------------
 #
-# With few coefficients, the learned transform follows the beats where cosines ripple. With more of them the
+# With few coefficients, the learned transform follows the beats where the cosines oscillate. With more of them the
 # others come closer, and they need no learning. The learned transform is not orthogonal: its codes take
-# orthogonal matching pursuit, and not only a product. And it is for this heart: another patient's is another
-# learning.
+# orthogonal matching pursuit, not only a product. And it was learned from this recording alone: for another
+# patient it has to be learned again.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", width_ratios=[1.8, 1])
 time = np.arange(new.size) + split

@@ -2,10 +2,10 @@
 A covariance from few samples
 =============================
 
-Sixty-four sensors, and fewer measurements than sensors: the sample covariance is singular, and cannot be used
-for a whitening filter or a likelihood. :class:`papilio.SparseMatrixTransform` describes the covariance by a few
-rotations of pairs of sensors, as many as measurements that were left out say. It stands beside the estimators
-of scikit-learn, on data that suit it and on data that do not.
+With 64 sensors and fewer measurements than that, the sample covariance is singular, and cannot be used for a
+whitening filter or a likelihood. :class:`papilio.SparseMatrixTransform` describes the covariance by a few
+rotations of pairs of sensors; cross-validation chooses how many. It is compared with estimators of scikit-learn,
+on data that suit it and on data that do not.
 """
 
 import sys
@@ -26,7 +26,7 @@ COUNTS = 16, 32, 64, 128, 256
 #
 # *Few mixtures*: independent sources, mixed by 60 rotations of pairs, as SparseMatrixTransform assumes. *A
 # chain*: neighbours are correlated, and correlations fall with the distance; no product of few rotations is
-# exact. *Patches*: 8×8 pixels of photographs, which are not normal at all.
+# exact. *Patches*: 8×8 pixels of photographs, which are far from normally distributed.
 
 rng = np.random.default_rng(0)
 
@@ -63,12 +63,13 @@ kinds = {
 # Likelihoods of new samples
 # --------------------------
 #
-# The score of an estimator is the Gaussian log-likelihood per sample: the higher, the better. What is drawn is
-# how far each one is below the best of the three, averaged over three draws.
+# The score of an estimator is the Gaussian log-likelihood per sample, averaged over three draws: the higher, the
+# better. The table and the figure show how far each one is below the best of the three.
 
 estimators = {"SparseMatrixTransform": pp.SparseMatrixTransform, "Ledoit–Wolf": LedoitWolf, "OAS": OAS}
 styles = dict(zip(estimators, (("#d55e00", "o"), ("#0072b2", "s"), ("0.45", "^")), strict=True))
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+print(f"{'samples':<36}" + "".join(f"{count:>8}" for count in COUNTS))
 for ax, (kind, draw) in zip(axes, kinds.items(), strict=True):
     new = draw(NEW)
     scores = {name: [] for name in estimators}
@@ -78,7 +79,9 @@ for ax, (kind, draw) in zip(axes, kinds.items(), strict=True):
             scores[name].append(np.mean([estimator(assume_centered=True).fit(X).score(new) for X in draws]))
     best = np.max(list(scores.values()), axis=0)
     for name, (colour, marker) in styles.items():
-        ax.semilogx(COUNTS, np.array(scores[name]) - best, marker=marker, color=colour, label=name)
+        below = np.array(scores[name]) - best
+        print(f"{kind:<14}{name:<22}" + "".join(f"{each:>8.2f}" for each in below))
+        ax.semilogx(COUNTS, below, marker=marker, color=colour, label=name)
     ax.axvline(SENSORS, color="0.85", zorder=0)
     ax.set_xticks(COUNTS, COUNTS)
     ax.minorticks_off()
@@ -91,10 +94,10 @@ axes[0].legend(frameon=False, fontsize="small")
 # What is gained, and where not
 # -----------------------------
 #
-# Where few rotations describe the covariance, they are found from fewer samples than sensors, and the others
-# are far behind. On the chain the gain is smaller, and goes away with more samples. On patches Ledoit–Wolf is
-# nearly as good, and it takes no cross-validation. The estimate is also a fast transform: its eigenvectors are
-# a product of as many rotations as were chosen.
+# The gain is largest where few rotations describe the covariance, also with fewer samples than sensors. On the
+# chain it is smaller, and vanishes with more samples. On patches Ledoit–Wolf is about as good, except with very
+# few samples, and it needs no cross-validation. The estimate is also a fast transform: its matrix of eigenvectors
+# is the product of the chosen rotations.
 
 X = kinds["few mixtures"](64)
 model = pp.SparseMatrixTransform(assume_centered=True).fit(X)

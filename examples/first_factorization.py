@@ -3,9 +3,9 @@ A first factorization
 =====================
 
 A matrix costs rows × columns operations each time it is applied. Some matrices are products of a few sparse
-ones, and cost far less that way: the Hadamard matrix is the best known example. Here one is hidden, by
-shuffling its rows and columns and by adding noise, and one call of :func:`papilio.factorize` finds it again. A
-matrix that hides nothing shows what the same call does then.
+ones, and cost far less that way: the Hadamard matrix is the best known example. Here one is hidden
+by shuffling its rows and columns and adding noise, and one call of :func:`papilio.factorize` finds it again. Then
+we look at a matrix without any structure.
 """
 
 import sys
@@ -20,10 +20,10 @@ import papilio as pp
 rng = np.random.default_rng(0)
 
 # %%
-# Something is hidden here
-# ------------------------
+# A matrix with hidden structure
+# ------------------------------
 #
-# Every entry is near 1/8 or −1/8, and every singular value is near 1: neither zeros nor a low rank can be seen.
+# Every entry is near 1/8 or −1/8, and every singular value is near 1: there are neither zeros nor a low rank.
 
 H = pp.transforms.hadamard(64).toarray()
 M = H[rng.permutation(64)][:, rng.permutation(64)] + 0.01 * np.abs(H) * rng.standard_normal((64, 64))
@@ -40,7 +40,7 @@ for ax, (title, panel) in zip(axes.flat, panels.items(), strict=True):
     pp.plot.matrix(panel, ax, title)
 
 # %%
-# The simplest alternatives with as many entries are of no use here: the largest entries, and a truncated SVD.
+# The simplest alternatives with as many entries, the largest entries and a truncated SVD, are of no use here.
 
 
 def thresholded(matrix, n_entries):
@@ -66,8 +66,9 @@ print(f"largest entries: error {thresholded(M, op.nnz):.2f}; truncated SVD: erro
 op
 
 # %%
-# It behaves like a matrix, and can be saved and loaded. The speed-up is measured, against the dense matrix on
-# this machine. This one is small, and the dense matrix fits into the fastest cache; larger ones gain more.
+# It behaves like a matrix, and can be saved and loaded. The speed-up is measured on this machine, against the
+# dense matrix. At this size the dense matrix fits into the fastest cache, and a product may even be slower; larger
+# ones gain more.
 
 x = rng.standard_normal(64)
 with tempfile.TemporaryDirectory() as folder:
@@ -77,13 +78,13 @@ print("adjoint:", np.allclose(op.H @ x, op.toarray().T @ x), "  columns:", op[:,
 print(f"times as fast as dense: {fit.speedup.vector:.1f} for one vector, {fit.speedup.block:.1f} for 256")
 
 # %%
-# Nothing is hidden here
-# ----------------------
+# A matrix without structure
+# --------------------------
 #
-# Random entries have no fast transform. Then there is a choice between error and entries, and
-# :func:`papilio.tradeoff` shows the whole curve. With few entries nothing is better than the largest ones of
-# the matrix, which is then what it returns. With more, a product has half of their error or less, but it is no
-# small one: no half of the entries can stand for all of a random matrix.
+# A matrix of random entries is no fast transform. Fewer entries then mean a larger error, and
+# :func:`papilio.tradeoff` shows the whole curve. With few entries nothing that it tries is better than the largest
+# entries of the matrix, so it returns these. With more, a product has a lower error than they have, but still not
+# a small one.
 
 A = rng.standard_normal((32, 32))
 curve = pp.tradeoff(A, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])

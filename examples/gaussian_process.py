@@ -6,7 +6,7 @@ A field of one square kilometre is sampled at thousands of irregular places; eac
 error. The posterior mean needs a linear system with the covariance of all samples plus the noise. Dense, that
 matrix is filled entry by entry and factorized by Cholesky's method, in time that grows as n³. Here
 :func:`papilio.factorize` looks at some of its entries only, and conjugate gradients use the product of sparse
-factors that it returns. From how many samples on does that pay? Data are simulated, with a fixed seed.
+factors that it returns. From how many samples on does that pay? The data are simulated, with a fixed seed.
 """
 
 import sys
@@ -57,8 +57,8 @@ values = field(places) + NOISE * random.standard_normal(len(places))
 # ------------------------------
 #
 # The fast way gives ``factorize`` a function of rows and columns, and says where the samples are. The noise is
-# a diagonal beside the covariance: it is no part of what is factorized. What counts for the mean is the error
-# beside the noise, so that a relative error of 1e-4 is small enough. The dense way is LAPACK's.
+# a diagonal that is added to the covariance: it is not factorized. For the mean, errors of the covariance need
+# only be small compared with the noise, so that a relative error of 1e-4 is enough. The dense way is LAPACK's.
 
 
 def timed(call):
@@ -154,13 +154,14 @@ middle.spines[["top", "right"]].set_visible(False)
 # What is gained, and what is not
 # -------------------------------
 #
-# Products are several times faster than dense ones. The whole solve gains less or nothing, since the build
-# costs more than a solve: with few samples Cholesky is faster. Its time grows as n³, so that the fast way wins
-# in the end. One build serves all noise levels, for instance to choose one by other samples; a new length scale
-# is a new build. For many right-hand sides at one noise level Cholesky's factor is better.
+# A single product gains most. The whole solve gains less, or loses, since the product has to be built first.
+# The time of Cholesky's method grows as n³, that of the fast way more slowly, so that sooner or later they
+# cross: the lines below say where they stand on this machine. One build serves all noise levels, for instance
+# to choose one on other samples; a new length scale takes a new build. For many right-hand sides at one noise
+# level, Cholesky's factor is the better choice.
 
 build, product, by_cg, fill, dense_product, dense_cg, lapack = rows[n]
-print(f"at {n:,} samples the fast product takes {dense_product / product:.1f} times less than the dense one;")
+print(f"at {n:,} samples the fast product is {dense_product / product:.1f} times as fast as the dense one;")
 print(f"fill and Cholesky take {(fill + lapack) / (build + by_cg):.1f} times as long as build and solve")
 slower = [f"{n:,}" for n, t in rows.items() if t[3] + t[6] < t[0] + t[2]]
 print(f"Cholesky was faster at these sizes: {', '.join(slower) or 'none'}")
@@ -187,14 +188,14 @@ right.legend(frameon=False, fontsize="small", loc="upper left")
 right.spines[["top", "right"]].set_visible(False)
 
 # %%
-# The dimension decides about the gain: the same samples along a line, with a length scale of 50 m. (There,
-# Kalman filters solve with Matérn covariances in O(n), and need no matrix.)
+# The gain depends on the dimension. Here are the same samples along a line, with a length scale of 50 m. (On a
+# line, Kalman filters solve with Matérn covariances in O(n), without a matrix.)
 
 X = places[:LINE] * [1, 0]
 build, fit = timed(lambda: fast_covariance(X, 0.05))
 product, dense_product = best_times(fit.operator, kernel(X, X, 0.05), values[:LINE])
 print(f"on a line, {LINE:,} samples: {fit.operator.relative_complexity:.1%} of the entries, build {build:.1f} s,")
-print(f"products {dense_product / product:.1f} times faster than dense")
+print(f"products {dense_product / product:.1f} times as fast as dense ones")
 
 # sphinx_gallery_start_ignore
 if "__file__" in globals() and len(sys.argv) > 1:  # run as a script, with a folder for the figures

@@ -2,14 +2,14 @@
 Weather on a graph
 ==================
 
-A thousand stations at irregular places report temperatures every hour, and their thermometers are noisy. Each
-station is joined to its nearest neighbours. On this graph weather is smooth: it lies in the low frequencies of
-the graph Fourier transform, while noise is everywhere. So each coefficient is shrunk by the share of noise in
-its variance over a month, as in a Wiener filter.
+A thousand stations at irregular places report temperatures every hour, and their thermometers are noisy. In a
+graph, each station is joined to its nearest neighbours. On this graph weather is smooth: it lies in the low
+frequencies of the graph Fourier transform, while noise is spread over all of them. So each coefficient is shrunk
+by the share of noise in its variance over a month, as in a Wiener filter.
 
-The transform is the matrix of eigenvectors of the Laplacian: a million numbers, multiplied with each report.
-:func:`papilio.graphs.fourier` finds a product of rotations in its place, which is an approximation. What does
-it save, and how much more noise is left? Data are simulated, with a fixed seed.
+The transform is the matrix of eigenvectors of the Laplacian: a million numbers, applied to the reports of each
+hour. :func:`papilio.graphs.fourier` approximates it by a product of rotations. What does that save, and how much
+more noise is left? The data are simulated, with a fixed seed.
 """
 
 import sys
@@ -31,7 +31,7 @@ COMPLEXITIES = (0.02, 0.05, 0.1)
 # The network and its weather
 # ---------------------------
 #
-# Weights fall with the distance of neighbours. Temperatures are waves that drift, and the time of the day.
+# Weights fall with the distance between neighbours. Temperatures are a sum of drifting waves and a daily cycle.
 
 random = np.random.default_rng(0)
 places = random.random((STATIONS, 2))
@@ -50,8 +50,8 @@ truth = 15 + 5 * np.sin(2 * np.pi * hours / 24) + np.einsum("k,skh->sh", sizes, 
 reports = truth + NOISE * random.standard_normal(truth.shape)
 
 # %%
-# One transform exact, three fast
-# -------------------------------
+# An exact transform, and three fast ones
+# ---------------------------------------
 #
 # The variance of the noise is known, and the same for each coefficient.
 
@@ -99,8 +99,8 @@ for name, find in found.items():
     print(f"{name:<18}{error:>8.3f}{seconds:>8.1f} s{hour:>9.3f} ms{month:>9.1f} ms{left_over:>11.2f}")
 
 # %%
-# *Error* is that of the Laplacian, *left over* what is still wrong, root mean square in degrees; as reported,
-# it is 1.
+# *Error* is the relative error of the Laplacian. *Left over* is the remaining root mean square error in degrees;
+# for the reports themselves it is 1.
 
 fig, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
 fit = kept[COMPLEXITIES[-1]]
@@ -113,10 +113,10 @@ for row, name, signals in zip(axes, ("as reported", "filtered"), (reports, clean
 # What is gained, and what is lost
 # --------------------------------
 #
-# Each use takes less time and memory. But the rotations mix the lowest frequencies, in which the weather lies,
-# so that more noise is left over, and they take longer to find than the eigenvectors by LAPACK at this size.
-# For a smooth signal and a handful of reports, the exact transform, or a polynomial of the Laplacian, is the
-# better choice.
+# A fast transform takes less memory, and the table shows how much time. But the rotations mix the lowest
+# frequencies, in which the weather lies, so that more noise is left over. The more rotations, the longer they take
+# to find; compare that with the eigenvectors by LAPACK. For a smooth signal and a few reports, the exact
+# transform, or a polynomial of the Laplacian, is the better choice.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained", sharey=True)
 colours = ["0.5", *["#d55e00"] * len(COMPLEXITIES)]

@@ -3,8 +3,8 @@ Learning from files, and a power failure
 ========================================
 
 Data that do not fit into memory are read from disk, in passes. Here a dictionary is learned from a folder of
-files, with a checkpoint. In the middle of it the power fails; the same call again goes on where the checkpoint
-was, and ends with the same dictionary, bit by bit, as a run that nothing disturbed.
+files, with a checkpoint. In the middle the power fails. The same call then resumes from the checkpoint, and ends
+with the same dictionary, bit by bit, as a run without interruption.
 """
 
 import sys
@@ -37,11 +37,11 @@ size = sum(path.stat().st_size for path in shards.iterdir())
 print(f"{N_FILES} files, {data.shape[0]:,} samples of {data.shape[1]} values, {size / 2**20:.0f} MB")
 
 # %%
-# A run that nothing disturbs
-# ---------------------------
+# A run without interruption
+# --------------------------
 #
-# Learning sees the data through sums over samples. A random sample of 50,000 rows is held in memory, and the
-# rest is read in passes.
+# Learning needs only sums over the samples. It starts from a random sample of 50,000 rows, which is held in
+# memory; then it reads all files in passes.
 
 
 def learner(callback=None, checkpoint=None):
@@ -59,8 +59,8 @@ print("phases:", ", ".join(dict.fromkeys(step.phase for step in undisturbed.hist
 # A power failure
 # ---------------
 #
-# The state is saved after each phase and every half minute. A callback is told of each step; this one ends the
-# run by an error that nobody catches inside.
+# The state is saved after each phase and every half minute. A callback is called after each step; this one ends
+# the run by raising an exception.
 
 
 class PowerFailure(Exception):
@@ -108,9 +108,8 @@ pp.plot.atoms(resumed, (8, 8), right).set_title(f"{N_ATOMS} atoms", fontsize="me
 # What it costs
 # -------------
 #
-# Passes over the data take the time of reading and coding each sample once. If the data fit into memory, an
-# array gives the same call less work to do; and often a random part of the data is enough. How much the rest of
-# it adds can be seen on new patches:
+# Each pass reads and codes each sample once. If the data fit into memory, an array avoids the reading. And often
+# a random part of the data is enough; new patches show how much the rest adds:
 
 new = pp.datasets.image_patches(20_000, 8, random_state=99)
 part = learner().fit(np.load(shards / "0.npy")[:5000])

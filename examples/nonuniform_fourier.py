@@ -2,10 +2,10 @@
 A Fourier transform that no FFT computes
 ========================================
 
-A signal is measured at irregular times, and its spectrum is asked for. The matrix of the transform has entries
-of one magnitude, full rank, and is not known to any FFT. :func:`papilio.factorize` takes a function that
-returns its entries, and looks at a part of them. The product that it returns is as good as the matrix, and is
-solved with.
+A signal is measured at irregular times, and its spectrum is wanted. All entries of the matrix of this transform
+have the same magnitude, it has full rank, and no FFT computes it. :func:`papilio.factorize` takes a function that
+returns entries, and evaluates only a part of them. The product that it returns approximates the matrix to a given
+tolerance, and is used to solve for the spectrum.
 """
 
 import sys
@@ -48,8 +48,8 @@ print(f"estimated error {fit.error:.1e}")
 # What is gained
 # --------------
 #
-# At this size the matrix can be stored, so that the truth is known. The simplest alternative is an FFT on a
-# finer grid, with each time rounded to the nearest point of it.
+# At this size the matrix can be stored, so that errors can be measured. The simplest alternative is an FFT on a
+# finer grid, with each time rounded to the nearest grid point.
 
 
 def best_time(call, repeats=20):
@@ -82,9 +82,9 @@ for name, way in ways.items():
     print(f"{name:<40}{best_time(way):>13.2f}{error:>10.1e}")
 
 # %%
-# With rounded times the FFT is fast, and wrong by a per cent or more. Libraries for non-uniform FFTs
-# interpolate instead of rounding, and are made for exactly this transform: use them if it is yours. What
-# ``factorize`` needs is only the function: other phases, which no library has, are the same call.
+# Rounding the times leaves an error that falls only in proportion to the grid spacing. Libraries for non-uniform
+# FFTs interpolate instead of rounding, and are made for exactly this transform: use them if it is what you need.
+# ``factorize`` needs only the function, so that other phases, for which there is no library, take the same call.
 
 fig, axes = plt.subplots(1, len(op.factors) + 1, figsize=(11, 2.6), layout="constrained")
 pp.plot.matrix(matrix[:256, :256].real, axes[0], "256×256 entries\nof the matrix")

@@ -26,7 +26,7 @@ PIXELS, STROKES = 6, 3  # of a stroke, and of a part
 # ------------------
 #
 # 1,797 digits of 8×8 pixels, from 0 (white) to 1 (black). One level is scikit-learn's ``NMF``. The second one
-# says that each part has at most three strokes, and each stroke at most six pixels.
+# adds that each part has at most three strokes, and each stroke at most six pixels.
 
 X = load_digits().data / 16
 plain = NMF(N_PARTS, init="nndsvda", max_iter=3000, tol=1e-4).fit(X)
@@ -45,9 +45,9 @@ pp.plot.atoms(some, (8, 8), right).set_title("8 digits, and the sums of their pa
 # What it costs
 # -------------
 #
-# NMF finds sparse parts by itself, so that the second level saves few numbers here, and the error nearly
-# doubles. What is gained is a description: which strokes there are, and which parts share them. Not all parts
-# use the strokes that they may have; many are little more than one stroke.
+# NMF finds sparse parts by itself, so that the second level saves few numbers here, and it raises the error. What
+# is gained is a description: which strokes there are, and which parts share them. Not all parts use as many
+# strokes as they may; many are little more than one stroke.
 
 rows = {
     "NMF": (np.count_nonzero(plain.components_), X - plain.transform(X) @ plain.components_),
@@ -60,10 +60,10 @@ uses = np.bincount(combinations.tocoo().row, minlength=N_STROKES)
 print(f"{np.count_nonzero(uses > 1)} of {N_STROKES} strokes are in more than one part")
 
 # %%
-# Digits as they are added up
-# ---------------------------
+# Digits as sums of parts
+# -----------------------
 #
-# The largest parts first: a few of them are enough to read a digit.
+# The parts with the largest coefficients come first: a few of them are enough to read a digit.
 
 shown = 0, 4, 5
 counts = 2, 5, 10, N_PARTS

@@ -2,10 +2,10 @@
 A matrix that is too slow
 =========================
 
-Somebody hands you a matrix, say the calibration of an instrument: 512 inputs, 512 readings, and a little noise
-in every entry. Each reading depends on every input, so that no entry is zero and no singular value is small. In
-truth it is a fast transform whose inputs and outputs were wired up in an order that nobody wrote down.
-:func:`papilio.factorize` is not told, finds the transform, and a linear system is solved with it.
+Suppose you are given a matrix, say the calibration of an instrument: 512 inputs, 512 readings, and a little noise
+in every entry. Each reading depends on every input, so that the matrix is dense, and it has full rank. In fact it
+is a fast transform whose inputs and outputs were connected in an order that nobody wrote down.
+:func:`papilio.factorize` finds it without being told, and a linear system is solved with it.
 """
 
 import sys
@@ -24,8 +24,8 @@ SIZE, NOISE, ITERATIONS = 512, 1e-3, 60
 # The instrument
 # --------------
 #
-# An orthogonal butterfly transform with random angles, whose inputs have different sizes. Its rows and columns
-# are in random order. Only the noisy calibration is handed over.
+# An orthogonal butterfly transform with random angles, whose inputs have different scales. Its rows and columns
+# are in random order. Only the noisy calibration is known.
 
 
 def scrambled_transform(n, random):
@@ -50,7 +50,7 @@ measured = instrument + NOISE * np.linalg.norm(instrument) / np.linalg.norm(nois
 # One call
 # --------
 #
-# Without a target, ``factorize`` looks for the best sum of error and relative complexity, among many methods.
+# Without a target, ``factorize`` minimises the sum of error and relative complexity, over many methods.
 
 begin = perf_counter()
 fit = pp.factorize(measured)
@@ -70,21 +70,21 @@ for ax, (title, panel) in zip(axes.flat, panels.items(), strict=True):
 # What is gained
 # --------------
 #
-# The product is nearer to the instrument than the calibration is: noise does not fit into so few entries. The
-# simplest alternative, a truncated SVD with as many entries, is of no use here: the matrix has full rank.
+# The product is nearer to the instrument than the calibration is, since so few entries cannot reproduce the noise.
+# The simplest alternative, a truncated SVD with as many entries, is of no use here: the matrix has full rank.
 
 rank = op.nnz // (2 * SIZE)
 singular = np.linalg.svd(measured, compute_uv=False)
 truncated = np.sqrt(np.sum(singular[rank:] ** 2)) / np.linalg.norm(measured)
 nearer = np.linalg.norm(op.toarray() - instrument) / np.linalg.norm(instrument)
-print(f"relative error against the calibration: {fit.error:.1e}, of which the noise is {NOISE:.0e}")
+print(f"relative error against the calibration: {fit.error:.1e}, where the noise is {NOISE:.0e}")
 print(f"relative error against the instrument:  {nearer:.1e}")
 print(f"truncated SVD with as many entries (rank {rank}): {truncated:.2f}")
 
 
 # %%
-# Time, one vector at a time. A dense matrix of this size fits into the cache, where BLAS is at its best; larger
-# ones gain more, and much smaller ones nothing.
+# The time of a product with one vector. A dense matrix of this size fits into the cache, where BLAS is at its
+# best; larger ones gain more, and much smaller ones nothing.
 
 
 def seconds_of(call, repeats=200):
@@ -100,13 +100,13 @@ def seconds_of(call, repeats=200):
 
 inputs = np.cumsum(random.standard_normal(SIZE))
 dense, fast = seconds_of(lambda: measured @ inputs), seconds_of(lambda: op @ inputs)
-print(f"one product: {1e6 * dense:.1f} µs dense, {1e6 * fast:.1f} µs fast, {dense / fast:.1f} times less")
+print(f"one product: {1e6 * dense:.1f} µs dense, {1e6 * fast:.1f} µs fast, {dense / fast:.1f} times as fast")
 
 # %%
-# A system solved with it
+# Solving a linear system
 # -----------------------
 #
-# A :class:`papilio.SparseProduct` is a SciPy ``LinearOperator``: whatever solves with one solves with it. The
+# A :class:`papilio.SparseProduct` is a SciPy ``LinearOperator``: iterative solvers take it as it is. The
 # readings come from the instrument itself, so that the noise of the calibration is the only error.
 
 readings = instrument @ inputs

@@ -2,10 +2,10 @@
 Which measurements say the same?
 ================================
 
-A cell nucleus in scikit-learn's breast cancer data is described by thirty measurements, many of which say
+In scikit-learn's breast cancer data, thirty measurements describe the cell nuclei of a patient. Many of them say
 nearly the same: radius, perimeter and area, for instance. Principal components mix all thirty.
-:class:`papilio.Treelets` builds a tree instead, and a basis whose vectors are sums and differences of groups of
-it, and zero elsewhere. What does that cost a classifier that only sees a few numbers per patient?
+:class:`papilio.Treelets` instead builds a tree of the measurements, and a basis whose vectors are zero outside of
+a group in this tree. What does that cost a classifier that only sees a few numbers per patient?
 """
 
 import sys
@@ -28,8 +28,8 @@ N_COMPONENTS = 6
 # The tree
 # --------
 #
-# Measurements have different units: scaled, all have variance one. The two that are most correlated are merged,
-# into a sum that goes on and a difference that stays, and so on.
+# Measurements have different units, so they are scaled to variance one. The two that are most correlated are
+# merged into a sum and a difference; the sum may be merged again, the difference stays, and so on.
 
 data = load_breast_cancer()
 X, features = StandardScaler().fit_transform(data.data), data.feature_names
@@ -56,8 +56,8 @@ for vector, energy in zip(model.components_, model.energies_, strict=True):
 # What it costs
 # -------------
 #
-# As few vectors keep less of the variance than principal components, which keep the most that is possible. The
-# classifier is asked by cross-validation, with the basis learned anew in each fold.
+# Treelets keep less of the variance than as many principal components, which keep the most that is possible. The
+# accuracy of the classifier is measured by cross-validation, with a new basis in each fold.
 
 pca = PCA(N_COMPONENTS).fit(X)
 entries = np.count_nonzero(np.abs(model.components_) > 1e-9)

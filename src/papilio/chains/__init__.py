@@ -1,1 +1,1 @@
-"""Chains of factors with laws of their own: convolutions, non-negative factors."""
+"""Products of other kinds of factors: convolutions, non-negative matrices."""

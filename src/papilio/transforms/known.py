@@ -374,7 +374,7 @@ def _orthogonal_filter(name: str, n: int) -> tuple[Array, int]:
     try:
         import pywt
     except ImportError as error:
-        raise ImportError("wavelets but db4 need PyWavelets: pip install PyWavelets") from error
+        raise ImportError("wavelets other than db4 need PyWavelets: pip install PyWavelets") from error
     is_known = isinstance(name, str) and name in pywt.wavelist(kind="discrete")
     if not is_known or not pywt.Wavelet(name).orthogonal:
         raise ValueError(
