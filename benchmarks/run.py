@@ -6,6 +6,7 @@ Parts that are not run keep the results of their last run.
 import re
 import sys
 import warnings
+from datetime import date
 from importlib import import_module
 from pathlib import Path
 
@@ -28,10 +29,13 @@ def main() -> None:
     results = FOLDER / "RESULTS.md"
     sections = _sections(results.read_text()) if results.exists() else {}
     for part in chosen:
-        sections[part] = "\n".join(table.markdown() for table in import_module(part).run(FOLDER))
+        tables = "\n".join(table.markdown() for table in import_module(part).run(FOLDER))
+        sections[part] = f"*Measured on {date.today()}: {machine()}*\n\n{tables}"
         sys.stdout.write(sections[part] + "\n")
         sys.stdout.flush()
-        head = f"# Results\n\nWritten by `make bench`. {machine()}\n\n![growth](growth.png)\n"
+        head = (
+            "# Results\n\nWritten by `make bench`; parts may be of different machines.\n\n![growth](growth.png)\n"
+        )
         kept = [f"<!-- {name} -->\n\n{sections[name]}" for name in PARTS if name in sections]
         results.write_text("\n".join([head, *kept]))
 

@@ -207,7 +207,8 @@ def test_what_the_dense_matrix_does_faster_becomes_dense():
     low_rank = pp.SparseProduct([gaussian((300, 20)), gaussian((20, 300))])
     assert low_rank.optimized() is low_rank
     diagonal = pp.SparseProduct([gaussian((400, 400)), sp.diags_array(np.arange(1.0, 401)), sp.eye_array(400)])
-    assert len(assert_better(diagonal).factors) == 1
+    # A dense factor by itself goes to BLAS; by the model of wide registers, the kernel is faster for two.
+    assert len(assert_better(diagonal).factors) == (2 if REGISTER == 64 else 1)
 
 
 def test_products_that_would_not_fit_into_memory_are_not_tried():

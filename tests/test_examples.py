@@ -44,6 +44,7 @@ COMMANDS = (
     "plot",
     "bench",
     "report",
+    "inputs",
     "reproduce",
 )
 
@@ -65,7 +66,7 @@ def paste(papilio, monkeypatch):
 
 def run_the_examples(command, paste):
     lines = paste(f"papilio {command} --help").split("Example:\n")[1].strip().splitlines()
-    assert any(line.strip().startswith(f"papilio {command} ") for line in lines)
+    assert any(line.split()[:2] == ["papilio", command] for line in lines)
     for line in lines:
         paste(line)
 

@@ -376,3 +376,23 @@ def test_products_are_kept_from_round_to_round():
     assert np.array_equal(products.samples[:, :10], first)
     assert np.allclose(products.samples, MATRIX @ products.tests)
     assert np.allclose(products.adjoint_samples, MATRIX.T @ products.adjoint_tests)
+
+
+def test_an_operator_of_pylops_is_one_too():
+    pylops = pytest.importorskip("pylops")
+    smooth = pylops.Smoothing1D(9, 96)
+    matrix = smooth.todense()
+    fit = pp.factorize(smooth, max_error=1e-3)
+    assert fit.n_products > 0
+    assert np.linalg.norm(fit.operator.toarray() - matrix) <= 2e-3 * np.linalg.norm(matrix)
+
+
+def test_what_has_no_adjoint_is_no_operator():
+    class Half:
+        shape, dtype = (4, 4), np.dtype(float)
+
+        def matvec(self, x):
+            return x
+
+    with pytest.raises((TypeError, ValueError), match="M must"):
+        pp.factorize(Half())

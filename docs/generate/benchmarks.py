@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .links import into_the_site
-from .tables import BADGES, cells, date_of, with_badges
+from .tables import BADGES, cells, with_badges
 
 _MARK = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
 _MISSED = "**no**"
@@ -59,24 +59,23 @@ def pages(root: Path) -> dict[str, str]:
     )
     head, *rest = _MARK.split(text)
     parts = [Part(name, body.strip()) for name, body in zip(rest[::2], rest[1::2], strict=True)]
-    head = head.removeprefix("# Results").strip()
-    machine, _, figure = head.partition("\n\n")
-    when = date_of(source)
-    note = f"*{machine}{f' Last changed on {when}.' if when else ''}*"
-
-    found = {f"benchmarks/{part.name}.md": _page(part, note) for part in parts}
-    return found | {"benchmarks/index.md": _index(parts, note, figure)}
+    figure = head.strip().split("\n\n")[-1]
+    found = {f"benchmarks/{part.name}.md": _page(part) for part in parts}
+    return found | {"benchmarks/index.md": _index(parts, figure)}
 
 
-def _page(part: Part, note: str) -> str:
-    text = part.text.partition("\n")[2] if len(part.titles) == 1 else part.text
+def _page(part: Part) -> str:
+    """The tables of a part; its first line says where and when they were measured."""
+    where, _, text = part.text.partition("\n\n")
+    if len(part.titles) == 1:
+        text = text.partition("\n")[2]
     return (
-        f"# {part.title}\n\n{note}\n\n```sh\n.venv/bin/python benchmarks/run.py {part.name}"
+        f"# {part.title}\n\n{where}\n\n```sh\n.venv/bin/python benchmarks/run.py {part.name}"
         f"  # repeats it, after make bench has installed the peers\n```\n\n{with_badges(text.strip())}"
     )
 
 
-def _index(parts: list[Part], note: str, figure: str) -> str:
+def _index(parts: list[Part], figure: str) -> str:
     rows = [
         f"| [{part.title}]({part.name}.md) | {part.count('yes') or ''} | {part.count(_MISSED) or ''} |"
         for part in parts
@@ -85,12 +84,10 @@ def _index(parts: list[Part], note: str, figure: str) -> str:
     toctree = "\n".join(part.name for part in parts)
     return f"""# Benchmarks
 
-papilio beside NumPy, SciPy, pyfaust, SPAMS, scikit-learn and others on one machine. All contestants do the same
-work in the same process, their repeats interleaved, and the best time of each counts. Where an aim was set, the
-tables say whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench` repeats
+papilio beside NumPy, SciPy, pyfaust, SPAMS, scikit-learn and others, each part on one machine. All contestants do
+the same work in the same process, their repeats interleaved, and the best time of each counts. Where an aim was set,
+the tables say whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench` repeats
 everything.
-
-{note}
 
 {figure}
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .chains.nonnegative import NonnegativeChain as NonnegativeChain
     from .chains.nonnegative import nonnegative_chain as nonnegative_chain
     from .chains.operator import ConvolutionChain as ConvolutionChain
-    from .chains.supports import kernel_supports as kernel_supports
     from .coding import lasso as lasso
     from .coding import omp as omp
+    from .constraints.places import kernel_supports as kernel_supports
     from .dictionary.fast import fast_dictionary as fast_dictionary
     from .dictionary.ksvd import ksvd as ksvd
     from .dictionary.learner import LearnedDictionary as LearnedDictionary
@@ -73,7 +73,7 @@ _NAMES = {
     "chains.convolution": ("ConvolutionFit", "convolution_chain"),
     "chains.dictionary": ("ConvolutionalDictionary", "convolutional_dictionary"),
     "chains.operator": ("ConvolutionChain",),
-    "chains.supports": ("kernel_supports",),
+    "constraints.places": ("kernel_supports",),
     "coding": ("lasso", "omp"),
     "chains.nonnegative": ("NonnegativeChain", "nonnegative_chain"),
     "dictionary.fast": ("fast_dictionary",),

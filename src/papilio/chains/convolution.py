@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..constraints.places import as_supports, require_on_grid
 from ..linalg import in_units, wide
 from ..operators import SparseProduct
 from ..results import Callback, History, Status
@@ -19,7 +20,6 @@ from .operator import ConvolutionChain
 from .restarts import Limits, Search
 from .spectra import Places, Spectra, cropped, product_of_spectra, spectra_of
 from .splitting import of_atom
-from .supports import as_supports, require_on_grid
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ def convolution_chain(
     See Also
     --------
     papilio.convolutional_dictionary : Learns such atoms, and codes, from images.
+    papilio.constraints.Circulant : The same law for a factor in `palm`, which is enough for two kernels.
 
     Notes
     -----

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..constraints.places import Grid, as_supports, require_on_grid
 from ..linalg import in_units
 from ..results import Callback, History, Status
 from ..runtime.session import Interrupted, Session
@@ -15,7 +16,6 @@ from ..validation import as_integer, as_numbers, as_real, require_finite
 from .learning import Learning
 from .operator import ConvolutionChain
 from .pursuit import Atoms, shift_codes
-from .supports import Grid, as_supports, require_on_grid
 
 _PATIENCE = 6  # iterations: each share of coefficients is tried twice
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..constraints.places import Grid
 from ..linalg import in_units
 from ..runtime.session import Session
 from ..typing import Array
@@ -14,7 +15,6 @@ from .descent import Chains
 from .operator import ConvolutionChain
 from .pursuit import Atoms, largest, shift_codes
 from .spectra import Places, combined, multiplicities, product_of_spectra, spectrum
-from .supports import Grid
 
 _SWEEPS = 3  # of alternating least squares per atom and iteration
 _RESTARTS, _FIRST_ITER = 4, 40  # for the chain that an atom begins with

@@ -7,10 +7,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
+from ..constraints.places import Grid, as_grid, as_supports, require_on_grid, sources
 from ..operators import SparseProduct
 from ..typing import Array, ArrayLike, DTypeLike
 from ..validation import as_dtype, as_numbers, as_real, is_series, require_finite, working_dtype
-from .supports import Grid, as_grid, as_supports, require_on_grid, sources
 
 
 class ConvolutionChain(LinearOperator):  # type: ignore[misc]

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.fft
 
+from ..constraints.places import Grid
 from ..kernels.shifts import pursue_shifts
 from ..runtime.session import Session
 from ..runtime.threads import get_num_threads
 from ..typing import Array
-from .supports import Grid
 
 _STEPS = 10  # of conjugate gradients
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..constraints.places import Grid
 from ..results import Status
 from ..runtime.session import Session
 from ..typing import Array
 from .descent import Chains
 from .spectra import Places, Spectra, cropped
 from .splitting import composed, of_atom, random_kernels, split_kernels
-from .supports import Grid
 
 _SWEEPS = 3  # of alternating least squares, before joint steps
 _FIRST = 60  # iterations of all restarts together

@@ -15,8 +15,8 @@ from functools import cached_property, reduce
 import numpy as np
 import scipy.fft
 
+from ..constraints.places import Grid
 from ..typing import Array
-from .supports import Grid
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from functools import reduce
 
 import numpy as np
 
+from ..constraints.places import Grid
 from ..runtime.session import Session
 from ..typing import Array
 from .descent import Chains
 from .spectra import Places, Spectra, correlations, cropped, spectra_of
-from .supports import Grid
 
 _SWEEPS, _LEAPS = 2, 80
 _ROUNDING = 1e-11  # the relative error of a split that counts as exact

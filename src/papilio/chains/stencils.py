@@ -5,10 +5,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from ..constraints.places import Grid
 from ..kernels.stencils import convolve_tiles
 from ..runtime.threads import get_num_threads, scratch, split_work
 from ..typing import Array
-from .supports import Grid
 
 _CACHE = 320 << 10  # bytes of both buffers of a tile, so that they stay in the second level of cache
 _LEAST_ROWS = 8  # of a tile

@@ -345,7 +345,7 @@ class Coder:
     def _whole_gram(self) -> Array:
         n_atoms = self.shape[1]
         if self._product is not None:
-            width = max(4 * _CHUNK // n_atoms, 1)  # columns of the matrix are written in runs that long
+            width = max(2 * _CHUNK // n_atoms, 1)  # columns of the matrix are written in runs that long
             gram = np.empty((n_atoms, n_atoms), self._dtype)
             for start in range(0, n_atoms, width):
                 part = slice(start, min(start + width, n_atoms))

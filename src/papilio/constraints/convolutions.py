@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ..chains.supports import Grid, as_grid, as_places, require_places, sources
 from ..linalg import rescaled, wide
 from ..typing import Array, ArrayLike
 from ..validation import as_integer
 from .base import UnitNorm
+from .places import Grid, as_grid, as_places, require_places, sources
 from .selection import largest
 from .structure import as_side
 

@@ -146,7 +146,8 @@ class _Neighbours:
         scale = before.scale * prod(frobenius(entries(factor)) for factor in before.factors)
         members = [c.project(to_dense(factor)) for c, factor in zip(sets, before.factors, strict=True)]
         starts = [SparseProduct(members, scale), factorized]
-        starts = [descended(self._moments(start), schedule, start) for start in starts]
+        found = [(start, self._sample.statistics(start)) for start in starts]
+        starts = [descended(sums.moments(start), schedule, start, sums.error) for start, sums in found]
         return min(starts, key=self._sample.error)
 
     def _moments(self, product: SparseProduct) -> Moments:

@@ -20,7 +20,7 @@ from .stored import searched
 from .targets import Target, as_complexity, as_speedup, least_entries
 from .unstored.from_entries import factorize_entries
 from .unstored.from_products import factorize_operator
-from .unstored.products import is_known_by_products
+from .unstored.products import known_by_products
 from .unstored.sampled import EntriesFunction, is_function
 
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
@@ -201,7 +201,8 @@ def factorize(
     if is_function(M):
         _refuse("a callable, give max_error or complexity", n_factors=n_factors, speedup=speedup, block=block)
         return factorize_entries(session, M, shape, complexity, max_error, method, coordinates)
-    if is_known_by_products(M):
+    operator = known_by_products(M)
+    if operator is not None:
         _refuse(
             "a LinearOperator, give max_error",
             n_factors=n_factors,
@@ -209,9 +210,9 @@ def factorize(
             speedup=speedup,
             block=block,
         )
-        if shape is not None and as_shape("shape", shape) != M.shape:
-            raise ValueError(f"M must have shape {as_shape('shape', shape)}, got {M.shape}")
-        return factorize_operator(session, M, max_error, method, coordinates)
+        if shape is not None and as_shape("shape", shape) != operator.shape:
+            raise ValueError(f"M must have shape {as_shape('shape', shape)}, got {operator.shape}")
+        return factorize_operator(session, operator, max_error, method, coordinates)
     matrix, unit = in_units(as_matrix("M", M, None if shape is None else as_shape("shape", shape)))
     methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
     if n_factors is not None:

@@ -1,7 +1,7 @@
 """A matrix that is known by its products with vectors: checked, counted, and kept."""
 
 from time import perf_counter
-from typing import TypeGuard
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -168,9 +168,18 @@ class Products:
             self.mirror = "symmetric"
 
 
-def is_known_by_products(value: object) -> TypeGuard[LinearOperator]:
-    """Whether a matrix is given by an operator that cannot become an array."""
-    return isinstance(value, LinearOperator) and not hasattr(value, "toarray")
+def known_by_products(value: Any) -> LinearOperator | None:
+    """The operator that a matrix is given by, if it cannot become an array.
+
+    What has SciPy's ``matvec`` and ``rmatvec`` is an operator, whatever its class; those of PyLops are not
+    SciPy's.
+    """
+    if isinstance(value, LinearOperator):
+        return None if hasattr(value, "toarray") else value
+    if hasattr(value, "toarray") or not (hasattr(value, "matvec") and hasattr(value, "rmatvec")):
+        return None
+    several = {name: getattr(value, name, None) for name in ("matmat", "rmatmat")}
+    return LinearOperator(value.shape, value.matvec, value.rmatvec, dtype=value.dtype, **several)
 
 
 def _shape_of(operator: LinearOperator) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Where the kernels of a chain may be non-zero: places on a periodic grid."""
+"""Where convolutions may be non-zero: places on a periodic grid."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
