@@ -85,9 +85,9 @@ def _index(parts: list[Part], figure: str) -> str:
     return f"""# Benchmarks
 
 papilio beside NumPy, SciPy, pyfaust, SPAMS, scikit-learn and others, each part on one machine. All contestants do
-the same work in the same process, their repeats interleaved, and the best time of each counts. Where an aim was set,
-the tables say whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench` repeats
-everything.
+the same work in the same process, their repeats interleaved, and the best time of each counts. Where an aim was
+set, the tables say whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench`
+repeats everything.
 
 {figure}
 
