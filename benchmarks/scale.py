@@ -1,6 +1,6 @@
 """Learning from data larger than memory: ``python benchmarks/scale.py`` (about half an hour on two cores).
 
-Four million image patches of 64 float32 (1 GB) in a file, 256 atoms, 5 a signal, complexity 0.4: the same fit
+Four million image patches of 64 float32 (1 GB) in a file, 256 atoms, 5 per signal, complexity 0.4: the same fit
 without a cluster, with one and with two worker processes of one thread; passes over 10⁵, 10⁶ and 4·10⁶ patches; a
 stream of 10 GB. Each measurement has processes of its own, so that their memory is their own. ``run.py scale``
 does it, too.

@@ -77,13 +77,13 @@ def as_sparsity(n_nonzero_coefs: int | None, n_features: int, n_components: int)
 def warn_if_few(n_samples: int, n_components: int) -> None:
     """Warn the caller's caller if there are fewer than two samples per atom.
 
-    With up to four, K-SVD with 64 or 128 atoms learned image patches by heart, and coded new patches no better
-    than with one per atom. Small data are usual in tests: the limit is where the error of learning says nothing.
+    With up to four, K-SVD with 64 or 128 atoms overfitted image patches, and coded new ones no better than with
+    one per atom. Small data are usual in tests: the limit is where the error of learning says nothing.
     """
     if n_samples < _FEW * n_components:
         warnings.warn(
             f"{n_components:,} atoms are too many for {n_samples:,} samples: with fewer than {_FEW} samples per "
-            "atom, the dictionary learns them by heart, and new ones are coded poorly. Give fewer "
+            "atom, the dictionary overfits, and new samples are coded poorly. Give fewer "
             "atoms, or more samples",
             UserWarning,
             stacklevel=3,
