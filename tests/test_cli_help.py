@@ -12,6 +12,7 @@ from papilio.cli import app, built_in, demo
 from papilio.cli.image_files import read_image
 from papilio.cli.inputs import read
 from papilio.cli.terminal import Terminal, gain_cell, table
+from papilio.search.attempts import METHODS
 
 COMMANDS = [command.__name__ for command in app._COMMANDS]
 
@@ -20,12 +21,19 @@ def test_every_command_has_a_short_help_too(papilio):
     code, out, err = papilio("-h")
     assert (code, err) == (0, "")
     assert out == papilio("--help")[1] == papilio()[1]
+    assert "..." not in out.partition("Commands:")[2]  # each fits on a line of 80 columns
     for command in COMMANDS:
         assert f"\n  {command} " in out
         code, told, err = papilio(command, "-h")
         assert (code, err) == (0, "")
         assert told.startswith(f"Usage: papilio {command} ")
         assert f"papilio {command}" in told.partition("Example:")[2]
+
+
+def test_the_help_of_factorize_names_every_method(papilio):
+    told = " ".join(papilio("factorize", "-h")[1].split())
+    named = told.partition("Method: ")[2].partition(";")[0].replace(" or ", ", ")
+    assert tuple(named.split(", ")) == METHODS
 
 
 def test_python_m_papilio_is_the_command_line():

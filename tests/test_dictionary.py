@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import papilio as pp
 from papilio.datasets import random_dictionary, synthetic_signals
+from papilio.dictionary.learner import warn_if_few
 from papilio.metrics import recovery_rate
 
 from . import learners
@@ -63,6 +64,13 @@ def test_fewer_than_two_samples_per_atom_are_warned_of_before_work_begins(learn)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         learn(signals(n_signals=24))
+
+
+def test_samples_that_may_be_transposed_are_told_apart_from_few_samples():
+    with pytest.warns(UserWarning, match=r"or transpose the data, if they are 30 samples$"):
+        warn_if_few((8, 30), 12)
+    with pytest.warns(UserWarning, match=r"or more samples$"):
+        warn_if_few((8, 10), 12)
 
 
 @pytest.mark.parametrize("name", ["ksvd", "sparse_ksvd", "online_dictionary"])

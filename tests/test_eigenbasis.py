@@ -144,6 +144,12 @@ def test_it_stops_when_asked_and_keeps_what_it_has():
     assert fit.error == pytest.approx(relative(S, fit))
 
 
+def test_the_text_of_a_result_is_short():
+    found = pp.fast_eigenbasis(np.diag(np.arange(300.0)))
+    assert len(repr(found)) < 300
+    assert "n_rotations=0" in repr(found)
+
+
 def test_the_result_can_be_timed_and_pickled():
     fit = pp.fast_eigenbasis(symmetric(16))
     assert fit.speedup.vector > 0

@@ -13,7 +13,7 @@ from papilio import kernels
 from papilio.runtime import notice
 from papilio.runtime.notice import CompilationNotice
 
-LINE = "papilio: compiling kernels for this machine; this happens once and takes about 20 seconds\n"
+LINE = "papilio: compiling kernels on their first use, which may take 20 seconds or more; later runs load them\n"
 
 
 @pytest.fixture

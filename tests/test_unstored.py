@@ -257,6 +257,7 @@ def bad_input(**options):
             "must return an array of shape",
         ),
         (bad_input(entries=lambda r, c: 1.0), ValueError, "must return an array of shape"),
+        (bad_input(entries=lambda r, c: r), ValueError, r"as from rows\[:, None\] and columns\[None, :\]"),
         (bad_input(entries=lambda r, c: None), (TypeError, ValueError), "entries"),
         (bad_input(entries=lambda r, c: np.full((r.size, c.size), "a")), TypeError, "real or complex numbers"),
         (bad_input(entries=lambda r, c: np.full((r.size, c.size), np.nan)), ValueError, "finite numbers only"),

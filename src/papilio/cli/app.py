@@ -62,7 +62,7 @@ def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figures.")] = Path("demo-output"),
     report: Report = None,
 ) -> None:
-    """Show on built-in data what papilio does: tables, and figures in OUTPUT."""
+    """Show what papilio does, on built-in data. Figures go to OUTPUT."""
     from . import demo as demo_command
 
     demo_command.run(Terminal(), output, report)

@@ -23,7 +23,7 @@ def bench(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Measure on this machine how much faster an operator is than its dense matrix."""
+    """Measure how much faster an operator is than its dense matrix."""
     terminal = Terminal(quiet, json)
     seconds = as_real("--seconds", seconds, 0, _AN_HOUR)
     op = read_operator(operator)

@@ -38,8 +38,8 @@ def factorize(
     method: Annotated[
         str,
         typer.Option(
-            help="Method: thresholding, low_rank, transform, convolution, kronecker, rotations, "
-            "nested, sparse_plus_low_rank, butterfly or hierarchical; auto tries all."
+            help="Method: thresholding, low_rank, subspaces, transform, convolution, kronecker, layers, "
+            "rotations, nested, sparse_plus_low_rank, butterfly or hierarchical; auto tries all."
         ),
     ] = "auto",
     time_budget: Annotated[

@@ -7,7 +7,7 @@ from .terminal import Terminal, table
 
 
 def inputs(quiet: Quiet = False, json: Json = False) -> None:
-    """List what commands can read: built-in matrices, samples and images, and formats of files."""
+    """List what commands can read: built-in data and file formats."""
     terminal = Terminal(quiet, json)
     terminal.result(
         {

@@ -39,7 +39,7 @@ def report(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write a page about an operator: images, error and speed, in one file that loads nothing."""
+    """Write a page about an operator: images, error and speed. It is one file that loads nothing."""
     terminal = Terminal(quiet, json)
     check_report(output)
     if target is not None and samples is not None:

@@ -36,7 +36,7 @@ def reproduce(
         Path | None, typer.Option(help="Folder for tables and figures; reproduce-NAME by default.")
     ] = None,
 ) -> None:
-    """Run one of the paper's experiments or of our own: tables, figures and a comparison with claims in OUTPUT.
+    """Run one of the paper's experiments or of our own. Tables, figures and claims go to OUTPUT.
 
     Without NAME, list the experiments. A run of figure3, denoising or recovery that was stopped is resumed.
     """

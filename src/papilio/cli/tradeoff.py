@@ -37,7 +37,7 @@ def tradeoff(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Errors and measured speed at many complexities, and the recommended one: the knee.
+    """Show errors and speed at many complexities; recommend one.
 
     A matrix is factorized. Dictionaries are learned for patches:8, and with --n-components, --n-nonzero-coefs or
     --patches.

@@ -107,7 +107,7 @@ def fast_dictionary(
         )
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, *schedule.shape)
     options = FastOptions(init, refine, max_iter, tol, positive).checked()
-    warn_if_few(len(rows), schedule.shape[1])
+    warn_if_few(rows.shape, schedule.shape[1])
     session = Session(callback, random_state=random_state)
     return learned(session, rows, learn_fast(session, held(rows), schedule, n_nonzero_coefs, options))
 

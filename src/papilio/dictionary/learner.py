@@ -74,17 +74,20 @@ def as_sparsity(n_nonzero_coefs: int | None, n_features: int, n_components: int)
     return as_integer("n_nonzero_coefs", n_nonzero_coefs, 1, min(n_features, n_components))
 
 
-def warn_if_few(n_samples: int, n_components: int) -> None:
-    """Warn the caller's caller if there are fewer than two samples per atom.
+def warn_if_few(shape: tuple[int, ...], n_components: int) -> None:
+    """Warn the caller's caller if samples of this shape, (samples, features), are fewer than two per atom.
 
     With up to four, K-SVD with 64 or 128 atoms overfitted image patches, and coded new ones no better than with
     one per atom. Small data are usual in tests: the limit is where the error of learning says nothing.
     """
+    n_samples, n_features = shape
     if n_samples < _FEW * n_components:
+        is_wide = n_features > _FEW * n_components  # turned round, they would be enough
+        advice = f"; or transpose the data, if they are {n_features:,} samples" if is_wide else ""
         warnings.warn(
             f"{n_components:,} atoms are too many for {n_samples:,} samples: with fewer than {_FEW} samples per "
             "atom, the dictionary overfits, and new samples are coded poorly. Give fewer "
-            "atoms, or more samples",
+            f"atoms, or more samples{advice}",
             UserWarning,
             stacklevel=3,
         )

@@ -191,7 +191,7 @@ def online_dictionary(
     n_components = as_integer("n_components", n_components, 1)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     limits = OnlineLimits(batch_size, memory, max_iter, tol).checked()
-    warn_if_few(len(rows), n_components)
+    warn_if_few(rows.shape, n_components)
     session = Session(callback, random_state=random_state)
     start = partial(online_phase, limits=limits, init=init)
     outcome = learn_dense(session, held(rows), n_components, n_nonzero_coefs, start, as_flag("positive", positive))

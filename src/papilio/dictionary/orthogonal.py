@@ -106,7 +106,7 @@ def orthogonal_dictionary(
     d = rows.shape[1]
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, d, d)
     options = OrthogonalOptions(n_rotations, complexity, max_iter, tol, positive).checked(d)
-    warn_if_few(len(rows), d)
+    warn_if_few(rows.shape, d)
     session = Session(callback, random_state=random_state)
     return learned(session, rows, learn_orthogonal(session, held(rows), n_nonzero_coefs, options))
 

@@ -87,7 +87,7 @@ def sparse_ksvd(
     n_components = as_integer("n_components", n_components, 1)
     n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
     limits = AlternationLimits(max_iter, tol).checked()
-    warn_if_few(len(rows), n_components)
+    warn_if_few(rows.shape, n_components)
     session = Session(callback, random_state=random_state)
     outcome = learn_sparse_ksvd(session, held(rows), n_components, n_nonzero_coefs, in_base, limits, positive)
     return learned(session, rows.astype(outcome.dictionary.dtype, copy=False), outcome)

@@ -82,7 +82,7 @@ def dictionary_tradeoff(
     shape = n_features, n_components
     limits = as_complexities(complexities, shape, n_factors, "signals")
     schedules = [Schedule.with_complexity(shape, limit, n_factors) for limit in limits]
-    warn_if_few(len(rows), n_components)
+    warn_if_few(rows.shape, n_components)
     session = Session(callback, random_state=random_state)
     neighbours = _Neighbours(session, Held(rows, n_nonzero_coefs), n_components)
     # From the loosest to the tightest: a projection onto tighter sets is a better start than the reverse.

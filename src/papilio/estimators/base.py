@@ -72,7 +72,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         samples = self._samples(X, reset=True)
         n_components, n_nonzero_coefs = self._sizes(samples.shape[1])
-        warn_if_few(len(samples), n_components)
+        warn_if_few(samples.shape, n_components)
         outcome = self._learn(samples, n_components, n_nonzero_coefs)
         # Refinement has its own limit, which max_iter does not raise.
         if outcome.status is Status.MAX_ITER and self.tol != 0 and not getattr(self, "refine", False):

@@ -58,7 +58,7 @@ class Eigenbasis:
     """
 
     operator: SparseProduct
-    eigenvalues: Array
+    eigenvalues: Array = field(repr=False)  # one per row would fill the screen
     error: float
     n_rotations: int
     status: Status

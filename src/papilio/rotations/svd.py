@@ -57,7 +57,7 @@ class SingularBases:
     """
 
     U: SparseProduct
-    singular_values: Array
+    singular_values: Array = field(repr=False)
     V: SparseProduct
     error: float
     n_rotations: int

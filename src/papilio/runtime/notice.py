@@ -9,7 +9,7 @@ from time import perf_counter
 from .progress import is_rewritable, write_line
 
 _SECONDS = 2.0
-_TEXT = "papilio: compiling kernels for this machine; this happens once and takes about 20 seconds"
+_TEXT = "papilio: compiling kernels on their first use, which may take 20 seconds or more; later runs load them"
 
 
 class CompilationNotice:
@@ -55,7 +55,7 @@ class CompilationNotice:
     def _give(self) -> None:
         if self._is_due:
             self._is_due = False
-            write_line(sys.stderr, f"\r{_TEXT.ljust(100)}\n" if is_rewritable(sys.stderr) else f"{_TEXT}\n")
+            write_line(sys.stderr, f"\r{_TEXT.ljust(110)}\n" if is_rewritable(sys.stderr) else f"{_TEXT}\n")
 
 
 compilation = CompilationNotice()

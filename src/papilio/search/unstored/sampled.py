@@ -77,7 +77,7 @@ class Entries:
         if block.shape != wanted:
             raise ValueError(
                 "entries(rows, columns) must return an array of shape (len(rows), len(columns)) = "
-                f"{wanted}, got {block.shape}"
+                f"{wanted}, as from rows[:, None] and columns[None, :], got {block.shape}"
             )
         dtype = working_dtype("entries(rows, columns)", block.dtype)
         if self.dtype is not None and dtype.kind == "c" and self.dtype.kind != "c":
