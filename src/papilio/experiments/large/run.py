@@ -44,6 +44,7 @@ class Size(NamedTuple):
     n_training: int
     n_held_out: int
     complexities: list[float]
+    online: bool
 
 
 class Learned(NamedTuple):
@@ -63,7 +64,8 @@ def cases_of(settings: dict[str, Any]) -> list[Case]:
     """All dictionaries, in the order of the table; those of packages that are not installed are left out."""
     cases = []
     for size in sizes_of(settings):
-        cases += [Case(size.side, kind, "") for kind in (K_SVD, ONLINE, *peers.available())]
+        dense = [K_SVD, *([ONLINE] if size.online else []), *peers.available()]
+        cases += [Case(size.side, kind, "") for kind in dense]
         cases += [Case(size.side, FAST, complexity) for complexity in size.complexities]
         cases.append(Case(size.side, DCT, ""))
     return cases
