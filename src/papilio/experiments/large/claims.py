@@ -33,7 +33,7 @@ def page(rows: list[Row], meta: dict[str, Any]) -> str:
             for size in sizes_of(settings)
         ),
         iterations=str(settings["ksvd_max_iter"]),
-        patience=f"{settings['patience']:g}",
+        patience=" and ".join(f"{size.patience:g}" for size in sizes_of(settings)),
         made_by=made_by(meta),
     )
 

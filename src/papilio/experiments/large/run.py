@@ -45,6 +45,7 @@ class Size(NamedTuple):
     n_held_out: int
     complexities: list[float]
     online: bool
+    patience: float
 
 
 class Learned(NamedTuple):
@@ -132,7 +133,7 @@ def _learned(case: Case, size: Size, settings: dict[str, Any], path: Path, folde
     if case.kind == DCT:
         return _timed(lambda: redundant_dct(size.side, isqrt(n_components - 1) + 1).astype(np.float32))
     rows = np.load(path, mmap_mode="r")
-    atoms, seconds, passes = peers.learn(case.kind, rows, n_components, k, settings["patience"] * seconds, seed)
+    atoms, seconds, passes = peers.learn(case.kind, rows, n_components, k, size.patience * seconds, seed)
     return Learned(atoms.T.astype(np.float32), seconds, rounded(passes, 3))
 
 
