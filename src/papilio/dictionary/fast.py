@@ -31,7 +31,7 @@ from .statistics import Statistics
 _KSVD = "ksvd"
 _ITERATIONS = 16  # of K-SVD, for 10,000 signals and 256 atoms
 _FEWEST, _MOST = 16, 100
-_ROUGH, _FINE = 1e-4, 1e-6  # of PALM's relative error, where refinement follows, and where it does not
+_ROUGH, _FINE = 3e-4, 1e-6  # of PALM's relative error, where refinement follows, and where it does not
 
 
 def fast_dictionary(
@@ -73,7 +73,7 @@ def fast_dictionary(
     max_iter : int
         The largest number of iterations of PALM in each split and each global step.
     tol : float, optional
-        End these when the relative error changes by less; 0 never ends them early. By default 1e-4 with
+        End these when the relative error changes by less; 0 never ends them early. By default 3e-4 with
         ``refine``, which goes on from there, and else 1e-6.
     positive : bool
         Whether codes must not be negative, as in `omp`; the factors may have any sign.

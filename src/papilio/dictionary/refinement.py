@@ -22,8 +22,8 @@ from .statistics import Coding, code_part
 from .sums import multiplied
 
 PHASE = "refine"
-_ROUNDS = 10  # for 10,000 signals and 256 atoms
-_FEWEST, _MOST = 10, 100  # rounds
+_ROUNDS = 5  # for 10,000 signals and 256 atoms
+_FEWEST, _MOST = 5, 100  # rounds
 _STEPS = 20  # of PALM in each round
 _ALONE = 30  # of PALM after a pass over all signals, or for a mini-batch: there are few of these
 _LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signals worth its time
@@ -32,7 +32,7 @@ _LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signa
 def n_rounds_for(n_signals: int, n_components: int) -> int:
     """Rounds of refinement: their time grows with signals and atoms, and so there are fewer of them."""
     size = n_signals * n_components / (10_000 * 256)
-    return int(np.clip(round(_ROUNDS / size**0.54), _FEWEST, _MOST))
+    return int(np.clip(round(_ROUNDS / size**0.6), _FEWEST, _MOST))
 
 
 def refine_phase(session: Session, signals: Held, schedule: Schedule, n_rounds: int | None = None) -> Phase:

@@ -61,7 +61,7 @@ class FastDictionaryLearning(StreamEstimator):
     max_iter : int
         The largest number of iterations of PALM in each split and each global step.
     tol : float, optional
-        End these when the relative error changes by less; 0 never ends them early. By default 1e-4 with
+        End these when the relative error changes by less; 0 never ends them early. By default 3e-4 with
         ``refine``, which goes on from there, and else 1e-6.
     memory : int, optional
         The largest number of mini-batches that count in `partial_fit` and `fit_stream`, for data that drift; no

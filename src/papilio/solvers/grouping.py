@@ -1,7 +1,6 @@
 """Which rows and which columns of a factor should share blocks."""
 
 from collections.abc import Iterator
-from itertools import chain
 
 import numpy as np
 
@@ -12,20 +11,18 @@ from ..typing import Array
 
 _MAX_SWEEPS = 30
 _ALL = 1 - 1e-12  # of the energy, up to rounding
-_LARGE = 1 << 18  # entries above which one start is improved, as far as is quick
-_FINE, _ROUGH = 1e-9, 1e-3  # the relative gain of a sweep that is worth another one
+_LEAST_GAIN = 1e-3  # of a sweep that is worth another one, relative
 
 
 def regrouped(constraint: SparseBlocks, matrix: Array) -> SparseBlocks:
     """The set with other orders of rows and columns, in which its blocks hold much of ‖matrix‖_F².
 
     If the grid of some orders has no more than n_blocks blocks with non-zeros, and these have no zeros except in
-    lines of zeros, such orders are found. Otherwise similar lines make groups: those whose magnitudes correlate,
-    once for rows and then columns, once in reverse. As in k-means, the best blocks for these groups and better
-    groups for these blocks alternate: rows of two groups are exchanged while the blocks hold more after it, then
-    columns. For large matrices, only the groups that hold most are improved so. The best of these orders hold at
-    least as much as those of ``constraint``. They depend on the set and the matrix only, so that a factor is
-    enough to continue in the orders that it was found in.
+    lines of zeros, such orders are found. Otherwise similar lines make groups, those whose magnitudes correlate,
+    if their blocks hold more than those of ``constraint``. As in k-means, the best blocks for the groups and
+    better groups for these blocks alternate: rows of two groups are exchanged while the blocks hold more after
+    it, then columns. The orders depend on the set and the matrix only, so that a factor is enough to continue in
+    the orders that it was found in.
     """
     energies = np.square(np.abs(matrix), dtype=np.float64)
     all_but_rounding = _ALL * energies.sum()
@@ -38,18 +35,12 @@ def regrouped(constraint: SparseBlocks, matrix: Array) -> SparseBlocks:
 
 
 def _best_groups(constraint: SparseBlocks, energies: Array) -> tuple[Array, Array]:
-    """Those that hold most after exchanges, from all starts."""
-    is_large, most = energies.size > _LARGE, -1.0
-    starts = chain(_quick_starts(constraint, energies), _similar_lines(constraint, energies))
-    for start in starts:
-        kept = _kept(energies, *start, constraint.n_blocks)
-        if not is_large:
-            kept = _improve(energies, *start, constraint.n_blocks, kept, _FINE)
-        if kept > most:
-            most, groups = kept, start
-    if is_large:
-        _improve(energies, *groups, constraint.n_blocks, most, _ROUGH)
-    return groups
+    """The start that holds most, after exchanges."""
+    starts = [*_quick_starts(constraint, energies), _similar_lines(constraint, energies)]
+    kept = [_kept(energies, *start, constraint.n_blocks) for start in starts]
+    best = int(np.argmax(kept))
+    _improve(energies, *starts[best], constraint.n_blocks, kept[best])
+    return starts[best]
 
 
 def _quick_starts(constraint: SparseBlocks, energies: Array) -> Iterator[tuple[Array, Array]]:
@@ -60,15 +51,11 @@ def _quick_starts(constraint: SparseBlocks, energies: Array) -> Iterator[tuple[A
     yield _with_equal_supports(used, height), _with_equal_supports(used.T, width)
 
 
-def _similar_lines(constraint: SparseBlocks, energies: Array) -> Iterator[tuple[Array, Array]]:
-    """Groups of similar rows and of similar columns."""
+def _similar_lines(constraint: SparseBlocks, energies: Array) -> tuple[Array, Array]:
+    """Groups of similar rows, and of columns that are similar in these groups."""
     height, width = constraint.block
     rows = _similar(np.sqrt(energies), height)
-    yield rows, _similar(np.sqrt(sums_of_groups(energies, rows).T), width)
-    if energies.size > _LARGE:
-        return
-    columns = _similar(np.sqrt(energies.T), width)
-    yield _similar(np.sqrt(sums_of_groups(energies.T, columns).T), height), columns
+    return rows, _similar(np.sqrt(sums_of_groups(energies, rows).T), width)
 
 
 def _labels(order: Array, size: int) -> Array:
@@ -127,8 +114,8 @@ def _kept(energies: Array, rows: Array, columns: Array, n_blocks: int) -> float:
     return float(np.sort(blocks, axis=None)[-n_blocks:].sum())
 
 
-def _improve(energies: Array, rows: Array, columns: Array, n_blocks: int, kept: float, least_gain: float) -> float:
-    """Exchange lines of ``rows`` and ``columns`` while the best blocks hold more; returns how much."""
+def _improve(energies: Array, rows: Array, columns: Array, n_blocks: int, kept: float) -> None:
+    """Exchange lines of ``rows`` and ``columns`` while the best blocks, which hold ``kept``, hold more."""
     for _ in range(_MAX_SWEEPS):
         before = kept
         for lines, groups, others in ((energies, rows, columns), (energies.T, columns, rows)):
@@ -138,6 +125,5 @@ def _improve(energies: Array, rows: Array, columns: Array, n_blocks: int, kept: 
             chosen[np.argsort(-blocks, axis=None, kind="stable")[:n_blocks]] = 1
             exchange_labels(-(parts @ chosen.reshape(blocks.shape).T), groups, _MAX_SWEEPS)
         kept = _kept(energies, rows, columns, n_blocks)
-        if kept <= before * (1 + least_gain):
+        if kept <= before * (1 + _LEAST_GAIN):
             break
-    return kept
