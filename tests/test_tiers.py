@@ -1,9 +1,11 @@
-"""Which combinations of parameters run in every tier."""
+"""Which combinations of parameters run in every tier, and how one case goes through many values."""
 
+import inspect
 from itertools import product
 
 import pytest
 
+from .helpers import for_each
 from .tiers import that_cover_all_values, values_of
 
 SETS = ["rows", "columns", "blocks"]
@@ -33,3 +35,18 @@ def test_parameters_of_one_mark_count_as_one(request, name, low, high, dtype):
     assert {tuple(each for each, _ in value) for value in values} == {("name",), ("low", "high"), ("dtype",)}
     assert (("low", id(low)), ("high", id(high))) in values
     assert (("name", id(SETS[SETS.index(name)])),) in values
+
+
+def test_one_case_of_many_values_goes_through_all_and_tells_which_fail(tmp_path):
+    seen = []
+
+    @for_each("value", [1, 2, 3, 4])
+    def odd(tmp_path, value):
+        seen.append((tmp_path, value))
+        assert value % 2
+
+    with pytest.raises(ExceptionGroup, match="2 of 4 values of value fail") as told:
+        odd(tmp_path=tmp_path)
+    assert seen == [(tmp_path, value) for value in (1, 2, 3, 4)]
+    assert [each.__notes__[-1] for each in told.value.exceptions] == ["with value=2", "with value=4"]
+    assert list(inspect.signature(odd).parameters) == ["tmp_path"]
