@@ -1,7 +1,7 @@
-"""Which cases of the tests run with `make test-all` only: they repeat others with more cases, sizes or processes.
+"""Which tests are slow, and which cases run with `make test-all` only: they repeat others with more of the same.
 
-The fast tests and the slow ones together have to end within the time of a run of CI. What is left out here is run
-before a release, and after wide changes.
+The fast tests have to end within five minutes, and with the slow ones within the time of a run of CI. What is left
+out here is run before a release, and after wide changes.
 
 A test of several parameters does not run with all combinations of their values, but with so many that each value
 of each parameter occurs (`that_cover_all_values`). Where the combinations matter, the test loops over one of them
@@ -10,6 +10,133 @@ itself. The lists below leave out more: of tests of one parameter with many valu
 
 from collections.abc import Sequence
 from typing import Any
+
+# The files that take longest come first, so that no process is left with one of them when all others are done.
+LONGEST = (
+    "test_examples",
+    "test_documentation",
+    "test_palm",
+    "test_pages",
+    "test_checkpoint",
+    "test_factorize_methods",
+    "test_coding",
+    "test_estimators",
+    "test_samples",
+    "test_experiments",
+    "test_transforms",
+    "test_dictionary",
+    "test_fast_dictionary",
+    "test_distributed",
+    "test_constraints",
+    "test_cli",
+    "test_tradeoff",
+    "test_constraints_invariance",
+    "test_operators",
+    "test_hierarchical",
+    "test_report",
+    "test_threads",
+    "test_kernel_cache",
+)
+
+# Slow tests beside those that are marked, or those of their cases whose names contain one of the words: they take
+# more than a second or two each, with the kernels that only they need, and fast tests use the same code otherwise.
+SLOW = {
+    "test_butterfly_ranks": {"test_factorize_finds_them_in_a_matrix": ("complex64",)},
+    "test_candidates": {"test_the_plan_is_about_what_the_search_takes": ()},
+    "test_checkpoint": {
+        "test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits": (),
+        "test_a_run_that_is_killed_again_and_again_comes_to_an_end": (),
+    },
+    "test_cli": {
+        "test_a_matrix_is_factorized_described_drawn_applied_and_measured": (),
+        "test_every_method_learns_what_its_estimator_learns": ("sparse-ksvd",),
+        "test_a_traceback_is_shown_on_wish_only": (),
+        "test_a_reader_that_goes_away_is_no_error_to_speak_of": (),
+    },
+    "test_cli_large": {
+        "test_a_cluster_that_runs_gives_the_same": (),
+        "test_a_file_and_a_folder_of_shards_give_what_the_estimator_learns_from_the_array": (),
+        "test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it": (),
+    },
+    "test_cli_terminal": {
+        "test_ctrl_c_and_sigterm_keep_the_dictionary_so_far": (),
+        "test_sigterm_ends_a_command_that_keeps_nothing": (),
+    },
+    "test_curves": {"test_low_rank_in_blocks_has_far_fewer_entries_than_in_the_whole": ()},
+    "test_dictionary": {
+        "test_sparse_ksvd_is_no_worse_than_the_papers_on_rand": (),
+        "test_ksvd_beats_the_papers_ksvd_on_rand": (),
+    },
+    "test_distributed": {
+        "test_files_give_the_same_bits_on_a_cluster": (),
+        "test_dask_arrays_give_the_same_bits_on_a_cluster": (),
+        "test_a_checkpoint_goes_on_with_a_cluster_and_without_one": (),
+        "test_a_worker_that_comes_late_is_waited_for": (),
+    },
+    "test_experiments": {
+        "test_a_stopped_run_goes_on_and_gives_the_same_table": (),
+        "test_hadamard_matrices_come_out_exact_and_the_steps_are_drawn": (),
+        "test_the_figure_of_the_dft_writes_out_every_power": (),
+        "test_the_record_of_a_run_says_nothing_of_the_machine": (),
+        "test_the_result_does_not_depend_on_the_threads_of_the_caller": (),
+        "test_a_tiny_run_writes_its_tables_and_figures_and_what_they_depend_on": ("hadamard", "dft"),
+    },
+    "test_factorize_methods": {
+        "test_a_search_is_far_better_than_the_hierarchical_strategy_alone": (),
+        "test_complexity_is_kept_and_the_attempts_say_what_was_found": ("permuted DFT",),
+        "test_each_kind_of_matrix_has_its_method": ("Gaussian-complexity",),
+        "test_max_error_takes_the_first_rank_that_reaches_it": (),
+    },
+    "test_from_products": {
+        "test_neighbours_lower_the_error_in_the_plane": (),
+        "test_an_operator_without_structure_ends_soon": (),
+    },
+    "test_hierarchical": {
+        "test_the_figure_of_an_outside_implementation_comes_out": (),
+        "test_all_factors_at_once_fail_where_the_hierarchy_succeeds": (),
+        "test_dtype_is_kept_and_complex_targets_work": ("complex64",),
+    },
+    "test_kernel_cache": {
+        "test_an_edit_of_one_file_changes_the_kernels_of_another": (),
+        "test_a_full_disk_is_no_error": (),
+        "test_what_is_called_from_outside_is_not_compiled_in_each_process": (),
+    },
+    "test_kronecker": {"test_errors_of_smooth_kernels_are_the_tails_of_singular_values": ()},
+    "test_large_experiment": {
+        "test_there_is_a_row_for_each_dictionary_in_order": (),
+        "test_a_stopped_run_goes_on_and_learns_nothing_twice": (),
+    },
+    "test_meg_experiment": {"test_there_is_a_row_for_each_case_in_order": ()},
+    "test_nested": {"test_a_tradeoff_of_a_kernel_is_nearly_as_good_as_single_fits": ()},
+    "test_pages": {"test_the_python_blocks_of_a_page_run": ()},
+    "test_plot": {"test_a_tradeoff_of_factorizations_over_orders_of_magnitude_is_logarithmic": ()},
+    "test_report": {
+        "test_large_results_stay_below_two_megabytes": (),
+        "test_what_is_not_finite_is_left_out_of_diagrams": (),
+        "test_learn_writes_a_page_on_wish": (),
+    },
+    "test_reproduce": {"test_a_tiny_run_shows_its_claims_and_where_everything_is": ()},
+    "test_samples": {
+        "test_other_chunks_of_a_dask_array_learn_as_well": ("fast",),
+        "test_a_fast_dictionary_has_the_same_bits_from_memory_maps_files_and_arrays": (),
+    },
+    "test_seconds_experiment": {"test_there_is_a_row_for_each_dictionary_in_order": ()},
+    "test_speedup": {"test_blocks_are_what_the_hierarchical_strategy_makes": ()},
+    "test_threads": {
+        "test_eight_python_threads_work_on_every_threading_layer_of_numba": (),
+        "test_forked_processes_apply_large_blocks": (),
+        "test_a_large_block_is_applied_at_interpreter_shutdown": (),
+    },
+    "test_tradeoff": {
+        "test_the_command_writes_what_the_function_finds": (),
+        "test_the_sweep_does_not_depend_on_the_unit_and_repeats": (),
+        "test_a_sweep_that_is_stopped_returns_the_points_so_far": ("matrix",),
+    },
+    "test_unstored": {
+        "test_points_in_the_plane": (),
+        "test_complexity_is_kept": ("inverse distance",),
+    },
+}
 
 # Of tests with many cases, one in so many stays; the first one always does.
 ONE_OF = {
@@ -58,7 +185,8 @@ LEFT_OUT = {
     "test_checkpoint": {
         "test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits": ("fast",),
         "test_a_process_that_is_killed_goes_on_to_the_same_bits": ("pass 2",),
-        "test_runs_in_single_precision_go_on_too": ("fast",),
+        "test_runs_in_single_precision_go_on_too": ("fast", "sparse ksvd"),
+        "test_runs_on_arrays_in_memory_go_on_too": ("online", "sparse ksvd"),
         "test_a_run_that_a_callback_stopped_keeps_its_checkpoint_and_goes_on": (),
     },
     "test_checkpoint_contents": {
@@ -75,11 +203,16 @@ LEFT_OUT = {
     "test_cli_terminal": {
         "test_a_log_gets_no_bar": (),
     },
+    "test_covariance": {
+        "test_patches_have_a_larger_likelihood_than_without_rotations": ("[64]", "[128]"),
+    },
     "test_dictionary": {
         "test_sparse_ksvd_is_no_worse_than_the_papers_on_rand": ("[10]",),
         "test_ksvd_beats_the_papers_ksvd_on_rand": ("[10]",),
     },
     "test_distributed": {
+        "test_files_give_the_same_bits_on_a_cluster": ("online", "ksvd"),
+        "test_dask_arrays_give_the_same_bits_on_a_cluster": ("online", "ksvd"),
         "test_a_worker_that_is_killed_in_a_pass_changes_nothing": ("dask",),
         "test_processes_give_the_same_bits": ("online", "ksvd"),
     },
@@ -101,6 +234,16 @@ LEFT_OUT = {
         "test_the_result_does_not_depend_on_the_number_of_processes": (),
         "test_more_trials_can_be_added_and_fewer_lose_nothing": (),
         "test_draws_repeat_to_the_last_bit_whatever_was_done_before": (),
+    },
+    # With a complexity, each kind of matrix is tried; with the knee, three are.
+    "test_factorize_methods": {
+        "test_each_kind_of_matrix_has_its_method": (
+            "wide kernel-knee",
+            "noisy Hadamard-knee",
+            "tall Gaussian-knee",
+            "sparse-knee",
+        ),
+        "test_max_error_is_kept_with_the_fewest_entries_of_all_attempts": ("rank one-0.03", "wide kernel-0.03"),
     },
     "test_hierarchical": {
         "test_hadamard_comes_out_exact_with_two_entries_a_line_in_log_n_factors": ("[1024]",),
@@ -178,6 +321,17 @@ def that_cover_all_values(cases: Sequence[frozenset[Any]]) -> list[int]:
     return kept
 
 
+def turn_of(file: str) -> int:
+    """The place of a file among those that take longest; the others share the last one."""
+    return LONGEST.index(file) if file in LONGEST else len(LONGEST)
+
+
+def is_slow(file: str, function: str, case: str) -> bool:
+    """Whether a case is slow without a mark of its own."""
+    words = SLOW.get(file, {}).get(function)
+    return words is not None and (not words or any(word in case for word in words))
+
+
 def is_left_out(file: str, function: str, case: str, place: int) -> bool:
     """Whether a case, the ``place``-th of its function, runs with `make test-all` only."""
     words = LEFT_OUT.get(file, {}).get(function)
@@ -188,5 +342,5 @@ def is_left_out(file: str, function: str, case: str, place: int) -> bool:
 
 def unknown_names(file: str, module: object) -> list[str]:
     """Names above that a module of tests does not have."""
-    names = [*ONE_OF.get(file, {}), *LEFT_OUT.get(file, {})]
+    names = [*SLOW.get(file, {}), *ONE_OF.get(file, {}), *LEFT_OUT.get(file, {})]
     return [name for name in names if not hasattr(module, name)]
