@@ -9,6 +9,7 @@ itself. The lists below leave out more: of tests of one parameter with many valu
 """
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 # The files that take longest come first, so that no process is left with one of them when all others are done.
@@ -37,6 +38,9 @@ LONGEST = (
     "test_threads",
     "test_kernel_cache",
 )
+
+# Of these, any process may run any case: they share nothing, and together they take longer than a process's share.
+APART = ("test_examples", "test_pages")
 
 # Slow tests beside those that are marked, or those of their cases whose names contain one of the words: they take
 # more than a second or two each, with the kernels that only they need, and fast tests use the same code otherwise.
@@ -185,8 +189,7 @@ LEFT_OUT = {
     "test_checkpoint": {
         "test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits": ("fast",),
         "test_a_process_that_is_killed_goes_on_to_the_same_bits": ("pass 2",),
-        "test_runs_in_single_precision_go_on_too": ("fast", "sparse ksvd"),
-        "test_runs_on_arrays_in_memory_go_on_too": ("online", "sparse ksvd"),
+        "test_runs_in_single_precision_go_on_too": ("fast",),
         "test_a_run_that_a_callback_stopped_keeps_its_checkpoint_and_goes_on": (),
     },
     "test_checkpoint_contents": {
@@ -234,16 +237,6 @@ LEFT_OUT = {
         "test_the_result_does_not_depend_on_the_number_of_processes": (),
         "test_more_trials_can_be_added_and_fewer_lose_nothing": (),
         "test_draws_repeat_to_the_last_bit_whatever_was_done_before": (),
-    },
-    # With a complexity, each kind of matrix is tried; with the knee, three are.
-    "test_factorize_methods": {
-        "test_each_kind_of_matrix_has_its_method": (
-            "wide kernel-knee",
-            "noisy Hadamard-knee",
-            "tall Gaussian-knee",
-            "sparse-knee",
-        ),
-        "test_max_error_is_kept_with_the_fewest_entries_of_all_attempts": ("rank one-0.03", "wide kernel-0.03"),
     },
     "test_hierarchical": {
         "test_hadamard_comes_out_exact_with_two_entries_a_line_in_log_n_factors": ("[1024]",),
@@ -324,6 +317,11 @@ def that_cover_all_values(cases: Sequence[frozenset[Any]]) -> list[int]:
 def turn_of(file: str) -> int:
     """The place of a file among those that take longest; the others share the last one."""
     return LONGEST.index(file) if file in LONGEST else len(LONGEST)
+
+
+def is_apart(path: str) -> bool:
+    """Whether the cases of a file are shared among processes."""
+    return PurePath(path).stem in APART
 
 
 def is_slow(file: str, function: str, case: str) -> bool:
