@@ -97,7 +97,6 @@ SLOW = {
     "test_factorize_methods": {
         "test_a_search_is_far_better_than_the_hierarchical_strategy_alone": (),
         "test_complexity_is_kept_and_the_attempts_say_what_was_found": ("permuted DFT",),
-        "test_each_kind_of_matrix_has_its_method": ("Gaussian-complexity",),
         "test_max_error_takes_the_first_rank_that_reaches_it": (),
         "test_a_number_of_factors_is_kept_with_every_target": ("4-knee",),
     },
