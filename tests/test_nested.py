@@ -183,7 +183,6 @@ def test_a_singular_kernel_keeps_its_error_when_it_is_shuffled(seed):
     assert other.error < 2 * fit.error
 
 
-@pytest.mark.filterwarnings("ignore:the product is slower")
 def test_the_error_is_met_with_few_entries_and_without_a_target_both_are_low():
     x, y = (np.sort(np.random.default_rng(seed).random(160)) for seed in (0, 1))
     matrix = 1 / (np.abs(x[:, None] - y) + 0.02)
@@ -200,7 +199,6 @@ def test_the_error_is_met_with_few_entries_and_without_a_target_both_are_low():
     assert knee.error + knee.operator.relative_complexity < 0.6 * low_rank
 
 
-@pytest.mark.filterwarnings("ignore:the product is slower")
 def test_coordinates_replace_the_order():
     random = np.random.default_rng(0)
     rows, columns = random.random((100, 2)), random.random((180, 2))
@@ -297,7 +295,6 @@ def test_polishing_lowers_the_error_on_the_same_supports(dtype, sign):
     assert polished(Session(), exact, start)[0].nnz == start.nnz
 
 
-@pytest.mark.filterwarnings("ignore:the product is slower")
 def test_small_kernels_are_polished_and_the_attempt_says_so():
     points = np.random.default_rng(0).random((90, 3))
     covariance = np.exp(-2 * np.linalg.norm(points[:, None] - points, axis=2))
@@ -308,7 +305,6 @@ def test_small_kernels_are_polished_and_the_attempt_says_so():
     assert better.nnz == plain.nnz
 
 
-@pytest.mark.filterwarnings("ignore:the product is slower")
 def test_a_tradeoff_of_a_kernel_is_nearly_as_good_as_single_fits(monkeypatch):
     """By nested low rank alone: longer searches are left out."""
     monkeypatch.setattr("papilio.search.tradeoff._Sweep._approximations", lambda self, budget, probe: [])
