@@ -188,8 +188,6 @@ def test_samples_are_different_and_in_order(size, count):
     assert places.max() < size
 
 
-# On a busy machine any product may be slow.
-@pytest.mark.filterwarnings("ignore:the product is slower than the dense matrix")
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_factorize_finds_them_in_a_matrix(dtype):
     n = 512
