@@ -6,9 +6,10 @@ READY := $(VENV)/.ready
 READY_DOCS := $(VENV)/.ready-docs
 SITE := docs/_build/html
 SPHINX := $(BIN)/python -m sphinx -W --keep-going -n -q -b html
-# Files are shared among processes, one a core: a file's fixtures are made once.
-PYTEST_OPTIONS := --numprocesses auto --maxprocesses 4 --dist loadfile
-PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
+# Files are shared among processes, one a core: a file's fixtures are made once. The longest come first (tests/tiers.py).
+PYTEST_OPTIONS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Bytecode is kept even where the environment says otherwise: tests start many processes, and rewritten asserts take seconds.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 # Of the campaigns.
 MINUTES ?= 5
 KILLS ?= 10

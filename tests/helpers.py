@@ -1,5 +1,8 @@
 """Data and measures that many tests share."""
 
+import inspect
+from functools import wraps
+
 import numpy as np
 
 ALL_DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
@@ -33,3 +36,30 @@ def as_array(matrix):
 def true_error(matrix, approximation):
     """The relative error, from its definition; the zero matrix counts as one of norm 1."""
     return np.linalg.norm(matrix - as_array(approximation)) / (np.linalg.norm(matrix) or 1)
+
+
+def for_each(parameter, values):
+    """A decorator of tests that take milliseconds: one case goes through all values, and tells all that fail.
+
+    As cases of their own, they would take longer to be collected and reported than to be run.
+    """
+
+    def decorate(test):
+        @wraps(test)
+        def test_of_all(**fixtures):
+            failures = []
+            for value in values:
+                try:
+                    test(**fixtures, **{parameter: value})
+                except Exception as failure:
+                    failure.add_note(f"with {parameter}={value!r}")
+                    failures.append(failure)
+            if failures:
+                raise ExceptionGroup(f"{len(failures)} of {len(values)} values of {parameter} fail", failures)
+
+        signature = inspect.signature(test)
+        others = [each for name, each in signature.parameters.items() if name != parameter]
+        test_of_all.__signature__ = signature.replace(parameters=others)
+        return test_of_all
+
+    return decorate

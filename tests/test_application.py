@@ -255,7 +255,7 @@ def products(draw):
     return pp.SparseProduct([factor.astype(dtype) for factor in [*links, chain[-1]]], scale=0.5)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(op=products())
 def test_random_products_are_optimized_without_loss(op):
     better = assert_better(op)

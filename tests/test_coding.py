@@ -356,7 +356,7 @@ def small_problems(draw):
     return D.astype(dtype), X.astype(dtype)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(problem=small_problems(), limit=st.integers(1, 8), tol=st.sampled_from([None, 0.0, 0.5, 3.0]))
 def test_any_small_problem_ends_with_a_sound_code(problem, limit, tol):
     D, X = problem

@@ -22,6 +22,7 @@ from .brute_force import (
     sample,
     symmetric,
 )
+from .helpers import for_each
 from .registry import CONSTRAINTS
 
 Array = np.ndarray[Any, Any]
@@ -55,7 +56,7 @@ def test_all_sets_but_rows_and_columns_claim_an_exact_projection() -> None:
     assert [name for name in CONSTRAINTS if not CONSTRAINTS[name]().exact] == INEXACT
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_projection_is_a_member_at_the_distance_of_an_exhaustive_search(name: str) -> None:
     constraint = CONSTRAINTS[name]()
     for matrix in matrices(name, seeds=1):
@@ -114,13 +115,13 @@ def test_of_one_entry_its_phase_is_left_and_of_none_a_one(constraint: c.Constrai
 # -- membership ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_n_nonzero_is_attained_by_a_matrix_without_zeros(name: str) -> None:
     constraint, member = full_member(name)
     assert np.count_nonzero(member) == constraint.n_nonzero
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_contains_rejects_a_wrong_norm(name: str) -> None:
     constraint, member = full_member(name)
     for factor in (0.5, 1 + 1e-5, 1 - 1e-5, -2.0, 1e100, 1e-300, 0.0):
@@ -128,7 +129,7 @@ def test_contains_rejects_a_wrong_norm(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1e-12, 0.1])
-@pytest.mark.parametrize("name", WITH_ZEROS)
+@for_each("name", WITH_ZEROS)
 def test_contains_rejects_every_single_entry_too_many_however_small(name: str, size: float) -> None:
     constraint, member = full_member(name)
     for place in np.flatnonzero(member == 0):
@@ -141,7 +142,7 @@ def test_contains_rejects_every_single_entry_too_many_however_small(name: str, s
             assert_no_member(name, constraint, larger)
 
 
-@pytest.mark.parametrize("name", [name for name in CONSTRAINTS if any(part in name for part in TIED)])
+@for_each("name", [name for name in CONSTRAINTS if any(part in name for part in TIED)])
 def test_contains_rejects_a_broken_structure(name: str) -> None:
     constraint, member = full_member(name)
     groups = definition(name).groups
@@ -153,7 +154,7 @@ def test_contains_rejects_a_broken_structure(name: str) -> None:
             assert_no_member(name, constraint, broken / np.linalg.norm(broken))
 
 
-@pytest.mark.parametrize("name", [name for name in CONSTRAINTS if is_nonnegative(name)])
+@for_each("name", [name for name in CONSTRAINTS if is_nonnegative(name)])
 def test_contains_of_nonnegative_sets_rejects_one_entry_below_zero_or_off_the_real_axis(name: str) -> None:
     constraint, member = full_member(name)
     base = CONSTRAINTS[name.removeprefix("NonNegative-")]()
@@ -165,7 +166,7 @@ def test_contains_of_nonnegative_sets_rejects_one_entry_below_zero_or_off_the_re
         assert base.contains(other)
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_contains_rejects_other_shapes_and_values_that_are_not_finite(name: str) -> None:
     constraint, member = full_member(name)
     assert_no_member(name, constraint, np.vstack([member, np.zeros(member.shape[1])]))
@@ -178,14 +179,14 @@ def test_contains_rejects_other_shapes_and_values_that_are_not_finite(name: str)
             assert_no_member(name, constraint, other)
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_contains_measures_values_by_its_tolerance(name: str) -> None:
     constraint, member = full_member(name)
     assert constraint.contains(1.01 * member, tol=0.1)
     assert not constraint.contains(1.01 * member, tol=1e-3)
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_free_on_support_sets_hold_all_unit_norm_matrices_on_a_members_support(name: str) -> None:
     constraint, member = full_member(name)
     other = np.where(member != 0, sample(member.shape, "gaussian"), 0)
@@ -203,12 +204,12 @@ def test_free_on_support_sets_hold_all_unit_norm_matrices_on_a_members_support(n
 NUMBERS = st.floats(-1e3, 1e3, width=32, allow_subnormal=False) | st.sampled_from([0.0, -1.0, 1.0])
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_no_other_member_is_nearer_to_any_matrix(name: str) -> None:
     constraint = CONSTRAINTS[name]()
     rotated = st.sampled_from([1.0, 0.6 + 0.8j])
 
-    @settings(max_examples=15, deadline=None, derandomize=True)
+    @settings(max_examples=8, deadline=None, derandomize=True)
     @given(hnp.arrays(np.float64, constraint.shape, elements=NUMBERS), rotated, st.integers(0, 99))
     def check(real: Array, phase: complex, seed: int) -> None:
         matrix = phase * real

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from papilio import constraints as c
 
+from .helpers import for_each
 from .registry import CONSTRAINTS
 
 SPARSITIES: dict[str, tuple[Callable[[Any], c.Constraint], int]] = {
@@ -234,7 +235,7 @@ def test_matrices_must_hold_numbers(matrix: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, complex(0, np.nan), complex(1, np.inf)])
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_matrices_must_be_finite(name: str, value: complex) -> None:
     constraint = CONSTRAINTS[name]()
     matrix = np.ones(constraint.shape, dtype=type(value))
@@ -246,7 +247,7 @@ def test_matrices_must_be_finite(name: str, value: complex) -> None:
         c.Fixed(matrix)
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_matrices_must_have_the_shape_of_the_set(name: str) -> None:
     constraint = CONSTRAINTS[name]()
     rows, columns = constraint.shape
@@ -265,7 +266,7 @@ def test_fixed_takes_no_empty_matrix() -> None:
         c.Fixed(np.zeros((0, 3)))
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_repr_tells_the_class_and_the_shape(name: str) -> None:
     constraint = CONSTRAINTS[name]()
     assert repr(constraint).startswith(f"{type(constraint).__name__}(")

@@ -6,7 +6,7 @@ import pytest
 from papilio import constraints as c
 
 from .brute_force import sample
-from .helpers import gaussian
+from .helpers import for_each, gaussian
 from .registry import CONSTRAINTS
 
 SIZED = {
@@ -22,7 +22,7 @@ SIZED |= {
 SHARES = np.linspace(0, 1, 11)
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
+@for_each("name", CONSTRAINTS)
 def test_no_share_at_all_leaves_the_set_as_it_is(name):
     constraint = CONSTRAINTS[name]()
     same = constraint.relaxed(0)
@@ -33,8 +33,8 @@ def test_no_share_at_all_leaves_the_set_as_it_is(name):
         np.testing.assert_array_equal(same.project(matrix), constraint.project(matrix))
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
 @pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
+@for_each("name", CONSTRAINTS)
 def test_members_are_members_of_the_relaxed_set_and_their_own_projection(name, share):
     constraint = CONSTRAINTS[name]()
     relaxed = constraint.relaxed(share)

@@ -82,14 +82,14 @@ def test_the_detail_names_the_grid():
     assert found(matrix)[1] == "2-D convolution, 16×18 to 12×20"
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(st.integers(100, 400), st.integers(100, 400), st.booleans(), st.integers(0, 9))
 def test_toeplitz_and_hankel_matrices_of_any_shape_are_found(m, n, is_hankel, seed):
     matrix = scipy.linalg.toeplitz(vector(m, seed=seed), vector(n, seed=seed + 1))
     found(matrix[:, ::-1] if is_hankel else matrix)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(st.lists(st.integers(9, 20), min_size=4, max_size=4), st.booleans(), st.booleans())
 def test_convolutions_from_any_grid_to_any_grid_are_found(sizes, is_complex, is_reversed):
     rows, columns = tuple(sizes[:2]), tuple(sizes[2:])
@@ -103,7 +103,7 @@ def test_convolutions_from_any_grid_to_any_grid_are_found(sizes, is_complex, is_
         assert matrix.size < 16 * 16 * 20 * 20
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(st.integers(128, 300))
 def test_circulant_matrices_of_any_size_are_found(n):
     found(scipy.linalg.circulant(vector(n, seed=n)))

@@ -197,10 +197,11 @@ def test_tol_zero_runs_to_the_end_and_a_tol_stops_earlier(name):
     X = signals()
     learn = partial(LEARNERS[name], max_iter=60, random_state=0)
     last = 60 if name == "online_dictionary" else 61  # after the last update, K-SVD codes once more
-    assert learn(X, tol=0).history.phase[:-1] == [learn(X, tol=0).history[0].phase] * last
-    assert learn(X, tol=0).status == "max_iter"
-    assert len(learn(X, tol=0.5).history) < last
-    assert learn(X, tol=0.5).status == "converged"
+    to_the_end, earlier = learn(X, tol=0), learn(X, tol=0.5)
+    assert to_the_end.history.phase[:-1] == [to_the_end.history[0].phase] * last
+    assert to_the_end.status == "max_iter"
+    assert len(earlier.history) < last
+    assert earlier.status == "converged"
 
 
 @pytest.mark.parametrize("name", ["ksvd", "sparse_ksvd"])

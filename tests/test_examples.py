@@ -18,8 +18,13 @@ SMALLER = {
         "N_STEPS, N_MORE_STEPS = 150, 60": "N_STEPS, N_MORE_STEPS = 20, 5",
         "N_CHARACTERS = 600_000": "N_CHARACTERS = 60_000",
     },
+    "convolutional_atoms": {"max_iter=25": "max_iter=8"},
     "denoising": {"SIGMA, SIDE = 25, 200": "SIGMA, SIDE = 25, 144"},
-    "fast_dictionary": {"image_patches(20_000,": "image_patches(4_000,", "1000, 3000, 10_000": "1000"},
+    "fast_dictionary": {
+        "image_patches(20_000,": "image_patches(2_000,",
+        "image_patches(10_000,": "image_patches(2_000,",
+        "1000, 3000, 10_000": "1000",
+    },
     "few_samples": {"COUNTS = 16, 32, 64, 128, 256": "COUNTS = 16, 32"},
     "gaussian_process": {
         "SIZES = 1536, 3072, 6144": "SIZES = 512, 1024",

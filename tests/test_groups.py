@@ -44,7 +44,7 @@ def matrices(draw):
     return (gaussian((rows, columns)) * mask).astype(draw(st.sampled_from(DTYPES)))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(matrix=matrices())
 def test_groups_hold_every_entry_once(matrix):
     factor = frozen(sp.csr_array(matrix))

@@ -143,7 +143,7 @@ def masks(draw):
     return chain
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(
     masks=masks(), dtype=st.sampled_from(ALL_DTYPES), count=st.sampled_from([1, 3, 65]), column_major=st.booleans()
 )
@@ -158,7 +158,7 @@ def test_random_chains_apply_as_dense_ones(masks, dtype, count, column_major):
 # -- select --------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(
     levels=st.lists(st.integers(0, 9), min_size=1, max_size=60),
     data=st.data(),

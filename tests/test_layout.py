@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,11 +114,20 @@ def modules() -> Iterator[tuple[str, str, bool]]:
         yield ".".join(parts[:-1] if is_package else parts), path.read_text(), is_package
 
 
+@cache
+def all_imports() -> list[tuple[str, Import]]:
+    """What each module of the package imports."""
+    return [
+        (module, imported)
+        for module, source, is_package in modules()
+        for imported in imports(source, module, is_package)
+    ]
+
+
 def test_imports_point_downwards():
     faults = [
         f"{module}: {imported.target}: {wrong}"
-        for module, source, is_package in modules()
-        for imported in imports(source, module, is_package)
+        for module, imported in all_imports()
         if (wrong := fault(module, imported))
     ]
     assert faults == []
@@ -125,10 +135,7 @@ def test_imports_point_downwards():
 
 def test_every_exception_is_in_use():
     used = {
-        (room_of(module), room_of(imported.target))
-        for module, source, is_package in modules()
-        for imported in imports(source, module, is_package)
-        if imported.in_function
+        (room_of(module), room_of(imported.target)) for module, imported in all_imports() if imported.in_function
     }
     assert used >= UPWARDS
     by_name = {module for module, source, _ in modules() if "import_module" in source}

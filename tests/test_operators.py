@@ -311,7 +311,7 @@ def keys(size: int) -> st.SearchStrategy[Any]:
     return st.one_of(index, st.slices(size), several, several.map(lambda x: np.array(x, dtype=np.int16)), mask)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(factors=chains(), data=st.data())
 def test_random_chains_apply_and_select_as_numpy_does(factors: list[Any], data: st.DataObject) -> None:
     op = SparseProduct(factors, scale=0.5)

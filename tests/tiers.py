@@ -1,7 +1,7 @@
-"""Which cases of the tests run with `make test-all` only: they repeat others with more cases, sizes or processes.
+"""Which tests are slow, and which cases run with `make test-all` only: they repeat others with more of the same.
 
-The fast tests and the slow ones together have to end within the time of a run of CI. What is left out here is run
-before a release, and after wide changes.
+The fast tests have to end within five minutes, and with the slow ones within the time of a run of CI. What is left
+out here is run before a release, and after wide changes.
 
 A test of several parameters does not run with all combinations of their values, but with so many that each value
 of each parameter occurs (`that_cover_all_values`). Where the combinations matter, the test loops over one of them
@@ -9,7 +9,178 @@ itself. The lists below leave out more: of tests of one parameter with many valu
 """
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
+
+# The files that take longest come first, so that no process is left with one of them when all others are done.
+LONGEST = (
+    "test_examples",
+    "test_documentation",
+    "test_palm",
+    "test_pages",
+    "test_checkpoint",
+    "test_factorize_methods",
+    "test_coding",
+    "test_estimators",
+    "test_samples",
+    "test_experiments",
+    "test_transforms",
+    "test_dictionary",
+    "test_fast_dictionary",
+    "test_distributed",
+    "test_constraints",
+    "test_cli",
+    "test_tradeoff",
+    "test_constraints_invariance",
+    "test_operators",
+    "test_hierarchical",
+    "test_report",
+    "test_threads",
+    "test_kernel_cache",
+)
+
+# Of these, any process may run any case: they share nothing, and together they take longer than a process's share.
+APART = ("test_examples", "test_pages")
+
+# Slow tests beside those that are marked, or those of their cases whose names contain one of the words: they take
+# more than a second or two each, with the kernels that only they need, and fast tests use the same code otherwise.
+SLOW = {
+    "test_butterfly_ranks": {"test_factorize_finds_them_in_a_matrix": ("complex64",)},
+    "test_campaigns": {"test_a_few_cases_of_each_kind_run": ("commands",)},
+    "test_candidates": {"test_the_plan_is_about_what_the_search_takes": ()},
+    "test_checkpoint": {
+        "test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits": (),
+        "test_a_run_that_is_killed_again_and_again_comes_to_an_end": (),
+    },
+    "test_cli": {
+        "test_a_matrix_is_factorized_described_drawn_applied_and_measured": (),
+        "test_every_method_learns_what_its_estimator_learns": ("sparse-ksvd",),
+        "test_a_traceback_is_shown_on_wish_only": (),
+        "test_a_reader_that_goes_away_is_no_error_to_speak_of": (),
+        "test_a_dictionary_is_learned_and_used": (),
+        "test_what_cannot_be_is_refused_in_one_line_before_any_work": (),
+    },
+    "test_cli_large": {
+        "test_a_cluster_that_runs_gives_the_same": (),
+        "test_a_file_and_a_folder_of_shards_give_what_the_estimator_learns_from_the_array": (),
+        "test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it": (),
+        "test_a_result_that_cannot_be_written_is_kept_in_the_checkpoint": (),
+    },
+    "test_cli_terminal": {
+        "test_ctrl_c_and_sigterm_keep_the_dictionary_so_far": (),
+        "test_sigterm_ends_a_command_that_keeps_nothing": (),
+    },
+    "test_convolution_chains": {"test_palm_finds_two_planted_convolutions": ("grid0",)},
+    "test_curves": {
+        "test_low_rank_in_blocks_has_far_fewer_entries_than_in_the_whole": (),
+        "test_large_matrices_have_only_their_leading_singular_vectors": (),
+    },
+    "test_dictionary": {
+        "test_sparse_ksvd_is_no_worse_than_the_papers_on_rand": (),
+        "test_ksvd_beats_the_papers_ksvd_on_rand": (),
+    },
+    "test_distributed": {
+        "test_files_give_the_same_bits_on_a_cluster": (),
+        "test_dask_arrays_give_the_same_bits_on_a_cluster": (),
+        "test_a_checkpoint_goes_on_with_a_cluster_and_without_one": (),
+        "test_a_worker_that_comes_late_is_waited_for": (),
+    },
+    "test_experiments": {
+        "test_a_stopped_run_goes_on_and_gives_the_same_table": (),
+        "test_hadamard_matrices_come_out_exact_and_the_steps_are_drawn": (),
+        "test_the_figure_of_the_dft_writes_out_every_power": (),
+        "test_the_record_of_a_run_says_nothing_of_the_machine": (),
+        "test_the_result_does_not_depend_on_the_threads_of_the_caller": (),
+        "test_a_tiny_run_writes_its_tables_and_figures_and_what_they_depend_on": ("hadamard", "dft"),
+    },
+    "test_factorize": {"test_the_unit_of_the_data_does_not_matter": ()},
+    "test_factorize_methods": {
+        "test_a_search_is_far_better_than_the_hierarchical_strategy_alone": (),
+        "test_complexity_is_kept_and_the_attempts_say_what_was_found": ("permuted DFT",),
+        "test_max_error_takes_the_first_rank_that_reaches_it": (),
+        "test_a_number_of_factors_is_kept_with_every_target": ("4-knee",),
+    },
+    "test_fast_dictionary": {
+        "test_refinement_repeats_bit_for_bit": (),
+        "test_refinement_lowers_the_error_within_the_same_entries": (),
+        "test_a_redundant_dictionary_is_learned": ("True",),
+    },
+    "test_from_products": {
+        "test_neighbours_lower_the_error_in_the_plane": (),
+        "test_an_operator_without_structure_ends_soon": (),
+        "test_the_inverse_of_a_laplacian_in_natural_order": (),
+    },
+    "test_grouping": {"test_a_dictionary_in_blocks_resumes_with_the_same_result": ("global", "split")},
+    "test_hierarchical": {
+        "test_the_figure_of_an_outside_implementation_comes_out": (),
+        "test_all_factors_at_once_fail_where_the_hierarchy_succeeds": (),
+        "test_dtype_is_kept_and_complex_targets_work": ("complex64",),
+    },
+    "test_images": {
+        "test_a_dictionary_learned_from_the_noisy_image_removes_more_than_the_dct": (),
+        "test_a_callback_sees_all_of_the_work_and_may_end_it": (),
+    },
+    "test_kernel_cache": {
+        "test_an_edit_of_one_file_changes_the_kernels_of_another": (),
+        "test_a_full_disk_is_no_error": (),
+        "test_what_is_called_from_outside_is_not_compiled_in_each_process": (),
+    },
+    "test_kronecker": {
+        "test_errors_of_smooth_kernels_are_the_tails_of_singular_values": (),
+        "test_products_of_any_shapes_are_found": (),
+    },
+    "test_large_experiment": {
+        "test_there_is_a_row_for_each_dictionary_in_order": (),
+        "test_a_stopped_run_goes_on_and_learns_nothing_twice": (),
+    },
+    "test_meg_experiment": {"test_there_is_a_row_for_each_case_in_order": ()},
+    "test_nested": {
+        "test_a_tradeoff_of_a_kernel_is_nearly_as_good_as_single_fits": (),
+        "test_the_error_is_met_with_few_entries_and_without_a_target_both_are_low": (),
+    },
+    "test_nonnegative": {"test_ties_duplicates_zeros_and_dependent_atoms": ()},
+    "test_orthogonal": {"test_matrices_far_from_orthogonal_are_left_alone": ()},
+    "test_pages": {"test_the_python_blocks_of_a_page_run": ()},
+    "test_plot": {"test_a_tradeoff_of_factorizations_over_orders_of_magnitude_is_logarithmic": ()},
+    "test_report": {
+        "test_large_results_stay_below_two_megabytes": (),
+        "test_what_is_not_finite_is_left_out_of_diagrams": (),
+        "test_learn_writes_a_page_on_wish": (),
+        "test_diagrams_of_any_errors_can_be_drawn": ("errors1", "errors3", "errors4"),
+        "test_names_from_outside_are_text_and_never_elements": (),
+    },
+    "test_reproduce": {"test_a_tiny_run_shows_its_claims_and_where_everything_is": ()},
+    "test_samples": {
+        "test_other_chunks_of_a_dask_array_learn_as_well": ("fast",),
+        "test_a_fast_dictionary_has_the_same_bits_from_memory_maps_files_and_arrays": (),
+        "test_the_number_of_threads_changes_no_bit": ("fast",),
+        "test_inputs_are_never_changed": ("fast",),
+        "test_a_dask_array_with_the_same_borders_gives_the_same_bits": ("fast",),
+    },
+    "test_seconds_experiment": {"test_there_is_a_row_for_each_dictionary_in_order": ()},
+    "test_speedup": {
+        "test_blocks_are_what_the_hierarchical_strategy_makes": (),
+        "test_the_result_is_the_best_of_all_that_are_fast_enough": ("smooth",),
+    },
+    "test_threads": {
+        "test_eight_python_threads_work_on_every_threading_layer_of_numba": (),
+        "test_forked_processes_apply_large_blocks": (),
+        "test_a_large_block_is_applied_at_interpreter_shutdown": (),
+        "test_a_forked_process_compiles_while_its_parent_does": (),
+    },
+    "test_tradeoff": {
+        "test_the_command_writes_what_the_function_finds": (),
+        "test_the_sweep_does_not_depend_on_the_unit_and_repeats": (),
+        "test_a_sweep_that_is_stopped_returns_the_points_so_far": ("matrix",),
+        "test_the_callback_hears_which_point_it_is_and_how_much_is_done": ("matrix",),
+        "test_the_command_learns_from_samples_where_atoms_are_named": (),
+        "test_a_matrix_is_approximated_better_the_more_entries_it_may_have": (),
+    },
+    "test_unstored": {
+        "test_points_in_the_plane": (),
+        "test_complexity_is_kept": ("inverse distance",),
+    },
+}
 
 # Of tests with many cases, one in so many stays; the first one always does.
 ONE_OF = {
@@ -75,11 +246,16 @@ LEFT_OUT = {
     "test_cli_terminal": {
         "test_a_log_gets_no_bar": (),
     },
+    "test_covariance": {
+        "test_patches_have_a_larger_likelihood_than_without_rotations": ("[64]", "[128]"),
+    },
     "test_dictionary": {
         "test_sparse_ksvd_is_no_worse_than_the_papers_on_rand": ("[10]",),
         "test_ksvd_beats_the_papers_ksvd_on_rand": ("[10]",),
     },
     "test_distributed": {
+        "test_files_give_the_same_bits_on_a_cluster": ("online", "ksvd"),
+        "test_dask_arrays_give_the_same_bits_on_a_cluster": ("online", "ksvd"),
         "test_a_worker_that_is_killed_in_a_pass_changes_nothing": ("dask",),
         "test_processes_give_the_same_bits": ("online", "ksvd"),
     },
@@ -178,6 +354,22 @@ def that_cover_all_values(cases: Sequence[frozenset[Any]]) -> list[int]:
     return kept
 
 
+def turn_of(file: str) -> int:
+    """The place of a file among those that take longest; the others share the last one."""
+    return LONGEST.index(file) if file in LONGEST else len(LONGEST)
+
+
+def is_apart(path: str) -> bool:
+    """Whether the cases of a file are shared among processes."""
+    return PurePath(path).stem in APART
+
+
+def is_slow(file: str, function: str, case: str) -> bool:
+    """Whether a case is slow without a mark of its own."""
+    words = SLOW.get(file, {}).get(function)
+    return words is not None and (not words or any(word in case for word in words))
+
+
 def is_left_out(file: str, function: str, case: str, place: int) -> bool:
     """Whether a case, the ``place``-th of its function, runs with `make test-all` only."""
     words = LEFT_OUT.get(file, {}).get(function)
@@ -188,5 +380,5 @@ def is_left_out(file: str, function: str, case: str, place: int) -> bool:
 
 def unknown_names(file: str, module: object) -> list[str]:
     """Names above that a module of tests does not have."""
-    names = [*ONE_OF.get(file, {}), *LEFT_OUT.get(file, {})]
+    names = [*SLOW.get(file, {}), *ONE_OF.get(file, {}), *LEFT_OUT.get(file, {})]
     return [name for name in names if not hasattr(module, name)]
