@@ -10,13 +10,13 @@ import scipy.signal
 from matplotlib.figure import Figure
 
 import papilio as pp
-from papilio.chains import stencils
+from papilio.chains import pursuit, stencils
 from papilio.chains.descent import Chains
 from papilio.chains.pursuit import Atoms
 from papilio.chains.spectra import Places, spectra_of
 from papilio.chains.splitting import split_kernels
 from papilio.constraints import Circulant
-from papilio.runtime.session import Session
+from papilio.runtime.session import Interrupted, Session
 
 from .helpers import gaussian
 
@@ -334,11 +334,25 @@ def test_pursuit_with_all_shifts_is_matching_pursuit_in_the_dense_dictionary(gri
         expected[best] += correlations[best]
         residual -= correlations[best] * D[:, best]
     assert taken_again or n_axes == 2
-    np.testing.assert_allclose(found.pursue(image, 25).ravel(), expected, atol=1e-10)
-    codes = found.pursue(image, 8)
+    np.testing.assert_allclose(found.pursue(Session(), image, 25).ravel(), expected, atol=1e-10)
+    codes = found.pursue(Session(), image, 8)
     support = codes.ravel() != 0
     fitted, *_ = np.linalg.lstsq(D[:, support], image.ravel())
     np.testing.assert_allclose(found.refit(image, codes).ravel()[support], fitted, atol=1e-5)
+
+
+def test_a_pursuit_goes_on_where_it_was_and_can_be_stopped(monkeypatch):
+    rng = np.random.default_rng(0)
+    atoms = Atoms(rng.standard_normal((2, 20)) * (np.arange(20) < 4) / 2, [np.array([[0], [3]])])
+    signal = rng.standard_normal(20)
+    expected = atoms.pursue(Session(), signal, 12)
+    monkeypatch.setattr(pursuit, "_AT_ONCE", 1)
+    np.testing.assert_array_equal(atoms.pursue(Session(), signal, 12), expected)
+    looks = []
+    session = Session(callback=lambda step: looks.append(step) or len(looks) == 3)
+    monkeypatch.setattr("papilio.runtime.session._SECONDS_BETWEEN_SIGNS", 0)
+    with pytest.raises(Interrupted):
+        atoms.pursue(session, signal, 12)
 
 
 @pytest.fixture(scope="module")
@@ -350,6 +364,12 @@ def learned():
     codes = np.where(rng.random((2, 2, *grid)) < 0.05, rng.standard_normal((2, 2, *grid)), 0)
     images = sum(chain.apply(codes[:, m]) for m, chain in enumerate(chains))
     return images, codes, chains, supports
+
+
+def test_an_image_of_zeros_has_codes_of_zeros(learned):
+    images, _, _, supports = learned
+    found = pp.convolutional_dictionary(images, 1, supports, 3, max_iter=1)
+    assert not found.encode(0 * images[0], 3).any()
 
 
 def test_kernels_of_known_codes_are_found(learned):

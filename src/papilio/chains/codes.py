@@ -10,6 +10,7 @@ from .losses import FLOOR
 _PASSES = 100  # of coordinate descent, for each iteration that is allowed
 _TOL = 1e-10  # relative change of a code from one pass to the next
 _SETTLED = 1e-7  # the same for multiplicative steps, which converge slowly
+_AT_ONCE = 4e6  # multiplications of one pass over some samples, between two looks at Ctrl-C
 _CHECK = 10  # steps between two looks at which samples have settled
 
 
@@ -18,7 +19,11 @@ def least_squares_codes(X: Array, components: Array, max_iter: int) -> Array:
     rows, exponent = in_units(X.astype(np.float64))
     parts = components.astype(np.float64)
     codes = np.zeros((len(rows), len(parts)))
-    nonnegative_codes(codes, parts @ parts.T, rows @ parts.T, _PASSES * max_iter, _TOL)
+    gram, cross = parts @ parts.T, rows @ parts.T
+    count = max(int(_AT_ONCE / gram.size), 1)
+    for begin in range(0, len(rows), count):
+        some = slice(begin, begin + count)
+        nonnegative_codes(codes[some], gram, cross[some], _PASSES * max_iter, _TOL)
     return shifted(codes, exponent)
 
 

@@ -131,7 +131,7 @@ def convolutional_dictionary(
     supports : sequence of (n_places,) or (n_places, 2) arrays of int
         The places of the kernels, the same for each atom; see `kernel_supports`.
     n_nonzero_coefs : int
-        The number of coefficients per image.
+        The number of coefficients per image. Not used with ``codes``.
     codes : (n_images, n_atoms, *grid) array, optional
         Codes that are known, which then stay up to the scale of each atom: only kernels are learned.
     max_iter : int, default=30
@@ -165,6 +165,8 @@ def convolutional_dictionary(
     """
     places = as_supports(supports)
     pixels = _as_images(images, places[0].shape[1])
+    if not pixels.any():
+        raise ValueError("images must not be zero, got zeros only")
     grid: Grid = pixels.shape[1:]
     require_on_grid(places, grid)
     n_atoms = as_integer("n_atoms", n_atoms, 1)
@@ -191,6 +193,7 @@ def convolutional_dictionary(
 def _run(session: Session, learning: Learning, max_iter: int, tol: float) -> Status:
     try:
         for iteration in range(max_iter):
+            session.check()
             learning.iterate()
             session.report("atoms", learning.error, fraction=(iteration + 1) / max_iter)
             errors = session.history.error
@@ -198,7 +201,7 @@ def _run(session: Session, learning: Learning, max_iter: int, tol: float) -> Sta
                 tol and iteration >= _PATIENCE and errors[-1] > (1 - tol) * errors[-1 - _PATIENCE]
             ):
                 return Status.CONVERGED
-            session.check()
+        session.check()
     except Interrupted:
         return Status.STOPPED
     return Status.MAX_ITER
@@ -217,8 +220,6 @@ def _as_images(images: Any, n_axes: int) -> Array:
     if pixels.dtype.kind == "c":
         raise TypeError("images must be real, got complex numbers")
     require_finite("images", pixels)
-    if not pixels.any():
-        raise ValueError("images must not be zero, got zeros only")
     return pixels if pixels.ndim > n_axes else pixels[None]
 
 

@@ -48,9 +48,11 @@ class Learning:
         self._atoms = np.stack([self._normalised(m)[0] for m in range(n_atoms)])
         self._is_known = known is not None
         self.codes = np.zeros((len(images), n_atoms, *self._grid)) if known is None else self._in_unit(known)
-        self._residual = self._target
         self._n_codings = 0
-        self._measure()
+        self._residual = self._target
+        self._spectra = np.zeros((len(images), n_atoms, self._weights.size), self._target.dtype)
+        if self._is_known:
+            self._measure()
 
     def _in_unit(self, known: Array) -> Array:
         """Known codes of a size that fits the images; atoms are of unit norm."""

@@ -26,6 +26,7 @@ FLOOR = 1e-12  # added to all entries of the product in the divergence, of a mat
 _SMALL = 1e-6  # share of ‖V‖² below which differences of large numbers are not accurate enough
 _FEW, _EVERY = 1 << 14, 10  # entries above which the divergence, with all its logarithms, is not always computed
 _VANISHED = 1e-100  # entries below are zero: they would only slow down multiplications
+_NO_SHARE = 1e-60  # of the largest entry: less is rounding, which another factor would answer by huge entries
 
 
 def error_of(V: Array, factors: Sequence[Array]) -> float:
@@ -88,15 +89,18 @@ class LeastSquares(Loss):
         first = np.ascontiguousarray(factors[0].T)
         gram = rights[0] @ rights[0].T
         descend_columns(first, gram @ first - rights[0] @ self.V.T, gram, self.masks[0].T)
+        _clear(first)
         factors[0] = first.T
         left, seen = first @ first.T, first @ self.V  # AᵀA and AᵀV
         for j in range(1, len(factors) - 1):
             factor, right = factors[j], rights[j]
             gram = right @ right.T
             descend_entries(factor, left @ factor @ gram - seen @ right.T, left, gram, self.masks[j])
+            _clear(factor)
             left, seen = factor.T @ left @ factor, factor.T @ seen
         last = factors[-1]
         descend_columns(last, left @ last - seen, left, self.masks[-1])
+        _clear(last)
         self._of_last = left, seen
 
     def objective(self) -> float:
@@ -109,6 +113,11 @@ class LeastSquares(Loss):
 
     def relative(self, objective: float) -> float:
         return float(np.sqrt(2 * objective / self._energy)) if self._energy > 0 else 0.0
+
+
+def _clear(factor: Array) -> None:
+    """Make entries zero that are left by rounding."""
+    factor[factor < _NO_SHARE * factor.max()] = 0
 
 
 class Divergence(Loss):

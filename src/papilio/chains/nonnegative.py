@@ -100,8 +100,8 @@ def nonnegative_chain(
         ``constraints.Sparse(shape, n_nonzero)``, ``SparseRows`` and ``Support``, of which only the supports count.
         None, also within a sequence, is no limit.
     loss : {"frobenius", "kullback-leibler"}
-        What is minimised. To the entries of the product, 10⁻¹² of the root mean square of V is added in the
-        divergence, which would be infinite otherwise where sparse factors leave a zero.
+        What is minimised. To the entries of the product, about 10⁻¹² of the root mean square of V is added in
+        the divergence, which would be infinite otherwise where sparse factors leave a zero.
     init : sequence of matrices, optional
         The first factors, non-negative. With ``sparsity``, what the supports are searched from. By default random.
     n_init : int, optional

@@ -12,6 +12,8 @@ from ..runtime.threads import get_num_threads
 from ..typing import Array
 
 _STEPS = 10  # of conjugate gradients
+_AT_ONCE = 3e8  # operations of a pursuit between two looks at whether to stop
+_LEAST = 1e-12  # of the largest correlation: what is below is rounding
 
 
 class Atoms:
@@ -40,14 +42,21 @@ class Atoms:
         """The correlations of an image with all shifts of the atoms: the adjoint of `synthesis`."""
         return self._back(self._forward(image) * self._spectra.conj())
 
-    def pursue(self, image: Array, count: int) -> Array:
+    def pursue(self, session: Session, image: Array, count: int) -> Array:
         """Codes (n_atoms, *grid) of one image by matching pursuit."""
         # One dimension is an image of one column: a row is what the kernel looks through again at each step.
         sides = self.grid if len(self.grid) == 2 else (*self.grid, 1)
         codes = np.zeros((len(self), *sides))
         rows = np.ascontiguousarray(self.analysis(image).reshape(codes.shape).transpose(1, 0, 2))
         gram, top, left = self._gram()
-        pursue_shifts(rows, gram, top, left, codes, count)
+        least = _LEAST * float(np.abs(rows).max())
+        at_once = max(int(_AT_ONCE / (gram.shape[2] * rows[0].size)), 1)
+        missing, steps_left, steps = count, 4 * count, -1  # an atom that is taken again does not count
+        while missing and steps_left and steps:
+            session.check()
+            some = min(at_once, steps_left)
+            taken, steps = pursue_shifts(rows, gram, top, left, codes, missing, some, least)
+            missing, steps_left = missing - taken, steps_left - steps
         return codes.reshape(len(self), *self.grid)
 
     def _gram(self) -> tuple[Array, int, int]:
@@ -85,7 +94,7 @@ def shift_codes(session: Session, images: Array, atoms: Atoms, count: int, befor
     for i, image in enumerate(images):
         session.check()
         left = image if before is None else image - atoms.synthesis(codes[i])
-        more = atoms.pursue(left, max(count - int(np.count_nonzero(codes[i])), 0))
+        more = atoms.pursue(session, left, max(count - int(np.count_nonzero(codes[i])), 0))
         codes[i] = atoms.refit(image, codes[i] + more)
     return codes
 

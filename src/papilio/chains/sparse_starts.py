@@ -216,6 +216,7 @@ def annealed(
             sweep_until(session, loss, _SWEEPS)
     if session.stopped:
         _drop(loss, sets)
+        loss.sweep()  # or the values would be those of a dense product
     sweep_until(session, loss, _LAST)
     return [np.ascontiguousarray(factor) for factor in loss.factors]
 

@@ -9,27 +9,28 @@ compiled = kernel(nogil=True, fastmath={"contract", "nsz"})
 
 
 @compiled
-def pursue_shifts(correlations: Array, gram: Array, top: int, left: int, codes: Array, most: int) -> int:
-    """Take ``most`` shifted atoms, each time the one of the largest |correlation|, and return how many were taken.
+def pursue_shifts(
+    correlations: Array, gram: Array, top: int, left: int, codes: Array, most: int, n_steps: int, least: float
+) -> tuple[int, int]:
+    """Take ``most`` shifted atoms in at most ``n_steps``, each time the one of the largest |correlation|.
 
     ``correlations`` (rows, atoms, columns) are those of the image with all shifts of the atoms, which have unit
     norm; they become those of the residual. ``gram[m, n, top + u, left + v]`` is the correlation of atom m with
     atom n when that is shifted by (u, v). Coefficients are added to ``codes`` (atoms, rows, columns). An atom that
-    is taken again at the same place does not count again.
+    is taken again at the same place does not count again. The end is where all correlations are at most ``least``.
+    Returned are how many atoms were taken, in how many steps.
     """
     n_rows, n_atoms, width = correlations.shape
     reach_rows, reach_columns = gram.shape[2], gram.shape[3]
     largest, places = np.empty(n_rows, correlations.dtype), np.empty(n_rows, np.int64)
     for i in range(n_rows):
         largest[i], places[i] = _peak(correlations[i])
-    first = largest.max()
-    taken = 0
-    for _ in range(4 * most):
-        if taken == most:
-            break
+    taken, steps = 0, 0
+    while taken < most and steps < n_steps:
         i = int(np.argmax(largest))
-        if largest[i] <= 1e-12 * first:
+        if largest[i] <= least:
             break
+        steps += 1
         m, j = places[i] // width, places[i] % width
         value = correlations[i, m, j]
         if codes[m, i, j] == 0:
@@ -48,7 +49,7 @@ def pursue_shifts(correlations: Array, gram: Array, top: int, left: int, codes: 
         for u in range(min(reach_rows, n_rows)):
             row = (i + u - top) % n_rows
             largest[row], places[row] = _peak(correlations[row])
-    return taken
+    return taken, steps
 
 
 @compiled
