@@ -79,7 +79,7 @@ def known_supports() -> Table:
 def unknown_structure() -> Comparison:
     """One call without hints beside what the peers offer."""
     table = Comparison(
-        "Structure that nobody tells of",
+        "Structure that is not given",
         "papilio: `factorize(M)`, or with the complexity that is named. pyfaust and lazylinop: their butterfly "
         "factorizations in natural order, the hierarchical one with its Hadamard parameters or with the sets that "
         "papilio's own plain hierarchical PALM has. Times are of one run, compilation not counted.",
