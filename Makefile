@@ -42,7 +42,7 @@ test-all: $(READY)  ## run every test, those too that repeat others with more ca
 
 test-torch: $(READY)  ## install the extra `torch`, and run the tests that need it, slow ones included
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
-	$(PYTEST) -m 'not exhaustive' -k 'torch or compress_transformer or choosing or say or described' \
+	$(PYTEST) -m 'not exhaustive' -k 'torch or compress_transformer or choosing or coding or say or described' \
 		tests/torch tests/test_documentation.py tests/test_examples.py tests/test_pages.py
 
 test-pythons:  ## run the fast tests on each Python from 3.11 to 3.13 that is installed

@@ -7,6 +7,7 @@ Writes ``break_even.csv`` with all speed-ups, ``break_even.png``, and ``break_ev
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -83,7 +84,8 @@ def run(folder: Path) -> list[Section]:
     draw(points, folder / "break_even.png")
     sections = [break_even(points), given_structure(points), instead(points), errors()]
     text = "\n".join(f"### {each.title}\n\n{each.note}\n\n{each.table()}\n" for each in sections)
-    (folder / "break_even.md").write_text(f"{text}\nThreads: {pp.get_num_threads()}. Machine: {machine()}\n")
+    where = f"*Measured on {date.today()}, with {pp.get_num_threads()} threads: {machine()}*"
+    (folder / "break_even.md").write_text(f"{text}\n{where}\n")
     return sections
 
 

@@ -68,7 +68,7 @@ def dense() -> Table:
     table.add("online, 30 passes", times, {"SPAMS trainDL, mode 3, 1000 iterations": 1})
     notes.append("long runs: " + ", ".join(f"{k} {error(X, D):.4f}" for k, D in found.items()))
     table.note = (
-        f"{PATCHES:,} patches of 8×8, {ATOMS} atoms, {N_NONZERO} a signal. Relative errors, coded by papilio's "
+        f"{PATCHES:,} patches of 8×8, {ATOMS} atoms, {N_NONZERO} per signal. Relative errors, coded by papilio's "
         f"OMP: {'; '.join(notes)}."
     )
     return table

@@ -255,7 +255,7 @@ def _passes(results: Results, path: str) -> None:
         figures = ", ".join(f"{count:.0e}: {clock(second)}" for count, second in zip(COUNTS, seconds, strict=True))
         spread = max(rates) / min(rates) - 1
         case = "a pass, " + (f"{workers} worker(s)" if workers else "no cluster")
-        results.add(case, f"{figures}; seconds a sample differ by {spread:.0%}", "≤ 15 %", spread <= 0.15)
+        results.add(case, f"{figures}; seconds per sample differ by {spread:.0%}", "≤ 15 %", spread <= 0.15)
         if workers:
             traffic = ", ".join(f"{count:.0e}: {max(each[str(count)]['sent']) / 1e6:.1f} MB" for count in COUNTS)
             sums = 8 * (ATOMS * ATOMS + 64 * ATOMS) / 1e6

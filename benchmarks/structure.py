@@ -79,7 +79,7 @@ def known_supports() -> Table:
 def unknown_structure() -> Comparison:
     """One call without hints beside what the peers offer."""
     table = Comparison(
-        "Structure that nobody tells of",
+        "Structure that is not given",
         "papilio: `factorize(M)`, or with the complexity that is named. pyfaust and lazylinop: their butterfly "
         "factorizations in natural order, the hierarchical one with its Hadamard parameters or with the sets that "
         "papilio's own plain hierarchical PALM has. Times are of one run, compilation not counted.",
@@ -208,7 +208,7 @@ def kernel(rng: np.random.Generator) -> np.ndarray:
 
 
 def draws(count: int) -> None:
-    """How often permuted butterflies are found, with and without noise, and what the generic road gains."""
+    """How often permuted butterflies are found, with and without noise, and what annealing gains."""
     makers = {
         "Hadamard": lambda n, rng: hadamard(n) / np.sqrt(n),
         "Fourier": lambda n, rng: fft(np.eye(n)) / np.sqrt(n),
@@ -236,7 +236,7 @@ def draws(count: int) -> None:
             counts = [c for c in (2, 3) if budget >= max(matrix.shape) + (c - 1) * min(matrix.shape)]
             plain = [pp.hierarchical(matrix, even_schedule(matrix.shape, c, budget, side)).error for c in counts]
             attempts = ("hierarchical", "low_rank")  # the generic ones: a DCT is recognised otherwise
-            fits = [pp.factorize(matrix, complexity=complexity, method=road) for road in attempts]
+            fits = [pp.factorize(matrix, complexity=complexity, method=method) for method in attempts]
             gains.append(min(fit.error for fit in fits) / min(plain))
         sys.stdout.write(
             f"{name}, complexity {complexity}: error over that of plain hierarchical PALM, the better of "

@@ -24,7 +24,7 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(pp.__path__, "papilio.")
     if HAS_TORCH or not module.name.startswith("papilio.torch")
 )
-PUBLIC_MODULES = ("constraints", "datasets", "images", "metrics", "plot", "results", "transforms")
+PUBLIC_MODULES = pp._MODULES
 
 # Debts, to be paid until all are empty: whoever documents a name takes it out here.
 WITHOUT_AN_EXAMPLE: set[str] = set()

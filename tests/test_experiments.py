@@ -2,9 +2,11 @@
 
 import json
 import platform
+import re
 import shutil
 import subprocess
 import sys
+from datetime import date
 from functools import partial, reduce
 
 import numpy as np
@@ -61,9 +63,11 @@ def test_a_tiny_run_writes_its_tables_and_figures_and_what_they_depend_on(name, 
     assert meta["settings"] == settings_of(name, "tiny")
     assert meta["versions"]["papilio"] == pp.__version__
     assert set(meta["versions"]) == {"papilio", "numpy", "scipy", "numba", "python"}
+    assert re.fullmatch(r".+, \d+ cores", meta["machine"])
+    assert date.fromisoformat(meta["date"]) <= date.today()
 
 
-def test_the_record_of_a_run_says_nothing_of_the_machine(tiny_figure3):
+def test_the_record_of_a_run_has_neither_paths_nor_the_name_of_the_machine(tiny_figure3):
     text = (tiny_figure3 / "meta.json").read_text()
     assert str(tiny_figure3.parent) not in text
     assert platform.node() not in text or len(platform.node()) < 4
@@ -115,6 +119,15 @@ def test_a_folder_of_other_files_or_with_a_damaged_record_is_refused(tmp_path):
     (tmp_path / "meta.json").write_text("{")
     with pytest.raises(ValueError, match=r"meta\.json is damaged"):
         claim_folder(tmp_path, meta)
+
+
+def test_a_run_may_go_on_on_another_day_and_machine(tmp_path):
+    meta = describe("dft", "tiny", {"size": 4})
+    claim_folder(tmp_path, meta | {"date": "2026-01-01", "machine": "another, 1 cores"})
+    claim_folder(tmp_path, meta)
+    assert json.loads((tmp_path / "meta.json").read_text()) == meta
+    with pytest.raises(ValueError, match="size is 4 there and 8 here"):
+        claim_folder(tmp_path, describe("dft", "tiny", {"size": 8}))
 
 
 def test_matrices_come_back_from_their_table_bit_by_bit(tmp_path):

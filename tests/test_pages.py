@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 from operator import attrgetter
 
+import numpy as np
 import pytest
 
 import papilio as pp
@@ -57,6 +58,30 @@ def test_the_shell_blocks_of_a_page_run(page, here):
             assert done.returncode == 0, f"{line}: {done.stderr}"
             told = [text for text in done.stderr.splitlines() if text.startswith("papilio: ")]
             assert [text for text in told if " so far" not in text] == []  # but how far it is
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Dask
+def test_the_block_for_a_cluster_runs_on_one_of_this_machine(here):
+    distributed = pytest.importorskip("distributed")
+    text = (pages.ROOT / "docs" / "guide" / "scale.md").read_text(encoding="utf-8")
+    [block] = pages.blocks(text, "py")
+    (here / "shards").mkdir()
+    np.save(here / "shards" / "0.npy", pp.datasets.image_patches(1_000, 6, random_state=0))
+    with distributed.LocalCluster(n_workers=2, processes=False, dashboard_address=":0") as cluster:
+        for written, meant in {"tcp://scheduler:8786": cluster.scheduler_address, "/shared/": f"{here}/"}.items():
+            assert written in block
+            block = block.replace(written, meant)
+        scope = {"pp": pp}
+        exec(block, scope)
+        scope["client"].close()
+    assert scope["model"].operator_.shape == (36, 256)
+
+
+def test_blocks_that_are_not_run_here_have_tests_of_their_own():
+    """Of a cluster, above; of SPAMS, in `test_coming_from`."""
+    with_others = [page for page in pages.pages() if pages.blocks((pages.ROOT / page).read_text(), "py")]
+    assert with_others == ["docs/coming_from/spams.md", "docs/guide/scale.md"]
 
 
 @pytest.mark.parametrize("page", [*pages.pages(), *OTHERS])

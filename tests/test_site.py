@@ -1,7 +1,9 @@
 """The site: every public name has its place in the reference, and its generators and checker do what they say."""
 
 import importlib.util
+import json
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,16 @@ def test_every_page_of_the_reference_is_in_its_table_of_contents():
     index = (DOCS / "reference" / "index.md").read_text()
     contents = index.partition("```{toctree}")[2].split()[1:-1]
     assert set(contents) == {path.stem for path in (DOCS / "reference").glob("*.md")} - {"index"}
+
+
+def test_every_result_and_every_benchmark_says_when_it_was_measured_and_where():
+    for record in (ROOT / "results").rglob("meta.json"):
+        date.fromisoformat(json.loads(record.read_text())["date"])
+    _, *parts = re.split(r"<!-- \w+ -->\n\n", (ROOT / "benchmarks" / "RESULTS.md").read_text())
+    parts.append((ROOT / "benchmarks" / "break_even.md").read_text())
+    measured = re.compile(r"^\*Measured .*\d{4}-\d\d-\d\d.*: .*, \d+ cores, Python .*\*$", re.MULTILINE)
+    assert len(parts) > 10
+    assert [part[:200] for part in parts if not measured.search(part)] == []
 
 
 @pytest.fixture

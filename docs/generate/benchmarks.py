@@ -14,7 +14,7 @@ _TITLES = {
     "apply": "Applying products",
     "blocks": "Products in blocks",
     "learn": "PALM and the hierarchical strategy",
-    "structure": "Structure that nobody tells of",
+    "structure": "Structure that is not given",
     "coding": "Orthogonal matching pursuit",
     "dictionaries": "Learning dictionaries",
     "tradeoff": "Trade-offs",
@@ -84,10 +84,9 @@ def _index(parts: list[Part], figure: str) -> str:
     toctree = "\n".join(part.name for part in parts)
     return f"""# Benchmarks
 
-papilio beside NumPy, SciPy, pyfaust, SPAMS, scikit-learn and others, each part on one machine. All contestants do
-the same work in the same process, their repeats interleaved, and the best time of each counts. Where an aim was
-set, the tables say whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench`
-repeats everything.
+papilio beside NumPy, SciPy, pyfaust, SPAMS, scikit-learn and others, each part on one machine. All libraries do
+the same work in the same process, in turns, and the best time of each counts. Where an aim was set, the tables say
+whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench` repeats everything.
 
 {figure}
 

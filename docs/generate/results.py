@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .links import into_the_site
-from .tables import BADGES, cells, date_of, with_badges
+from .tables import BADGES, cells, with_badges
 
 _FIRST_FIGURES = ("figure.png", "figure1.png", "figure2.png")
 _TITLES = {"dft": "The Fourier transform", "wavelet": "Wavelets"}  # of runs that make no claims
@@ -78,12 +78,11 @@ def _page(root: Path, run: Run) -> str:
     page = root / "docs" / "results" / f"{_name(root / 'results', run)}.md"
     figures = sorted(folder.glob("*.png"), key=lambda path: (path.name not in _FIRST_FIGURES, path.name))
     tables = sorted(folder.glob("*.csv"))
-    when = date_of(folder / "meta.json")
     versions = ", ".join(f"{name} {number}" for name, number in run.meta["versions"].items())
     body = "\n\n".join(
         [
             f"# {run.title}",
-            f"*{versions}. Two cores.{f' Last changed on {when}.' if when else ''}*",
+            f"*Run on {run.meta['date']}: {run.meta.get('machine', 'two cores')}; {versions}.*",
             *([f"```sh\n{run.command}\n```"] if run.command else []),
             *(f"![{run.title}: {figure.stem}]({figure.name})" for figure in figures),
             with_badges(run.claims.partition("\n")[2].strip()) if run.claims else "",

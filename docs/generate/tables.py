@@ -1,8 +1,6 @@
 """Small pieces of Markdown that several pages use."""
 
 import re
-import subprocess
-from pathlib import Path
 
 # What a cell says about an aim or a claim, and the colour of its badge.
 BADGES = {
@@ -29,15 +27,6 @@ def with_badges(text: str) -> str:
         changed = [f"{{bdg-{BADGES[cell]}}}`{cell.strip('*')}`" if cell in BADGES else cell for cell in row]
         lines.append(f"| {' | '.join(changed)} |" if row != changed else line)
     return "\n".join(lines) + "\n"
-
-
-def date_of(path: Path) -> str:
-    """The day on which a file of the repository last changed; empty outside of a repository."""
-    command = ["git", "-C", str(path.parent), "log", "-1", "--format=%cs", "--", path.name]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
 
 
 def slug(title: str) -> str:

@@ -1,9 +1,11 @@
 """One experiment, from its configuration to its figures."""
 
 import json
+import os
 import platform
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import date
 from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
@@ -17,6 +19,7 @@ from .tables import META, write_text
 from .trials import OnProgress
 
 _PACKAGES = ("papilio", "numpy", "scipy", "numba")
+_MAY_DIFFER = ("settings.trials", "machine", "date")  # between the parts of a run that was resumed
 
 
 def reproduce(
@@ -74,16 +77,36 @@ def settings_of(name: str, preset: str) -> dict[str, Any]:
 
 
 def describe(name: str, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a run: everything that its numbers depend on, except the machine."""
+    """The record of a run: everything that its numbers depend on, the kind of machine, and the day."""
     versions = {package: version(package) for package in _PACKAGES} | {"python": platform.python_version()}
-    return {"experiment": name, "preset": preset, "settings": dict(settings), "versions": versions}
+    return {
+        "experiment": name,
+        "preset": preset,
+        "settings": dict(settings),
+        "versions": versions,
+        "machine": machine(),
+        "date": date.today().isoformat(),
+    }
+
+
+def machine() -> str:
+    """The processor and the number of cores that this process may use."""
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), model)
+    except OSError:
+        pass  # not on Linux
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {cores} cores"
 
 
 def claim_folder(folder: Path, meta: Mapping[str, Any]) -> None:
     """Reserve ``folder`` for the run that ``meta`` describes.
 
-    A folder of another run is refused: rows of both would be mixed. Only the number of trials may differ, because
-    each trial has its own seeds; the larger one is recorded.
+    A folder of another run is refused: rows of both would be mixed. The number of trials may differ, because
+    each trial has its own seeds; the larger one is recorded. So may the machine and the day, of which the last
+    are recorded.
     """
     path = folder / META
     settings = dict(meta["settings"])
@@ -105,12 +128,12 @@ def claim_folder(folder: Path, meta: Mapping[str, Any]) -> None:
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """The differences between two records in words, except for the number of trials."""
+    """The differences between two records in words, except for what may differ."""
     old, new = dict(_flat(found)), dict(_flat(wanted))
     return [
         f"{key.rpartition('.')[2]} is {old.get(key, 'not set')} there and {new.get(key, 'not set')} here"
         for key in sorted(old.keys() | new.keys())
-        if key != "settings.trials" and old.get(key) != new.get(key)
+        if key not in _MAY_DIFFER and old.get(key) != new.get(key)
     ]
 
 
