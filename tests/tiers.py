@@ -89,7 +89,7 @@ SLOW = {
         "test_a_stopped_run_goes_on_and_gives_the_same_table": (),
         "test_hadamard_matrices_come_out_exact_and_the_steps_are_drawn": (),
         "test_the_figure_of_the_dft_writes_out_every_power": (),
-        "test_the_record_of_a_run_says_nothing_of_the_machine": (),
+        "test_the_record_of_a_run_has_neither_paths_nor_the_name_of_the_machine": (),
         "test_the_result_does_not_depend_on_the_threads_of_the_caller": (),
         "test_a_tiny_run_writes_its_tables_and_figures_and_what_they_depend_on": ("hadamard", "dft"),
     },
