@@ -66,7 +66,7 @@ def _draw(ax: Any, rows: list[Row], column: str) -> None:
                     color=look["color"],
                 )
     ax.set_xscale("log", subs=[2, 3, 5])
-    for axis_formatter in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
-        axis_formatter("{x:g}")  # 30, not 3 × 10¹
+    for set_formatter in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
+        set_formatter("{x:g}")  # 30, not 3 × 10¹
     ax.margins(0.12)
     ax.grid(color="0.92", zorder=0)
