@@ -83,7 +83,7 @@ def beside_nmf(seed: int) -> Lines:
             objective = ours().objective
             theirs()
             other = model.reconstruction_err_**2 / 2
-            times = best_times({"ours": ours, "theirs": theirs}, rounds=3, burst=1)
+            times = best_times({"ours": ours, "theirs": theirs}, rounds=7, burst=1)
             cells = (
                 *(name, f"{loss}, {solver}", f"{objective:.6g}", f"{other:.6g}", f"{objective / other:.4f}"),
                 *(clock(times["ours"]), clock(times["theirs"]), f"**{times['theirs'] / times['ours']:.2f}**"),

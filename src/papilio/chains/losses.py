@@ -81,26 +81,28 @@ class LeastSquares(Loss):
 
     def __init__(self, V: Array, factors: Sequence[Array], masks: Sequence[Array] | None = None) -> None:
         super().__init__(V, factors, masks)
+        # Sweeps work on the transpose of the first factor.
+        self.factors[0], self.masks[0] = np.asfortranarray(self.factors[0]), np.asfortranarray(self.masks[0])
         self._energy = frobenius(V) ** 2
         self._of_last: tuple[Array, Array] | None = None
 
     def sweep(self) -> None:
         factors, rights = self.factors, self._rights()
-        first = np.ascontiguousarray(factors[0].T)
+        first, allowed = np.ascontiguousarray(factors[0].T), np.ascontiguousarray(self.masks[0].T)
         gram = rights[0] @ rights[0].T
-        descend_columns(first, gram @ first - rights[0] @ self.V.T, gram, self.masks[0].T)
-        _clear(first)
+        gradient = gram @ first
+        gradient -= rights[0] @ self.V.T
+        descend_columns(first, gradient, gram, allowed, _least(first))
         factors[0] = first.T
         left, seen = first @ first.T, first @ self.V  # AᵀA and AᵀV
         for j in range(1, len(factors) - 1):
             factor, right = factors[j], rights[j]
             gram = right @ right.T
-            descend_entries(factor, left @ factor @ gram - seen @ right.T, left, gram, self.masks[j])
-            _clear(factor)
+            gradient = left @ factor @ gram - seen @ right.T
+            descend_entries(factor, gradient, left, gram, self.masks[j], _least(factor))
             left, seen = factor.T @ left @ factor, factor.T @ seen
         last = factors[-1]
-        descend_columns(last, left @ last - seen, left, self.masks[-1])
-        _clear(last)
+        descend_columns(last, left @ last - seen, left, self.masks[-1], _least(last))
         self._of_last = left, seen
 
     def objective(self) -> float:
@@ -115,9 +117,9 @@ class LeastSquares(Loss):
         return float(np.sqrt(2 * objective / self._energy)) if self._energy > 0 else 0.0
 
 
-def _clear(factor: Array) -> None:
-    """Make entries zero that are left by rounding."""
-    factor[factor < _NO_SHARE * factor.max()] = 0
+def _least(factor: Array) -> float:
+    """Entries up to this are left by rounding."""
+    return _NO_SHARE * float(factor.max())
 
 
 class Divergence(Loss):

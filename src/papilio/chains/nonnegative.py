@@ -206,7 +206,7 @@ def _fitted(
         factors = [_lifted(factor, mask) for factor, mask in zip(factors, masks, strict=True)]
     loss, begin, status = kind(V, factors, masks), len(session.history), Status.MAX_ITER
     value, count = loss.objective(), 0
-    error, kept = loss.relative(value), [factor.copy() for factor in loss.factors]
+    error, kept = loss.relative(value), [factor.copy(order="K") for factor in loss.factors]
     while count < max_iter:
         if session.stopped:
             break
@@ -219,7 +219,7 @@ def _fitted(
             break
         count += n_sweeps
         previous, value = error, new
-        error, kept = loss.relative(value), [factor.copy() for factor in loss.factors]
+        error, kept = loss.relative(value), [factor.copy(order="K") for factor in loss.factors]
         session.report("sweep", error, 1.0, loss.factors, count / max_iter)
         if tol > 0 and previous - error < tol * n_sweeps:
             status = Status.CONVERGED

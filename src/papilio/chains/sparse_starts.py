@@ -210,7 +210,7 @@ def annealed(
         for _ in range(2):
             if session.stopped:
                 break
-            loss.masks = [np.ones(factor.shape, np.bool_) for factor in loss.factors]
+            loss.masks = [np.ones_like(factor, np.bool_) for factor in loss.factors]
             loss.sweep()
             _drop(loss, limits)
             sweep_until(session, loss, _SWEEPS)

@@ -12,22 +12,22 @@ _TILE = 256  # columns whose gradients stay in the cache
 
 
 @compiled
-def descend_columns(X: Array, gradient: Array, gram: Array, allowed: Array) -> None:
+def descend_columns(X: Array, gradient: Array, gram: Array, allowed: Array, least: float) -> None:
     """One pass over the entries of X of min ½⟨X, G X⟩ − ⟨X, C⟩, X ≥ 0, each minimised exactly, in place.
 
     ``gradient`` is G X − C at the start; it is changed, too. Entries that are not ``allowed`` stay as they are.
+    Minima up to ``least`` become zero.
     """
     rows, columns = X.shape
     steps = np.empty(_TILE)
     for begin in range(0, columns, _TILE):
         end = min(begin + _TILE, columns)
         for q in range(rows):
-            if gram[q, q] <= 0:
-                continue
-            inverse = 1 / gram[q, q]
+            inverse = 1 / gram[q, q] if gram[q, q] > 0 else 0.0
             x, g, may = X[q, begin:end], gradient[q, begin:end], allowed[q, begin:end]
             for i in range(end - begin):
-                new = max(x[i] - g[i] * inverse, 0.0)
+                new = x[i] - g[i] * inverse
+                new = new if new > least else 0.0
                 new = new if may[i] else x[i]
                 steps[i] = new - x[i]
                 x[i] = new
@@ -38,21 +38,20 @@ def descend_columns(X: Array, gradient: Array, gram: Array, allowed: Array) -> N
 
 
 @compiled
-def descend_entries(X: Array, gradient: Array, left: Array, right: Array, allowed: Array) -> None:
+def descend_entries(X: Array, gradient: Array, left: Array, right: Array, allowed: Array, least: float) -> None:
     """The same for min ½⟨X, L X R⟩ − ⟨X, C⟩, row by row; ``gradient`` is L X R − C."""
     rows, columns = X.shape
     moved = np.empty(columns)
     for p in range(rows):
         own = left[p, p]
-        if own <= 0:
-            continue
         x, g, may = X[p], gradient[p], allowed[p]
         moved[:] = 0  # (change of the row) R
         for q in range(columns):
-            curvature = own * right[q, q]
-            if not may[q] or curvature <= 0:
+            if not may[q]:
                 continue
-            new = max(x[q] - (g[q] + own * moved[q]) / curvature, 0.0)
+            curvature = own * right[q, q]
+            new = x[q] - (g[q] + own * moved[q]) / curvature if curvature > 0 else x[q]
+            new = new if new > least else 0.0
             step = new - x[q]
             if step != 0:
                 x[q] = new
