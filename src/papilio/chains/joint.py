@@ -43,7 +43,7 @@ def joint_steps(session: Session, V: Array, factors: Sequence[Array], goal: floa
         while not lower and damping <= _MOST_DAMPING:
             damped = gram + np.diag(damping * (diagonal + 1e-3 * diagonal.mean()) + np.finfo(float).tiny)
             moved = values.copy()
-            moved[free] += scipy.linalg.solve(damped, slope, assume_a="sym")
+            moved[free] += _solved(damped, slope)
             parts = np.split(np.maximum(moved, 0), ends)
             trial = [
                 _filled(factor.shape, at, part) for factor, at, part in zip(chain, places, parts, strict=True)
@@ -78,6 +78,14 @@ def _normal_equations(
         for A, B, (rows, columns) in zip(lefts, rights, places, strict=True)
     ]
     return np.block(blocks), np.concatenate(slopes)
+
+
+def _solved(gram: Array, slope: Array) -> Array:
+    """The solution of a positive definite system; NaN where rounding leaves it indefinite."""
+    try:
+        return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(gram), slope))
+    except np.linalg.LinAlgError:
+        return np.full_like(slope, np.nan)
 
 
 def _filled(shape: tuple[int, ...], at: tuple[Array, ...], values: Array) -> Array:

@@ -249,8 +249,13 @@ def _result(fit: _Fit, V: Array, exponent: int, loss: str) -> NonnegativeChain:
 
 
 def normalised(factors: Sequence[Array]) -> list[Array]:
-    """The same product, in which columns of all factors but the last sum to one, or are zero."""
+    """The same product, in which columns of all factors but the last sum to one, or are zero.
+
+    Zero are also all entries that the product does not depend on: those of units that no later factor reads.
+    """
     chain = [factor.copy() for factor in factors]
+    for left, right in pairwise(reversed(chain)):
+        right[:, ~left.any(axis=1)] = 0
     for left, right in pairwise(chain):
         sums = left.sum(axis=0)
         left /= np.where(sums > 0, sums, 1)

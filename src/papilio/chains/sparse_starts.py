@@ -32,8 +32,8 @@ _FINE, _MOST_ROUNDS = 50, 20  # sweeps of a round, and rounds, once the error is
 _NEARLY, _CLOSE = 0.02, 1.5  # in trials, that is also times the lowest error
 _LEAPS = 50  # joint steps of all entries after these
 _ROUNDS = 15  # of exchanges
-_MOST_TRIALS, _WORK = 100, 3e10  # to begin units again; multiplications of all trials
-_PATIENCE = 20  # trials without success
+_MOST_TRIALS, _WORK = 200, 3e10  # to begin units again; multiplications of all trials
+_PATIENCE = 40  # trials without success
 _USES = 3  # more attempts that an exact first cut serves for
 _MOST_UNITS = 3  # that are begun again in a trial
 _SHARES = (0.3, 0.65)  # how far limits are loosened then
@@ -155,7 +155,7 @@ def two_factors(session: Session, V: Array, sets: Sets, shapes: Sequence[Shape])
 
 
 def reseeded(V: Array, factors: Sequence[Array], random: np.random.RandomState) -> list[Array]:
-    """The same factors, in which a few units begin again from a column or a row of what the others leave.
+    """The same factors, in which a few units begin again from parts of what the others leave.
 
     Taken out are units that contribute little, or those where the residual is large.
     """
@@ -171,14 +171,28 @@ def reseeded(V: Array, factors: Sequence[Array], random: np.random.RandomState) 
         rest = V - left @ right
         surplus = np.maximum(rest, 0)
         if random.random_sample() < 0.5:
-            chosen = _drawn((surplus**2).sum(axis=0), 1, random)[0]
-            left[:, j] = surplus[:, chosen]
+            left[:, j] = _common_part(V.T, surplus.T, random)
             right[j] = np.maximum(left[:, j] @ rest, 0) / max(float(left[:, j] @ left[:, j]), 1e-12)
         else:
-            chosen = _drawn((surplus**2).sum(axis=1), 1, random)[0]
-            right[j] = surplus[chosen]
+            right[j] = _common_part(V, surplus, random)
             left[:, j] = np.maximum(rest @ right[j], 0) / max(float(right[j] @ right[j]), 1e-12)
     return [left, right]
+
+
+def _common_part(V: Array, surplus: Array, random: np.random.RandomState) -> Array:
+    """What a row of the surplus shares with a row of V that resembles it there: their entrywise minimum.
+
+    A row of V is a sum of several units, and what two rows have in common mostly one of them.
+    """
+    chosen = _drawn((surplus**2).sum(axis=1), 1, random)[0]
+    own = V[chosen]
+    likeness = (V @ own) ** 2 / np.maximum((V**2).sum(axis=1), 1e-100)
+    likeness[chosen] = 0
+    other = V[_drawn(likeness, 1, random)[0]]
+    shared = (own > 0) & (other > 0)
+    if not shared.any():
+        return surplus[chosen]
+    return np.minimum(surplus[chosen], other * np.median(own[shared] / other[shared]))
 
 
 def _drawn(weights: Array, count: int, random: np.random.RandomState) -> Array:
