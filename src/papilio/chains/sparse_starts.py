@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..constraints import Constraint, SparseColumns
+from ..linalg import frobenius
 from ..runtime.session import Session
 from ..typing import Array
 from .exchange import exchanged
@@ -34,6 +35,7 @@ _LEAPS = 50  # joint steps of all entries after these
 _ROUNDS = 15  # of exchanges
 _MOST_TRIALS, _WORK = 200, 3e10  # to begin units again; multiplications of all trials
 _PATIENCE = 40  # trials without success
+_PATIENCE_TO_THIN = 20  # the same for a product that is already exact, with one unit less
 _USES = 3  # more attempts that an exact first cut serves for
 _MOST_UNITS = 3  # that are begun again in a trial
 _SHARES = (0.3, 0.65)  # how far limits are loosened then
@@ -135,27 +137,72 @@ def two_factors(session: Session, V: Array, sets: Sets, shapes: Sequence[Shape])
     start[1] = V[rows] + 1e-3 * start[1]  # rows that read one unit show it
     best = annealed(session, V, start, sets, _shares(1.0, _STAGES), _DENSE)
     best = exchanged(session, V, best, sets, _ROUNDS)
+    if all(each is None for each in sets):
+        return best
+    best = _searched(session, V, best, sets, np.arange(shapes[1][0]), _PATIENCE)
+    return _thinned(session, V, best, sets) if error_of(V, best) < _EXACT else best
+
+
+def _searched(
+    session: Session, V: Array, best: list[Array], sets: Sets, units: Array, patience: int
+) -> list[Array]:
+    """Trials in which some of the given units begin again, until the product is exact or many in turn fail."""
+    random = session.random
     error, failures = error_of(V, best), 0
-    most = int(np.clip(_WORK / (400 * V.size * shapes[0][1]), 5, _MOST_TRIALS))
-    is_limited = any(each is not None for each in sets)
+    most = int(np.clip(_WORK / (400 * V.size * len(best[1])), 5, _MOST_TRIALS))
     for trial in range(most):
-        if error < _EXACT or failures >= _PATIENCE or not is_limited or session.tick("trials", trial, most):
+        if error < _EXACT or failures >= patience or session.tick("trials", trial, most):
             break
         shares = _shares(random.uniform(*_SHARES), _STAGES_AGAIN)
-        found = annealed(session, V, reseeded(V, best, random), sets, shares)
-        found = exchanged(session, V, found, sets, _ROUNDS)
-        lower = error_of(V, found)
-        if lower < min(_NEARLY, _CLOSE * error):
-            found = settled(session, V, found)
-            lower = error_of(V, found)
+        found = annealed(session, V, reseeded(V, best, units, random), sets, shares)
+        found, lower = _finished(session, V, found, sets, error)
         failures = 0 if lower < error else failures + 1
         if lower < error:
             best, error = found, lower
     return best
 
 
-def reseeded(V: Array, factors: Sequence[Array], random: np.random.RandomState) -> list[Array]:
-    """The same factors, in which a few units begin again from parts of what the others leave.
+def _finished(
+    session: Session, V: Array, factors: list[Array], sets: Sets, error: float
+) -> tuple[list[Array], float]:
+    """Factors after exchanges, and their error; more steps where that is small, beside the error so far, too."""
+    factors = exchanged(session, V, factors, sets, _ROUNDS)
+    lower = error_of(V, factors)
+    if lower < min(_NEARLY, _CLOSE * error):
+        factors = settled(session, V, factors)
+        lower = error_of(V, factors)
+    return factors, lower
+
+
+def _thinned(session: Session, V: Array, factors: list[Array], sets: Sets) -> list[Array]:
+    """An exact product of fewer units, as long as one is found.
+
+    Units that are not needed would make the sides of a cut products of no sparse factors. The unit that is taken
+    out is the one that the others replace best.
+    """
+    rank = int(np.linalg.matrix_rank(V, tol=_EXACT * frobenius(V)))
+    while True:
+        units = np.flatnonzero(factors[0].any(axis=0) & factors[1].any(axis=1))
+        best: list[Array] = []
+        lowest, kept = np.inf, units
+        for j in units if units.size > rank else ():
+            if lowest < _EXACT or session.stopped:
+                break
+            left, right = (factor.copy() for factor in factors)
+            left[:, j], right[j] = 0, 0
+            found, error = _finished(session, V, [left, right], sets, np.inf)
+            if error < lowest:
+                best, lowest, kept = found, error, units[units != j]
+        if not best:
+            return factors
+        best = _searched(session, V, best, sets, kept, _PATIENCE_TO_THIN)
+        if error_of(V, best) >= _EXACT:
+            return factors
+        factors = best
+
+
+def reseeded(V: Array, factors: Sequence[Array], units: Array, random: np.random.RandomState) -> list[Array]:
+    """The same factors, in which a few of the given units begin again from parts of what the others leave.
 
     Taken out are units that contribute little, or those where the residual is large.
     """
@@ -166,7 +213,7 @@ def reseeded(V: Array, factors: Sequence[Array], random: np.random.RandomState) 
         on_left, on_right = (left != 0).astype(float), (right != 0).astype(float)
         missed = np.einsum("ij,ij->j", on_left, np.abs(V - left @ right) @ on_right.T)
         weights = missed / np.maximum(on_left.sum(axis=0) * on_right.sum(axis=1), 1)
-    for j in _drawn(weights, random.randint(1, _MOST_UNITS + 1), random):
+    for j in units[_drawn(weights[units], random.randint(1, _MOST_UNITS + 1), random)]:
         left[:, j], right[j] = 0, 0
         rest = V - left @ right
         surplus = np.maximum(rest, 0)
