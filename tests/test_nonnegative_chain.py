@@ -15,11 +15,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
 from papilio.chains import codes as codes_module
+from papilio.chains.annealing import worths
 from papilio.chains.codes import divergence_codes, least_squares_codes, nonnegative_codes
 from papilio.chains.exchange import Supports, exchanged
 from papilio.chains.joint import joint_steps
 from papilio.chains.losses import Divergence, LeastSquares, error_of
-from papilio.chains.sparse_starts import worths
+from papilio.chains.nonnegative import normalised
+from papilio.chains.units import common_part, thinned
 from papilio.constraints import Circulant, NonNegative, Sparse, SparseColumns, SparseRows
 from papilio.runtime.session import Session
 
@@ -431,6 +433,34 @@ def test_units_that_read_the_same_parts_are_told_apart():
     S3[pairs.T, np.arange(30)] = rng.uniform(0.5, 1.5, (2, 30))
     fit = pp.nonnegative_chain(S1 @ S2 @ S3, (4, 5), sparsity=(3, 2, 2), n_init=4)
     assert fit.error < 1e-6
+
+
+def test_what_two_rows_have_in_common_is_the_unit_that_they_share():
+    shared, first, second = np.array([[0, 2, 3, 1, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 4, 2.0]])
+    V = np.stack([shared + first, 0.5 * shared + second])
+    for seed in range(4):
+        part = common_part(V, V, np.random.RandomState(seed))
+        np.testing.assert_allclose(part / part.max(), shared / shared.max())
+    alone = np.array([[1.0, 0], [0, 1]])
+    assert common_part(alone, alone, np.random.RandomState(0)).tolist() in alone.tolist()
+
+
+def test_units_that_an_exact_product_does_not_need_are_left_out():
+    """Two of five units are split: some columns read a copy."""
+    S1, S2 = planted((16, 5, 30), (3, 2), 3)
+    left, right = np.hstack([S1, 2 * S1[:, :2]]), np.vstack([S2, np.zeros((2, 30))])
+    right[5:, ::2], right[:2, ::2] = right[:2, ::2] / 2, 0
+    sets = [SparseColumns(left.shape, 3), SparseColumns(right.shape, 2)]
+    found = thinned(Session(random_state=0), left @ right, [left, right], sets)
+    assert error_of(left @ right, found) < 1e-6
+    assert [np.count_nonzero(factor) for factor in found] == [15, 60]
+
+
+def test_entries_that_no_later_factor_reads_are_zero():
+    chain = [np.ones((3, 2)), np.array([[1.0, 0, 2], [0, 1, 0]]), np.array([[1.0, 2], [0, 0], [3, 0]])]
+    found = normalised(chain)
+    np.testing.assert_allclose(found[0] @ found[1] @ found[2], chain[0] @ chain[1] @ chain[2])
+    assert [np.count_nonzero(factor) for factor in found] == [3, 2, 3]
 
 
 def test_a_stop_during_the_search_keeps_the_limits():

@@ -21,6 +21,7 @@ from ..runtime.session import Session
 from ..typing import Array
 from .losses import LeastSquares, error_of, sweep_until
 
+_ROUNDS = 15  # of exchanges, at most
 _SWEEPS = 4  # on the supports, after each round of exchanges
 _LEAST_GAIN = 1e-3  # of the error, that is worth another round
 _RIDGE = 1e-12  # of the largest diagonal entry: some supports are linearly dependent
@@ -29,13 +30,13 @@ _MOST_WORK = 3e7  # multiplications to try all supports of a factor
 
 
 def exchanged(
-    session: Session, V: Array, start: Sequence[Array], sets: Sequence[Constraint | None], rounds: int
+    session: Session, V: Array, start: Sequence[Array], sets: Sequence[Constraint | None], rounds: int = _ROUNDS
 ) -> list[Array]:
     """Rounds of exchanges in all factors with few entries per column; the error never rises."""
     factors = [np.ascontiguousarray(factor) for factor in start]
     error = error_of(V, factors)
     for _ in range(rounds):
-        for j, each in enumerate(sets):
+        for j, each in reversed(list(enumerate(sets))):
             if isinstance(each, SparseColumns) and not session.stopped:
                 _exchange(V, factors, j, each.k)
         loss = LeastSquares(V, factors, [factor != 0 for factor in factors])

@@ -14,8 +14,9 @@ from ..results import Callback, Factorization, History, Status
 from ..runtime.session import Session
 from ..typing import Array, MatrixLike, RandomState
 from ..validation import as_choice, as_flag, as_integer, as_matrix, as_real, is_series
+from .annealing import random_start
 from .losses import LOSSES, Divergence, LeastSquares, Loss
-from .sparse_starts import random_start, sparse_start
+from .sparse_starts import sparse_start
 
 _STARTS = 8  # of a search for supports
 _MOST_RANK = 2**31 - 1
