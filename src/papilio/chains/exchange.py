@@ -26,7 +26,7 @@ _SWEEPS = 4  # on the supports, after each round of exchanges
 _LEAST_GAIN = 1e-3  # of the error, that is worth another round
 _RIDGE = 1e-12  # of the largest diagonal entry: some supports are linearly dependent
 _MOST_NUMBERS = 1 << 21  # in what is solved in one go
-_MOST_WORK = 3e7  # multiplications to try all supports of a factor
+_MOST_WORK = 5e6  # multiplications to try all supports of a factor
 
 
 def exchanged(
@@ -53,7 +53,7 @@ def _exchange(V: Array, factors: list[Array], j: int, k: int) -> None:
     X, seen = factors[j], V
     choice: Supports | Largest = Largest(k)
     if j > 0:
-        if comb(len(X), k) * k**2 * X.shape[1] > _MOST_WORK:
+        if comb(len(X), k) * k**2 * (k + X.shape[1]) > _MOST_WORK:
             return
         A = reduce(np.matmul, factors[:j])
         choice, seen = Supports(A.T @ A, k), A.T @ V

@@ -99,12 +99,13 @@ def _with_a_unit_less(
             return None
         left, right = (factor.copy() for factor in factors)
         left[:, j], right[j] = 0, 0
-        found, error = _finished(session, V, [left, right], sets, np.inf)
+        found = exchanged(session, V, [left, right], sets)
+        error = error_of(V, found)
         if error < EXACT:
             return found
         candidates.append((error, j, found))
     for _, j, found in sorted(candidates, key=lambda each: each[0])[:_CANDIDATES]:
-        found = _searched(session, V, found, sets, units[units != j], _PATIENCE_TO_THIN)
+        found = _searched(session, V, settled(session, V, found), sets, units[units != j], _PATIENCE_TO_THIN)
         if error_of(V, found) < EXACT:
             return found
     return None
