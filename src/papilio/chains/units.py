@@ -20,10 +20,10 @@ _DENSE = 30  # sweeps of a start without limits
 _STAGES_AGAIN = 5  # of annealing, after units were begun again
 _SHARES = (0.3, 0.65)  # how far limits are loosened then
 _CLOSE = 1.5  # times the lowest error so far: trials above are not pursued
-_MOST_TRIALS, _WORK = 200, 3e10  # to begin units again; multiplications of all trials
-_PATIENCE = 40  # trials without success
-_PATIENCE_TO_THIN = 20  # the same for a product that is already exact, with one unit less
+_PATIENCE, _TRIALS = 40, 5  # trials without success; trials in all, times that
+_PATIENCE_TO_THIN = 12  # the same for a product that is already exact, with one unit less
 _CANDIDATES = 3  # units to take out then
+_WORK = 3e10  # multiplications of all trials
 _MOST_UNITS = 3  # that are begun again in a trial
 
 
@@ -47,7 +47,7 @@ def _searched(
     """Trials in which some of the given units begin again, until the product is exact or many in turn fail."""
     random = session.random
     error, failures = error_of(V, best), 0
-    most = _most_trials(V, len(best[1]))
+    most = min(_TRIALS * patience, _affordable(V, len(best[1])))
     for trial in range(most):
         if error < EXACT or failures >= patience or session.tick("trials", trial, most):
             break
@@ -94,7 +94,7 @@ def _with_a_unit_less(
     if units.size <= rank:
         return None
     candidates: list[tuple[float, int, list[Array]]] = []
-    for j in units[np.argsort(sizes[units])][: _most_trials(V, len(sizes))]:
+    for j in units[np.argsort(sizes[units])][: _affordable(V, len(sizes))]:
         if session.stopped:
             return None
         left, right = (factor.copy() for factor in factors)
@@ -111,8 +111,9 @@ def _with_a_unit_less(
     return None
 
 
-def _most_trials(V: Array, units: int) -> int:
-    return int(np.clip(_WORK / (400 * V.size * units), 5, _MOST_TRIALS))
+def _affordable(V: Array, units: int) -> int:
+    """A number of trials whose time is bounded."""
+    return max(int(_WORK / (400 * V.size * units)), 5)
 
 
 def _sizes(factors: Sequence[Array]) -> Array:
