@@ -4,8 +4,8 @@ Parts of parts
 
 Non-negative matrix factorization describes pictures by parts, because parts can only be added. With one more
 factor, the parts are themselves made of smaller parts: handwritten digits are sums of parts, parts are sums of
-strokes, and a stroke is a few pixels. With fewer strokes than parts, the parts have to share them. What does
-that cost in error?
+strokes, and a stroke is a few pixels. Parts may share strokes. What does that save, and what does it cost in
+error?
 """
 
 import sys
@@ -18,24 +18,26 @@ from sklearn.decomposition import NMF
 
 import papilio as pp
 
-N_STROKES, N_PARTS = 24, 36
-PIXELS, STROKES = 6, 3  # of a stroke, and of a part
+N_STROKES, N_PARTS = 36, 16
+PIXELS, STROKES = 4, 5  # of a stroke, and of a part
 
 # %%
 # One level, and two
 # ------------------
 #
 # The first 300 of scikit-learn's digits, with 8×8 pixels from 0 (white) to 1 (black). One level is its ``NMF``.
-# The second one adds that each part has at most three strokes, and each stroke at most six pixels.
+# Two levels add that each part has at most five strokes, and each stroke at most four pixels.
 
 X = load_digits().data[:300] / 16
-plain = NMF(N_PARTS, init="nndsvda", max_iter=3000, tol=1e-4).fit(X)
+plain = NMF(N_PARTS, init="nndsvda", max_iter=3000, random_state=0).fit(X)
 layers = pp.MultilayerNMF(ranks=(N_STROKES, N_PARTS), sparsity=(PIXELS, STROKES), n_init=1, random_state=0).fit(X)
 strokes, combinations = layers.operator_.factors
 codes = layers.transform(X)
 
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 4.2), layout="constrained")
-pp.plot.atoms(strokes, (8, 8), left).set_title(f"{N_STROKES} strokes of {PIXELS} pixels", fontsize="medium")
+pp.plot.atoms(strokes, (8, 8), left).set_title(
+    f"{N_STROKES} strokes of at most {PIXELS} pixels", fontsize="medium"
+)
 parts = layers.components_.T
 pp.plot.atoms(parts, (8, 8), middle).set_title(f"{N_PARTS} parts of at most {STROKES} strokes", fontsize="medium")
 some = np.concatenate([X[:8], layers.inverse_transform(codes[:8])]).T
@@ -45,9 +47,8 @@ pp.plot.atoms(some, (8, 8), right).set_title("8 digits, and the sums of their pa
 # What it costs
 # -------------
 #
-# NMF finds sparse parts by itself, so that the second level saves few numbers here, and it raises the error. What
-# is gained is a description: which strokes there are, and which parts share them. Not all parts use as many
-# strokes as they may; many are little more than one stroke.
+# NMF finds sparse parts by itself. The strokes and what the parts take of them are fewer numbers still, and the
+# error is no higher.
 
 rows = {
     "NMF": (np.count_nonzero(plain.components_), X - plain.transform(X) @ plain.components_),
@@ -63,10 +64,10 @@ print(f"{np.count_nonzero(uses > 1)} of {N_STROKES} strokes are in more than one
 # Digits as sums of parts
 # -----------------------
 #
-# The parts with the largest coefficients come first: ten of them are enough to read a digit.
+# The parts with the largest coefficients come first.
 
 shown = 0, 4, 5
-counts = 2, 5, 10, N_PARTS
+counts = 2, 4, 8, N_PARTS
 fig, axes = plt.subplots(len(shown), 1 + len(counts), figsize=(7, 4.5), layout="constrained")
 for row, digit in zip(axes, shown, strict=True):
     order = np.argsort(-codes[digit])

@@ -87,8 +87,8 @@ def nonnegative_chain(
 
     Neither raises the objective. With ``sparsity``, supports are searched first, by least squares: from a dense
     start, small entries are dropped, more and more of them, while the others adapt; then each column gets its best
-    support, given all else, where all of them can be tried; from several starts, until one of them is exact. Then
-    the values on the supports are fitted.
+    support, given all else, where all of them can be tried; from several starts, until one of them is exact. Units
+    that an exact product does not need are left empty. Then the values on the supports are fitted.
 
     Parameters
     ----------

@@ -38,7 +38,9 @@ def two_factors(session: Session, V: Array, sets: Sets, shapes: Sequence[Shape])
     if all(each is None for each in sets):
         return best
     best = _searched(session, V, best, sets, np.arange(shapes[1][0]), _PATIENCE)
-    return thinned(session, V, best, sets) if error_of(V, best) < EXACT else best
+    # With only one limit, an exact product says little: a square factor without a limit always gives one.
+    is_exact = error_of(V, best) < EXACT and all(each is not None for each in sets)
+    return thinned(session, V, best, sets) if is_exact else best
 
 
 def _searched(
