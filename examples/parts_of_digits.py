@@ -47,8 +47,8 @@ pp.plot.atoms(some, (8, 8), right).set_title("8 digits, and the sums of their pa
 # What it costs
 # -------------
 #
-# NMF finds sparse parts by itself. The strokes and what the parts take of them are fewer numbers still, and the
-# error is no higher.
+# NMF finds sparse parts by itself. The strokes and what the parts take of them are fewer numbers still, at nearly
+# the same error.
 
 rows = {
     "NMF": (np.count_nonzero(plain.components_), X - plain.transform(X) @ plain.components_),
