@@ -99,11 +99,10 @@ def planted_chains(first: int) -> Lines:
         f"Entries uniform between 0.5 and 1.5 at random places; their number is given; {N_DRAWS} draws. Supports "
         "are compared after hidden units are matched by their composed columns; F1 is the mean of the three "
         "factors'. Units that no later factor reads cannot be found: the second count leaves them out. Exact is a "
-        "relative error of at most 1e-6: a factorization that is exact and as sparse as the planted one, but has "
-        "another support, shows that the planted one is not unique. Two units that one and the same column alone "
-        "reads may trade entries, which gives such a factorization in 7 of the 10 random draws of 50×20×10×100; "
-        "it keeps F1 above 0.95, so that lower ones without an exact product are misses of the search. In "
-        "balanced draws, all units are read equally often, up to one. Seconds are processor time.",
+        "relative error of at most 1e-6. A product may be exact with other supports: two units that one and the "
+        "same column alone reads may trade entries, and units that the planted chain does not need may take some. In "
+        "balanced draws, all units are read equally often, up to one. Seconds are "
+        "processor time.",
         "| sizes | entries per column | draws | F1 ≥ 0.9 | … of units that are read | least F1 of these | exact | "
         "exact, F1 < 0.9 | median error | seconds per draw |",
     )
