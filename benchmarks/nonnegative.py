@@ -100,9 +100,8 @@ def planted_chains(first: int) -> Lines:
         "are compared after hidden units are matched by their composed columns; F1 is the mean of the three "
         "factors'. Units that no later factor reads cannot be found: the second count leaves them out. Exact is a "
         "relative error of at most 1e-6. A product may be exact with other supports: two units that one and the "
-        "same column alone reads may trade entries, and units that the planted chain does not need may take some. In "
-        "balanced draws, all units are read equally often, up to one. Seconds are "
-        "processor time.",
+        "same column alone reads may trade entries, and units that the planted chain does not need may take some. "
+        "In balanced draws, all units are read equally often, up to one. Seconds are processor time.",
         "| sizes | entries per column | draws | F1 ≥ 0.9 | … of units that are read | least F1 of these | exact | "
         "exact, F1 < 0.9 | median error | seconds per draw |",
     )
