@@ -79,8 +79,8 @@ class ConvolutionChain(LinearOperator):  # type: ignore[misc]
         super().__init__(dtype, (size, size))
         self._plans: dict[np.dtype[Any], Any] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_plans": {}}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kernels, self.supports, self.grid, self.scale)
 
     def __repr__(self) -> str:
         sides = "×".join(map(str, self.grid))
