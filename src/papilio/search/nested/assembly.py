@@ -74,7 +74,7 @@ def _widening(side: Bases) -> list[Any]:
     """[I U₁], diag(I, [I U₂]), …; the first one puts the lines back into their own order."""
     factors, passed = [], 0
     for bases in side.bases:
-        basis = sp.block_diag(bases)
+        basis = sp.block_diag([sp.coo_array(each) for each in bases])
         height = basis.shape[0]
         factors.append(sp.block_diag([sp.eye_array(passed), sp.hstack([sp.eye_array(height), basis])]).tocsr())
         passed += height
