@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_info
 
 import papilio as pp
 from papilio.kernels.simd import REGISTER
-from papilio.operators import segments
+from papilio.operators import engine
 from papilio.operators.cost import plan, rates
-from papilio.operators.packing import modelled_cost
+from papilio.operators.factors import Link, frozen
 from papilio.transforms import dct, dft, haar, hadamard, hartley, wavelet
 
 from .helpers import ALL_DTYPES, as_array, gaussian
@@ -105,32 +105,32 @@ def kinds(op, block=False):
 
 def test_each_factor_goes_where_it_is_faster():
     low_rank = pp.SparseProduct([gaussian((512, 40)), gaussian((40, 512))])
-    assert kinds(low_rank) == [segments.Dense, segments.Dense]
-    fused = [segments.Fused] if REGISTER == 64 else [segments.Dense, segments.Dense]  # as was measured
+    assert kinds(low_rank) == [engine.Dense, engine.Dense]
+    fused = [engine.Fused] if REGISTER == 64 else [engine.Dense, engine.Dense]  # as was measured
     assert kinds(low_rank, block=True) == fused
     alone = pp.SparseProduct([gaussian((512, 40))])
-    assert kinds(alone) == kinds(alone, block=True) == [segments.Dense]
-    assert kinds(hadamard(512)) == kinds(hadamard(512), block=True) == [segments.Fused]
+    assert kinds(alone) == kinds(alone, block=True) == [engine.Dense]
+    assert kinds(hadamard(512)) == kinds(hadamard(512), block=True) == [engine.Fused]
     small = pp.SparseProduct([gaussian((6, 6), seed=i) for i in range(8)])
-    assert kinds(small) == [segments.Fused]
+    assert kinds(small) == [engine.Fused]
     mixed = hadamard(512) @ pp.SparseProduct([gaussian((512, 2000))]) @ pp.SparseProduct([sp.eye_array(2000)] * 2)
-    assert kinds(mixed) == [segments.Fused, segments.Dense, segments.Fused]
+    assert kinds(mixed) == [engine.Fused, engine.Dense, engine.Fused]
     nearly = gaussian((300, 300))
     nearly[0, 0] = 0
-    assert kinds(pp.SparseProduct([nearly])) == [segments.Dense]
+    assert kinds(pp.SparseProduct([nearly])) == [engine.Dense]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_blas_has_one_thread_where_papilio_has_one(threads, monkeypatch, default_threads):
     op, X = pp.SparseProduct([gaussian((64, 64))]), gaussian((64, 64))
-    seen, apply = [], segments.Dense._product
+    seen, apply = [], engine.Dense._product
 
     def watched(self, block):
         seen.append({info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"})
         return apply(self, block)
 
-    monkeypatch.setattr(segments.Dense, "_product", watched)
-    monkeypatch.setattr(segments, "_THREAD_WORK", 1)
+    monkeypatch.setattr(engine.Dense, "_product", watched)
+    monkeypatch.setattr(engine, "_THREAD_WORK", 1)
     before = {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
     pp.set_num_threads(threads)
     np.testing.assert_allclose(op @ X, op.factors[0] @ X)
@@ -174,6 +174,14 @@ def test_the_plan_is_the_cheapest_of_all(units, dtype, block):
 
 
 # -- mergers -------------------------------------------------------------------------------------------
+
+
+def modelled_cost(factors):
+    """The modelled time of a product for one vector, and for a block, relative to the dense matrix."""
+    links = [Link(frozen(factor.copy())) for factor in factors]
+    shape, dtype = (factors[0].shape[0], factors[-1].shape[1]), factors[0].dtype
+    times = engine.modelled_times([link.packed() for link in links], dtype)
+    return tuple(time / rates(dtype, i == 1).blas(shape) for i, time in enumerate(times))
 
 
 def assert_better(op):

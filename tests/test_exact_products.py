@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.operators.chains import joined, pruned, without_rounding
+from papilio.operators.factors import joined, pruned, without_rounding
 
 from .helpers import gaussian
 

@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 from papilio import SparseProduct, load
 from papilio.operators import storage
-from papilio.operators.csr import entries, to_csr
+from papilio.operators.factors import entries, to_csr
 from papilio.runtime.files import npy_header, read_npy
 
 from .test_operators import ALL_DTYPES, CHAINS, DERIVED, RANDOM, evaluate, make, random_array

@@ -18,10 +18,10 @@ from papilio import constraints as c
 from papilio.constraints.selection import slack_of
 from papilio.kernels.convert import count_entries, fill_entries
 from papilio.kernels.descent import multiply, norm_squared
+from papilio.kernels.simd import TILE
 from papilio.kernels.select import keep_largest, keep_largest_of_lines, nth_largest
 from papilio.linalg import probe, wide
-from papilio.operators import packing
-from papilio.operators import segments as application
+from papilio.operators import engine
 from papilio.operators.cost import Plan
 from papilio.solvers import descent as descents
 from papilio.solvers.palm import default_start
@@ -58,16 +58,15 @@ WAYS = ("kernel", "chunks", "BLAS", "either")
 def way(request, monkeypatch):
     """What applies the factors: the kernel, in chunks of three columns, too, BLAS, or each in turn."""
     if request.param == "chunks":
-        monkeypatch.setattr(
-            application, "_chunk_for", lambda factor, tile: factor.shape[1] if factor.is_in_place else 3
-        )
+        monkeypatch.setattr(engine, "is_near", lambda factor: True)
+        monkeypatch.setattr(engine, "_NEAR_BYTES", 3 * TILE)
 
     def plan(units, rate):
         choices = {"BLAS": [True], "either": [True, False, False]}.get(request.param, [False])
         by_blas = [choices[i % len(choices)] and unit.has_matrix for i, unit in enumerate(units)]
         return Plan(0.0, tuple(by_blas))
 
-    monkeypatch.setattr(packing, "plan", plan)
+    monkeypatch.setattr(engine, "plan", plan)
     return request.param
 
 
@@ -101,13 +100,13 @@ def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype, way):
 def test_results_do_not_depend_on_the_number_of_threads(name, dtype, way, monkeypatch):
     masks = [butterfly(1040, 8), butterfly(1040, 1)] if name not in CHAINS else CHAINS[name][0]
     op = operator(masks, dtype)[0]
-    monkeypatch.setattr(application, "_LONG_BYTES", 0)
+    monkeypatch.setattr(engine, "_LONG_BYTES", 0)
     for count in (129, 300):
         for layout in (np.ascontiguousarray, np.asfortranarray):
             X = layout(gaussian((op.shape[1], count), dtype))
-            monkeypatch.setattr(application, "_SHARED_BYTES", np.inf)
+            monkeypatch.setattr(engine, "_SHARED_BYTES", np.inf)
             whole = op @ X
-            monkeypatch.setattr(application, "_SHARED_BYTES", 0)
+            monkeypatch.setattr(engine, "_SHARED_BYTES", 0)
             try:
                 for threads in (1, 2, 3):
                     pp.set_num_threads(threads)

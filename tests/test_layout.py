@@ -177,7 +177,7 @@ WRONG = {
 }
 RIGHT = {
     "downwards": "from ..linalg import norm\nfrom papilio.kernels import apply\nimport papilio.validation",
-    "its own room": "from . import packing\nfrom .packing import pack\nfrom papilio.operators.packing import pack",
+    "its own room": "from . import packing\nfrom .packing import pack\nfrom papilio.operators.engine import pack",
     "a listed exception": "def f():\n    from ..plot import matrix",
     "for type checkers": "if TYPE_CHECKING:\n    from ..plot import matrix",
     "for type checkers, in full": "import typing\nif typing.TYPE_CHECKING:\n    from ..plot import matrix",

@@ -180,6 +180,15 @@ def test_what_numpy_cannot_do_with_an_operator_is_refused(expression: str) -> No
         eval(expression, {"np": np, "op": op, "d": dense})
 
 
+def test_isreal_tells_real_operators_from_complex_ones(dtype: Any) -> None:
+    op, _ = pair((3, 5), dtype)
+    assert np.isreal(op) == (np.dtype(dtype).kind != "c")
+    assert np.isreal(op.real)
+    assert 0 * op == 0
+    assert op != 0
+    assert pp.SparseProduct([np.zeros((2, 2))]) == 0
+
+
 def test_arrays_follow_numpys_rules_of_copies_and_dtypes(dtype: Any) -> None:
     op, _ = pair((3, 5), dtype)
     one, other = np.asarray(op), np.asarray(op)
@@ -206,10 +215,11 @@ def test_products_from_the_left_are_ours(x: str) -> None:
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"])
 @pytest.mark.parametrize("kind", ["array", "matrix"])
-def test_sparse_arrays_times_an_operator_stay_sparse(form: str, kind: str) -> None:
+def test_sparse_arrays_on_the_left_take_an_operator_for_its_dense_matrix(form: str, kind: str) -> None:
     op, dense = pair((4, 6), np.float64)
     left = getattr(sp, f"{form}_{kind}")(np.diag([1.0, 0, 2, 0]))
-    result = left @ op
+    assert_same(np.asarray(left @ op), left.toarray() @ dense)
+    result = (op.T @ left.T).T
     assert sp.issparse(result)
     np.testing.assert_allclose(result.toarray(), left.toarray() @ dense)
     np.testing.assert_allclose(sp.csr_array(op).toarray(), dense, rtol=1e-12)

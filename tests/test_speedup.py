@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import papilio as pp
-from papilio.operators import calibration
-from papilio.operators.calibration import calibrated, reference_for
+from papilio.operators import speed
 from papilio.operators.cost import Rates, cost_of
-from papilio.operators.packing import pack_factor
+from papilio.operators.engine import pack_factor
 from papilio.search import factorize as front
 from papilio.search import pricing
 from papilio.search.pricing import Pricing, schedule_with_speedup
@@ -184,22 +183,22 @@ def test_the_largest_product_within_the_time_is_found_even_if_the_model_is_wrong
 
 def test_rates_are_recovered_from_times_that_follow_the_model(monkeypatch):
     true = Rates(0.1, 0.06, 0.05, 0.14, 0.09, 0.08, 0.02, 0.03, 5.0, 0.1, 1.3)
-    probes = iter(calibration._probes(np.dtype(float)))
+    probes = iter(speed._probes(np.dtype(float)))
 
-    def seconds_of_next(call, budget=0.0):
+    def time_of_next(calls, budget):
         factor, by_blas = next(probes)
-        return 1e-9 * 64 * cost_of([factor], [by_blas], true)
+        return [1e-9 * 64 * cost_of([factor], [by_blas], true)]
 
-    monkeypatch.setattr(calibration, "best_seconds", seconds_of_next)
-    found = calibrated.__wrapped__(np.dtype(float), 64, 1)
-    for factor, by_blas in calibration._probes(np.dtype(float)):
+    monkeypatch.setattr(speed, "best_times", time_of_next)
+    found = speed.calibrated.__wrapped__(np.dtype(float), 64, 1)
+    for factor, by_blas in speed._probes(np.dtype(float)):
         expected = cost_of([factor], [by_blas], true)
         assert cost_of([factor], [by_blas], found) == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize("vectors", [1, 256])
 def test_the_share_of_a_product_is_modelled_and_measured(vectors, dtype):
-    reference = reference_for((96, 96), np.dtype(dtype), vectors)
+    reference = speed.reference_for((96, 96), np.dtype(dtype), vectors)
     op = pp.SparseProduct([gaussian((96, 96), dtype) * (gaussian((96, 96)) > 1)])
     assert reference.seconds > 0
     assert all(rate >= 0 for rate in reference.rates)

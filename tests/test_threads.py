@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import papilio as pp
 from papilio import constraints as c
-from papilio.operators import segments as application
+from papilio.operators import engine as application
 from papilio.runtime import threads
 
 X = np.random.default_rng(0).standard_normal((64, 300))
@@ -224,11 +224,11 @@ def test_workspace_is_kept_by_a_thread_and_shared_with_no_other():
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(rooms, range(6)))
     for i, mine in enumerate(found):
-        assert [room.size for room in mine] == [1000, 10, 1000]
+        assert all(room.size >= 1000 for room in mine)
         assert np.shares_memory(mine[0], mine[1])
         assert np.shares_memory(mine[0], mine[2])
         assert not any(np.shares_memory(mine[0], other[0]) for other in found[:i])
-    assert threads.workspace(5000).size == 5000
+    assert threads.workspace(5000).size >= 5000
 
 
 # -- many Python threads -------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from .linalg import column_norms, frobenius, largest_part, rescaled, shifted, wide
 from .operators import SparseProduct
-from .operators.csr import as_csr
+from .operators.factors import as_csr
 from .typing import Array, ArrayLike, MatrixLike
 from .validation import as_array, as_flag, as_matrix, as_numbers, as_real, require_finite
 

@@ -13,7 +13,7 @@ from rich.text import Text
 import papilio as pp
 
 from ..experiments.drawing import new_figure
-from ..operators.csr import to_dense
+from ..operators.factors import to_dense
 from ..operators.speed import BELOW_ONE, compare
 from ..report import Subject
 from ..runtime.files import replacing

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import papilio as pp
 
-from ..operators.csr import as_csr
+from ..operators.factors import as_csr
 from ..operators.faust_files import VARIABLE
 from ..operators.matlab import has_cells, read_mat
 from ..runtime.files import npy_members, open_regular, read_member, read_npy

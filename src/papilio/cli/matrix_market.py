@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..operators.csr import as_csr
+from ..operators.factors import as_csr
 from ..runtime.unpacking import require_room, require_sides
 from ..typing import Array
 from .delimited import Rows, read_table, shortened

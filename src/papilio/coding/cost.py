@@ -10,7 +10,7 @@ import numpy as np
 
 from ..operators import SparseProduct
 from ..operators.cost import rates
-from ..operators.packing import modelled_times
+from ..operators.engine import modelled_times
 
 _CACHE = 1 << 24  # bytes of a Gram matrix up to which its rows come from cache
 _NEAR_BYTE, _FAR_BYTE = 0.02, 0.035  # of a row that is subtracted
@@ -43,7 +43,7 @@ def cost_of(dictionary: SparseProduct) -> Cost:
     dense = rates(dtype, True).blas(adjoint.shape)
     if dictionary.relative_complexity >= 1:  # not worth a look at its factors
         return Cost(dense, dense)
-    return Cost(_COLUMN_MAJOR * modelled_times(adjoint._packed_factors(), dtype)[1], dense)
+    return Cost(_COLUMN_MAJOR * modelled_times([link.packed() for link in adjoint._links], dtype)[1], dense)
 
 
 def prefer_residuals(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..operators import SparseProduct
-from ..operators.csr import to_dense
+from ..operators.factors import to_dense
 from ..results import Callback, Status
 from ..runtime.session import Phase, Session, State
 from ..samples import PassStopped, Samples, held

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..kernels.atoms import descend_atoms
 from ..operators import SparseProduct
-from ..operators.csr import to_dense
+from ..operators.factors import to_dense
 from ..results import Status
 from ..runtime.checkpoint import FINISHED
 from ..runtime.session import Phase, Session, State

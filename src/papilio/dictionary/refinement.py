@@ -4,7 +4,7 @@ import numpy as np
 
 from ..linalg import column_norms, frobenius
 from ..operators import SparseProduct
-from ..operators.csr import to_dense
+from ..operators.factors import to_dense
 from ..results import Status
 from ..runtime.session import Phase, Session, State
 from ..solvers.hierarchical import hierarchical

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..linalg import column_norms
 from ..operators import SparseProduct
-from ..operators.csr import to_dense
+from ..operators.factors import to_dense
 from ..typing import Array
 from .signals import Held
 from .sums import multiplied, residuals_of

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from ..kernels.atoms import add_energies, add_moments, subtract_codes
 from ..linalg import frobenius, shifted, wide
 from ..operators import SparseProduct
-from ..operators.csr import to_dense
+from ..operators.factors import to_dense
 from ..runtime.threads import scratch, split_work
 from ..typing import Array
 

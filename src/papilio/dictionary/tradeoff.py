@@ -6,7 +6,7 @@ from time import perf_counter
 
 from ..linalg import frobenius
 from ..operators import SparseProduct
-from ..operators.csr import entries, to_dense
+from ..operators.factors import entries, to_dense
 from ..results import Callback, Status, Tradeoff, TradeoffPoint
 from ..runtime.session import Session
 from ..search.tradeoff import as_complexities, never_rising

@@ -155,6 +155,22 @@ def _function(emit: Callable[..., None]) -> Any:
     return intrinsic(typed)
 
 
+def on_word(emit: Callable[..., Any], n_arguments: int) -> Any:
+    """``emit(builder, word, *integers)`` as a numba function of a tuple: the address of a word, and integers."""
+
+    def typed(context: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
+            address, *others = (builder.extract_value(given[0], i) for i in range(n_arguments))
+            return emit(builder, builder.inttoptr(address, _WORD.as_pointer()), *others)
+
+        return types.int64(types.UniTuple(types.int64, n_arguments)), generate
+
+    return intrinsic(typed)
+
+
+word_at = on_word(lambda builder, word: builder.load(word), 1)
+
+
 def _at_a_time(n_values: int, parts: int) -> int:
     """The registers of each row that a strip of ``n_values`` real numbers is multiplied by at a time.
 

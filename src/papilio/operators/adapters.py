@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..validation import as_integer, require_finite
-from .csr import Factor, entries, with_scale
+from .factors import Factor, entries, with_scale
 from .product import SparseProduct
 
 if TYPE_CHECKING:

@@ -1,27 +1,30 @@
-"""Sums, stacks and Kronecker products of SparseProducts, as SparseProducts: their factors side by side.
+"""Sums, stacks, Kronecker products, parts, norms and pseudoinverses of SparseProducts.
 
 A + B = [A₁ B₁] · diag(A₂, B₂) ⋯ [A_M; B_M]. In a stack, the first or the last factor is block-diagonal, too. A
 shorter chain is filled up with identities, where it is narrowest.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import LinearOperator, svds
 
+from ..linalg import column_norms, frobenius, product_of, wide
 from ..typing import Array, MatrixLike
-from ..validation import as_real, is_series, require_finite
-from .base import FactoredOperator
-from .chains import pruned
-from .csr import Factor, entries, is_moderate, same, to_csr, to_dense, with_scale
+from ..validation import as_integer, as_numbers, as_real, is_series, require_finite
+from .factors import Factor, entries, is_moderate, pruned, same, to_csr, to_dense, with_scale
 from .product import SparseProduct
 
 _LARGEST = 2**31 - 1  # rows or columns of a factor
-
-Operator = TypeVar("Operator", bound=FactoredOperator)
+_BLOCK_ENTRIES = 1 << 22  # of the matrix are formed at once for a norm: 32 MB of float64
+_MODERATE = 1e100  # a norm from which, or below whose inverse, squares may overflow or underflow
+_FEW = 8  # rows or columns up to which the matrix is formed: Lanczos iteration needs more of them than of vectors
+_TOL = {"f": 1e-6, "d": 1e-12}  # of a pseudoinverse, by the letter of the real dtype
+_LEAST_ITERATIONS = 20  # of a pseudoinverse: rounding may need more than there are columns
 
 
 def hstack(operators: "Iterable[SparseProduct | MatrixLike]") -> SparseProduct:
@@ -108,13 +111,13 @@ def block_diag(operators: "Iterable[SparseProduct | MatrixLike]") -> SparseProdu
     return _joined(_as_products(operators), rows=False, columns=False)
 
 
-def added(operators: Sequence[FactoredOperator]) -> SparseProduct:
+def added(operators: Sequence[SparseProduct]) -> SparseProduct:
     """The sum of products of one shape; see `SparseProduct`."""
     _require_equal("rows and columns", [part.shape for part in operators])
     return _joined(operators, rows=True, columns=True)
 
 
-def _as_products(operators: Any) -> list[FactoredOperator]:
+def _as_products(operators: Any) -> list[SparseProduct]:
     if not is_series(operators) or isinstance(operators, np.ndarray | LinearOperator):
         raise TypeError(
             f"operators must be a sequence of SparseProducts or matrices, got {type(operators).__name__}"
@@ -125,8 +128,8 @@ def _as_products(operators: Any) -> list[FactoredOperator]:
     return products
 
 
-def _as_product(name: str, value: Any) -> FactoredOperator:
-    if isinstance(value, FactoredOperator):
+def _as_product(name: str, value: Any) -> SparseProduct:
+    if isinstance(value, SparseProduct):
         return value
     if isinstance(value, LinearOperator):
         raise TypeError(f"{name} must be a SparseProduct or a matrix, got {type(value).__name__}")
@@ -144,7 +147,7 @@ def _require_equal(lines: str, counts: Sequence[Any]) -> None:
 # -- factors side by side ------------------------------------------------------------------------------
 
 
-def _joined(operators: Sequence[FactoredOperator], rows: bool, columns: bool) -> SparseProduct:
+def _joined(operators: Sequence[SparseProduct], rows: bool, columns: bool) -> SparseProduct:
     """Products on the same rows or not, and on the same columns or not."""
     if len(operators) == 1:
         return SparseProduct([operators[0]])
@@ -288,7 +291,7 @@ def _shortest(A: Sequence[Factor], B: Sequence[Factor]) -> list[tuple[Factor, Fa
 # -- real and imaginary parts --------------------------------------------------------------------------
 
 
-def part_of(op: Operator, imaginary: bool) -> Operator:
+def part_of(op: SparseProduct, imaginary: bool) -> SparseProduct:
     """The real or the imaginary part of a product, which is a product of real factors.
 
     With z as [Re z; Im z], a factor S is [[Re S, −Im S], [Im S, Re S]]; the first has the upper or the lower rows
@@ -320,5 +323,153 @@ def _real_and_imaginary(factor: Factor) -> tuple[sp.csr_array, sp.csr_array]:
     return part(matrix.data.real), part(matrix.data.imag)
 
 
-def _zero(op: Operator) -> Operator:
+def _zero(op: SparseProduct) -> SparseProduct:
     return op._trusted([sp.csr_array(op.shape, dtype=op.dtype.type(0).real.dtype)], 1.0)
+
+
+# -- norms ---------------------------------------------------------------------------------------------
+
+
+def norm_of(op: SparseProduct, ord: float | str) -> float:
+    """The norm of this name; see `SparseProduct.norm`."""
+    if not isinstance(ord, str | int | float | np.integer) or isinstance(ord, bool) or ord not in (1, 2, np.inf, "fro"):
+        raise ValueError(f"ord must be 1, 2, numpy.inf or 'fro', got {ord!r}")
+    sizes = [abs(op.scale), *(frobenius(entries(factor)) for factor in op.factors)]
+    if 0.0 in sizes:
+        return 0.0
+    if all(1 / _MODERATE < size < _MODERATE for size in (*sizes, product_of(sizes))):
+        norm = _measure(op.astype(wide(op.dtype)), ord)
+        if norm > 1 / _MODERATE:
+            return norm
+    # The scale and the factors' sizes stand apart, so that products neither overflow nor underflow.
+    factors = [f.astype(wide(op.dtype)) / size for f, size in zip(op.factors, sizes[1:], strict=True)]
+    norm, lift = _measure(SparseProduct(factors), ord), 1.0
+    if norm < 1 / _MODERATE:  # factors that nearly cancel: digits were lost
+        lift = 2.0**-800
+        norm = _measure(SparseProduct(factors, 1 / lift), ord)
+    return product_of([norm, lift, *sizes])
+
+
+def _measure(op: SparseProduct, ord: float | str) -> float:
+    """A norm of an operator whose entries do not overflow."""
+    if ord == 1:
+        return max(float(np.abs(block).sum(axis=0).max()) for block in _blocks(op))
+    if ord == np.inf:
+        return _measure(op.T, 1)
+    op = op if op.shape[0] >= op.shape[1] else op.T
+    if ord == "fro" or op.shape[1] == 1:
+        return frobenius(np.array([frobenius(block) for block in _blocks(op)]))
+    return _spectral(op)
+
+
+def _spectral(op: SparseProduct) -> float:
+    """By Lanczos iteration on the factors; on the matrix itself if it has few columns."""
+    if op.shape[1] <= _FEW:
+        values = op.toarray()
+        size = frobenius(values)
+        return size * float(np.linalg.norm(values / size, 2)) if size > 0 else 0.0
+    start = np.random.default_rng(0).standard_normal(op.shape[1])
+    size = frobenius(op @ start)  # zero only for the zero operator; else of the norm's order
+    if size < 1 / _MODERATE:
+        return size
+    unit = size if size > _MODERATE else 1.0  # Lanczos iteration squares the operator
+    op = op if unit == 1.0 else op / unit
+    return unit * float(svds(op, k=1, v0=start, return_singular_vectors=False)[0])
+
+
+def _blocks(op: SparseProduct) -> Iterator[Array]:
+    """The matrix, by blocks of columns."""
+    width = max(1, _BLOCK_ENTRIES // op.shape[0])
+    for start in range(0, op.shape[1], width):
+        yield op[:, start : start + width].toarray()
+
+
+# -- pseudoinverses ------------------------------------------------------------------------------------
+
+
+class PseudoInverse(LinearOperator):  # type: ignore[misc]
+    """A⁺ as an operator: ``pinv @ b`` is the least-squares solution x of A x = b with the smallest norm.
+
+    ``op.pinv()`` makes it. ``H`` and ``T`` are the pseudoinverses of the adjoint and of the transpose.
+    """
+
+    def __init__(self, op: SparseProduct, tol: float | None, max_iter: int | None) -> None:
+        single = np.finfo(op.dtype).bits == 32
+        self.tol = _TOL["f" if single else "d"] if tol is None else as_real("tol", tol, 0.0, 1.0)
+        fewest = 4 * min(op.shape) + _LEAST_ITERATIONS
+        self.max_iter = fewest if max_iter is None else as_integer("max_iter", max_iter, 1)
+        self.op = op
+        super().__init__(op.dtype, (op.shape[1], op.shape[0]))
+
+    def _matvec(self, x: Any) -> Array:
+        vectors = as_numbers("x", x)
+        if vectors.shape == (self.shape[1], 1):
+            vectors = vectors[:, 0]
+        require_finite("x", vectors)
+        solved = self._solve(vectors.reshape(-1, self.shape[1]).T)
+        return solved.T.reshape(*vectors.shape[:-1], self.shape[0])
+
+    def _matmat(self, X: Any) -> Array:
+        rows = np.moveaxis(as_numbers("X", X), -2, 0)
+        require_finite("X", rows)
+        solved = self._solve(rows.reshape(self.shape[1], -1))
+        return np.moveaxis(solved.reshape(-1, *rows.shape[1:]), 0, -2)
+
+    def _solve(self, B: Array) -> Array:
+        if not self.op.scale:
+            return np.zeros((self.shape[0], B.shape[1]), np.result_type(self.dtype, B.dtype))
+        unit = self.op._of_links(self.op._links, 1.0)
+        return least_squares(unit, B, self.tol, self.max_iter) / self.op.dtype.type(self.op.scale).real
+
+    def _adjoint(self) -> "PseudoInverse":
+        return PseudoInverse(self.op.H, self.tol, self.max_iter)
+
+    def _transpose(self) -> "PseudoInverse":
+        return PseudoInverse(self.op.T, self.tol, self.max_iter)
+
+
+def least_squares(op: SparseProduct, B: Array, tol: float, max_iter: int) -> Array:
+    """X of least norm that minimises ‖A X − B‖, by LSQR (Paige and Saunders 1982), column by column in step.
+
+    A column is done when its residual r has ‖r‖ ≤ tol (‖A‖‖x‖ + ‖b‖) or ‖Aᴴr‖ ≤ tol ‖A‖‖r‖, with the Frobenius
+    norm of the part of A that was seen: x is then exact for an A and b that differ by a relative tol.
+    """
+    dtype = np.result_type(op.dtype, B.dtype)
+    X = np.zeros((op.shape[1], B.shape[1]), dtype)
+    U, beta = _normalised(B.astype(dtype))
+    V, alpha = _normalised(op.H @ U)
+    W = V.copy()
+    sizes, residual, diagonal, norm = beta, beta, alpha, alpha
+    here = np.arange(B.shape[1])  # the columns that are not done
+    for _ in range(max_iter):
+        # ‖r‖ is residual, and ‖Aᴴr‖ is residual · |diagonal|.
+        limit = tol * (norm * column_norms(X[:, here]) + sizes)
+        left = (residual > limit) & (np.abs(diagonal) > tol * norm)
+        if not left.all():
+            here, U, V, W = here[left], U[:, left], V[:, left], W[:, left]
+            alpha, sizes, residual, diagonal, norm = (
+                each[left] for each in (alpha, sizes, residual, diagonal, norm)
+            )
+        if not here.size:
+            return X
+        U, beta = _normalised(op @ V - U * alpha.astype(U.real.dtype))
+        V, alpha = _normalised(op.H @ U - V * beta.astype(V.real.dtype))
+        norm = np.hypot(norm, np.hypot(alpha, beta))
+        pivot = np.hypot(diagonal, beta)  # a rotation that takes beta to zero
+        cosine, sine = diagonal / pivot, beta / pivot
+        X[:, here] += W * (cosine * residual / pivot).astype(W.real.dtype)
+        W = V - W * (sine * alpha / pivot).astype(W.real.dtype)
+        residual, diagonal = sine * residual, -cosine * alpha
+    warnings.warn(
+        f"pinv has not converged for {here.size} of {B.shape[1]} vectors in max_iter={max_iter} iterations; "
+        "raise max_iter or tol",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return X
+
+
+def _normalised(columns: Array) -> tuple[Array, Array]:
+    """Columns of norm one, and their norms; zero ones stay zero."""
+    norms = column_norms(columns)
+    return columns / np.where(norms > 0, norms, 1.0).astype(columns.real.dtype), norms

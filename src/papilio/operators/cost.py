@@ -43,6 +43,7 @@ _NARROW_REGISTERS = {
 _NEAR = 128  # columns of which a tile fits into the first cache
 _DENSE_ENOUGH = 8 / _NEAR  # strips for each entry of the dense matrix: see `is_near`
 BLOCK = 256  # vectors
+HEIGHTS = (4, 2, 1)  # of the groups of rows that kernels take at a time
 _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from ..runtime.unpacking import PER_LINE, require_room, require_sides
 from ..typing import Array
-from .csr import as_csr
+from .factors import as_csr
 
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _MATRIX, _COMPRESSED, _CELLS, _SPARSE = 14, 15, 1, 5

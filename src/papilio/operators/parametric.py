@@ -10,9 +10,7 @@ from ..kernels.simd import HEIGHTS
 from ..runtime.forks import cached_property
 from ..runtime.threads import scratch, split_work
 from ..typing import Array
-from .groups import Groups
-from .packing import PackedFactor, pack_factor
-from .segments import Fused, writeable
+from .engine import Fused, Groups, PackedFactor, pack_factor, writeable
 
 _SHARED_WORK = 1 << 18  # multiplications from which a second thread pays
 _SHARED_NUMBERS = 1 << 16  # the same for numbers that only change places
@@ -108,14 +106,15 @@ class ParametricProduct:
             return
         for groups, places in self._samples[i]:
             sample = sample_fours if groups.height == HEIGHTS[0] else sample_few
-            work = places.size * left.shape[1] // max(len(groups.rows), 1)
-            args = groups.rows, groups.pointers, groups.columns, places, writeable(left), right, found
+            rows = groups.rows.reshape(-1, groups.height)
+            work = places.size * left.shape[1] // max(len(rows), 1)
+            args = rows, groups.pointers, groups.columns, places, writeable(left), right, found
 
             # Each value is in one group: no two threads write the same.
             def run(begin: int, end: int, sample=sample, args=args) -> None:  # type: ignore[no-untyped-def]
                 sample(*args, begin, end)
 
-            split_work(run, len(groups.rows), max(_SHARED_WORK // max(work, 1), 1))
+            split_work(run, len(rows), max(_SHARED_WORK // max(work, 1), 1))
 
     # -- what depends on the supports alone, made when it is first needed ---------------------------------
 
@@ -130,7 +129,7 @@ class ParametricProduct:
 
     @cached_property
     def _packed(self) -> list[PackedFactor]:
-        return [pack_factor(factor) for factor in self._numbered]
+        return [pack_factor(factor, passes=False) for factor in self._numbered]
 
     @cached_property
     def _whole(self) -> "_Chain":
@@ -142,12 +141,15 @@ class ParametricProduct:
 
     @cached_property
     def _each_turned(self) -> "list[_Chain]":
-        return [_Chain([pack_factor(sp.csr_array(factor.T))]) for factor in self._numbered]
+        return [_Chain([pack_factor(sp.csr_array(factor.T), passes=False)]) for factor in self._numbered]
 
     @cached_property
     def _samples(self) -> list[list[tuple[Groups, Array]]]:
         """The groups of each factor, with the places of their values."""
-        return [[(each, _places(each.values)) for each in factor.groups] for factor in self._packed]
+        return [
+            [(each, _places(factor.values[each.places]).reshape(-1, each.height)) for each in factor.groups]
+            for factor in self._packed
+        ]
 
 
 class _Chain:

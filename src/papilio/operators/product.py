@@ -1,28 +1,40 @@
 """SparseProduct: scale · S₁S₂…S_M as an immutable SciPy LinearOperator."""
 
-from collections.abc import Sequence
+import numbers
+from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..linalg import largest_part, wide
-from ..typing import Array, MatrixLike, Path
-from ..validation import as_numbers, as_sparse, is_scalar
-from .arithmetic import ArithmeticOperator
-from .csr import entries, to_csr, to_dense
-from .indexing import read_key
+from ..typing import Array, ArrayLike, DTypeLike, MatrixLike, Path
+from ..validation import (
+    as_array,
+    as_dtype,
+    as_float,
+    as_numbers,
+    as_real,
+    as_sparse,
+    is_scalar,
+    is_series,
+    require_finite,
+    working_dtype,
+)
+from .factors import Factor, Link, as_factor, entries, frozen, same, shared, to_csr, to_dense
 
 if TYPE_CHECKING:
     import pyfaust
     import pylops
 
     from ..torch import FastLinear
+    from .engine import Packed
 
 
-class SparseProduct(ArithmeticOperator):
+class SparseProduct(LinearOperator):  # type: ignore[misc]
     """The matrix scale · S₁S₂…S_M, kept and applied as its sparse factors.
 
     Applying it costs one pass over the entries of the factors, ``nnz`` in all, where the dense matrix would
@@ -56,7 +68,8 @@ class SparseProduct(ArithmeticOperator):
     ``op / 2``, ``-op``, ``op.T``, ``op.H`` and ``op[rows, columns]`` are SparseProducts. A selection takes the
     chosen rows of the chosen columns (as ``numpy.ix_`` would) and keeps two dimensions, except that ``op[i, j]``
     with two integers is the entry. ``numpy.asarray(op)`` is the dense matrix, which is also what NumPy's functions
-    take an operator for, unless they refuse it.
+    take an operator for, unless they refuse it. So do SciPy's sparse arrays on the left: ``A @ op`` is dense, and
+    ``(op.T @ A.T).T`` is sparse. ``op == 0`` tells whether the operator is zero.
 
     Sums and differences of two SparseProducts are SparseProducts: [A₁ B₁] · diag(A₂, B₂) ⋯ [A_M; B_M], with the
     entries of both; first and last factors that both have stand once, and the shorter chain is filled up with
@@ -65,9 +78,11 @@ class SparseProduct(ArithmeticOperator):
     first and the last one twice; what only meets zeros is left out.
 
     Sparse factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
-    (`papilio.set_num_threads`); dense ones by BLAS where that is faster. Zeros may take part in sums, as in a
-    dense matrix: an infinite entry of ``x`` may give NaN in any row. A complex scalar goes into a factor, as the
-    scale is real; scalars never change the precision.
+    (`papilio.set_num_threads`); dense ones by BLAS where that is faster. The first product packs the factors, which
+    takes as long as some products with a block, or some hundred with one vector; what shares a factor, such as
+    ``2 * op``, ``op[rows]`` and ``op @ other``, shares what is packed. Zeros may take part in sums, as in a dense
+    matrix: an infinite entry of ``x`` may give NaN in any row. A complex scalar goes into a factor, as the scale is
+    real; scalars never change the precision.
 
     Examples
     --------
@@ -76,6 +91,93 @@ class SparseProduct(ArithmeticOperator):
     >>> op @ [1, 1]
     array([ 2., -1.])
     """
+
+    _links: tuple[Link, ...]
+    _scale: float
+    _cache: dict[Any, Any]  # what is made when it is first needed: packed, turned, and in other dtypes
+    __iter__ = None  # NumPy would take it for a sequence of vectors, but op[i] is a matrix of one row
+
+    def __init__(self, factors: "Iterable[MatrixLike | SparseProduct]", scale: float = 1.0) -> None:
+        if not is_series(factors):
+            raise TypeError(f"factors must be a sequence of matrices, got {type(factors).__name__}")
+        scale = as_real("scale", scale)
+        matrices: list[Factor] = []
+        for i, factor in enumerate(factors):
+            if isinstance(factor, SparseProduct):
+                matrices.extend(factor._factors)
+                scale = as_real("scale", scale * factor._scale)
+            else:
+                matrices.append(as_factor(f"factors[{i}]", factor))
+        if not matrices:
+            raise ValueError("factors must hold at least one matrix, got none")
+        for i, (left, right) in enumerate(pairwise(matrices)):
+            if left.shape[1] != right.shape[0]:
+                raise ValueError(
+                    f"factors must chain: factors[{i}] has {left.shape[1]} columns "
+                    f"but factors[{i + 1}] has {right.shape[0]} rows"
+                )
+        dtype = np.result_type(*(matrix.dtype for matrix in matrices))
+        self._set([Link(frozen(matrix.astype(dtype, copy=False))) for matrix in matrices], scale)
+
+    def _set(self, links: Sequence[Link], scale: float) -> None:
+        # What else SciPy keeps in an operator differs between its versions.
+        first, last = links[0].factor, links[-1].factor
+        LinearOperator.__init__(self, first.dtype, (first.shape[0], last.shape[1]))
+        self._links = tuple(links)
+        self._scale = scale
+        self._cache = {}  # the last one: nothing can be set from here on
+
+    @classmethod
+    def _of_links(cls, links: Sequence[Link], scale: float) -> Self:
+        """A product of factors that others have, too."""
+        op = cls.__new__(cls)
+        op._set(links, scale)
+        return op
+
+    @classmethod
+    def _trusted(cls, factors: Iterable[Factor], scale: float) -> Self:
+        """A product of factors that are known to be valid, of one dtype and chained."""
+        return cls._of_links([Link(frozen(factor)) for factor in factors], scale)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_cache" in self.__dict__:
+            raise AttributeError(f"a SparseProduct cannot be changed: {name!r} was not set")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a SparseProduct cannot be changed: {name!r} was not deleted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.factors, self._scale)
+
+    def __copy__(self) -> Self:
+        return self
+
+    # -- what it is ------------------------------------------------------------------------------------
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """S₁, …, S_M from left to right: csr_arrays, or plain arrays where no entry is zero; all read-only."""
+        return tuple(map(shared, self._factors))
+
+    @property
+    def _factors(self) -> tuple[Factor, ...]:
+        return tuple(link.factor for link in self._links)
+
+    @property
+    def scale(self) -> float:
+        """The real number in front of the product."""
+        return self._scale
+
+    @property
+    def nnz(self) -> int:
+        """Entries of all factors that are not zero."""
+        return sum(link.factor.size for link in self._links)
+
+    @property
+    def relative_complexity(self) -> float:
+        """nnz / (rows · columns): the cost of applying it, relative to the dense matrix."""
+        return self.nnz / (self.shape[0] * self.shape[1])
 
     def __repr__(self) -> str:
         sizes = [self.shape[0], *(factor.shape[1] for factor in self._factors)]
@@ -86,34 +188,20 @@ class SparseProduct(ArithmeticOperator):
             f"({chain}), {self.nnz} entries, relative complexity {self.relative_complexity:.4g}>"
         )
 
-    def _repr_html_(self) -> str:
-        from ..plot.notebook import html
+    def __eq__(self, other: object) -> bool:
+        if is_scalar(other) and other == 0:  # NumPy's `isreal` asks whether op.imag == 0
+            return self._scale == 0 or any(link.factor.size == 0 for link in self._links)
+        if not isinstance(other, SparseProduct):
+            return NotImplemented
+        return (
+            self._scale == other._scale
+            and self.dtype == other.dtype
+            and len(self._links) == len(other._links)
+            and all(map(same, self._factors, other._factors))
+        )
 
-        return html(self)
-
-    def plot(self, target: "MatrixLike | SparseProduct | None" = None, axes: Any = None) -> Any:
-        """Draw the factors, or how near their product is to a target.
-
-        Parameters
-        ----------
-        target : matrix, optional
-            What this operator approximates (`papilio.plot.comparison`). By default the factors are drawn
-            (`papilio.plot.factors`).
-        axes : sequence of matplotlib axes, optional
-            Where to draw; by default in a new figure.
-
-        Returns
-        -------
-        sequence of matplotlib axes
-
-        Examples
-        --------
-        >>> import papilio as pp
-        >>> axes = pp.transforms.hadamard(8).plot()
-        """
-        from .. import plot
-
-        return plot.factors(self, axes) if target is None else plot.comparison(target, self, axes)
+    def __hash__(self) -> int:
+        return hash((self._scale, self.shape, self.dtype, len(self._links)))
 
     # -- applying it -----------------------------------------------------------------------------------
 
@@ -169,16 +257,152 @@ class SparseProduct(ArithmeticOperator):
         with np.errstate(over="ignore", invalid="ignore"):
             return (product.astype(wide(product.dtype)) * self._scale).astype(product.dtype)
 
+    def matvec(self, x: ArrayLike) -> Array:
+        """This operator times one vector or each of several.
+
+        Parameters
+        ----------
+        x : (..., n_columns) array
+            Vectors along the last axis. SciPy's rule holds for a column, of shape (n_columns, 1): it is one
+            vector, deprecated since SciPy 1.18.
+
+        Returns
+        -------
+        (..., n_rows) array
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> pp.SparseProduct([[[1, 1], [1, -1]]]).matvec([[3, 1], [0, 1]])
+        array([[ 4.,  2.],
+               [ 1., -1.]])
+        """
+        if isinstance(x, list | tuple):
+            x = as_array("x", x)
+        if np.shape(x) in (self.shape[1:], (self.shape[1], 1)):
+            return super().matvec(x)
+        return self._matvec(x)  # SciPy takes several from version 1.18 on
+
+    def matmat(self, X: MatrixLike) -> Any:
+        """This operator times a block of columns or each of several.
+
+        Parameters
+        ----------
+        X : (..., n_columns, n_vectors) array or sparse matrix
+
+        Returns
+        -------
+        (..., n_rows, n_vectors) array, or csr_array for a sparse matrix
+
+        Examples
+        --------
+        >>> import numpy as np, papilio as pp
+        >>> pp.transforms.hadamard(4).matmat(np.ones((5, 4, 3))).shape
+        (5, 4, 3)
+        """
+        if isinstance(X, list | tuple):
+            X = as_array("X", X)
+        if np.ndim(X) < 2:
+            raise ValueError(f"X must be a block of {self.shape[1]} rows, got {np.ndim(X)} dimensions")
+        return self._matmat(X)
+
+    def rmatvec(self, x: ArrayLike) -> Array:
+        """The adjoint times one vector or each of several.
+
+        Parameters
+        ----------
+        x : (..., n_rows) array
+
+        Returns
+        -------
+        (..., n_columns) array
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> pp.SparseProduct([[[1j, 2j]]]).rmatvec([2])
+        array([0.-2.j, 0.-4.j])
+        """
+        return self._adjoint().matvec(x)
+
+    def rmatmat(self, X: MatrixLike) -> Any:
+        """The adjoint times a block of columns or each of several.
+
+        Parameters
+        ----------
+        X : (..., n_rows, n_vectors) array or sparse matrix
+
+        Returns
+        -------
+        (..., n_columns, n_vectors) array, or csr_array for a sparse matrix
+
+        Examples
+        --------
+        >>> import numpy as np, papilio as pp
+        >>> pp.SparseProduct([np.ones((3, 4))]).rmatmat(np.ones((5, 3, 2))).shape
+        (5, 4, 2)
+        """
+        return self._adjoint().matmat(X)
+
+    def _matvec(self, x: ArrayLike) -> Array:
+        vectors = as_numbers("x", x)
+        if vectors.shape == (self.shape[1], 1):
+            vectors = vectors[:, 0]
+        if vectors.shape[-1:] != self.shape[1:]:
+            raise ValueError(f"x must hold vectors of {self.shape[1]} entries, got shape {vectors.shape}")
+        if vectors.ndim == 1:
+            return self._times(vectors)
+        product = self._times(vectors.reshape(-1, self.shape[1]).T)
+        return product.T.reshape(*vectors.shape[:-1], self.shape[0])
+
+    def _matmat(self, X: MatrixLike) -> Any:
+        return self.dot(X)
+
+    def _times(self, x: Array) -> Array:
+        """The fused product with a dense vector, block or batch of blocks of any dtype and layout."""
+        if x.shape[-2:][:1] != self.shape[1:]:
+            raise ValueError(
+                f"x must be a vector of {self.shape[1]} entries or a block of as many rows, got shape {x.shape}"
+            )
+        if x.ndim > 2:
+            return self._times_batch(x)
+        dtype = np.result_type(self.dtype, x.dtype)
+        if dtype.kind == "c" and self.dtype.kind != "c":
+            # A real operator sees real and imaginary parts as two columns.
+            parts = np.ascontiguousarray(x, dtype=dtype).reshape(x.shape[0], -1).view(dtype.type(0).real.dtype)
+            return self._times(parts).view(dtype).reshape(self.shape[:1] + x.shape[1:])
+        if dtype != self.dtype and dtype not in self._cache:
+            self._cache[dtype] = self.astype(dtype)
+        packed = self._cache.get(dtype, self)._packed()
+        x = x.astype(dtype, copy=False)
+        return packed.vector(x) if x.ndim == 1 else packed.block(x)
+
+    def _times_batch(self, x: Array) -> Array:
+        """The product with (…, N, K) blocks, as one block of all their columns."""
+        turned = np.swapaxes(x, -1, -2)
+        if turned.flags.c_contiguous:
+            return np.swapaxes(self._matvec(turned), -1, -2)
+        rows = np.moveaxis(x, -2, 0)
+        product = self._times(rows.reshape(self.shape[1], -1))
+        return np.moveaxis(product.reshape(-1, *rows.shape[1:]), 0, -2)
+
+    def _packed(self) -> "Packed":
+        if "packed" not in self._cache:
+            from .engine import Packed  # loads numba, which `import papilio` does not
+
+            self._cache["packed"] = Packed(self._links, self._scale)
+        return self._cache["packed"]
+
     # -- parts and forms of it -------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        rows, columns, is_entry = read_key(key, self.shape)
-        factors = list(self._factors)
+        rows, columns, is_entry = _read_key(key, self.shape)
+        links = list(self._links)
         if rows is not None:
-            factors[0] = factors[0][rows, :]
+            links[0] = Link(frozen(links[0].factor[rows, :]))
         if columns is not None:
-            factors[-1] = factors[-1][:, columns]
-        part = self._trusted(factors, self._scale)
+            links[-1] = Link(frozen(links[-1].factor[:, columns]))
+        part = self._of_links(links, self._scale)
         return part.toarray()[0, 0] if is_entry else part
 
     def toarray(self) -> Array:
@@ -196,15 +420,201 @@ class SparseProduct(ArithmeticOperator):
         """
         *others, last = self._factors
         if not others:
-            with np.errstate(over="ignore", invalid="ignore"):  # beyond the number range
+            with np.errstate(over="ignore", invalid="ignore"):  # as any product may
                 return to_dense((last.astype(wide(self.dtype)) * self._scale).astype(self.dtype))
         if self.shape[0] < self.shape[1]:
             return self.T.toarray().T
         if largest_part(entries(others[0])) * abs(self._scale) > float(np.finfo(self.dtype).max):
             return self @ np.eye(self.shape[1], dtype=self.dtype)  # the last factor may have to take the scale
-        rest = self._trusted(others, self._scale)
-        rest._derived.packed_factors = self._packed_factors()[:-1]
-        return rest @ to_dense(last)
+        return self._of_links(self._links[:-1], self._scale) @ to_dense(last)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("a SparseProduct becomes an array by multiplying its factors, never without a copy")
+        return np.asarray(self.toarray(), dtype=dtype)
+
+    def _transpose(self) -> Self:
+        turned: Self | None = self._cache.get("transpose")
+        if turned is None:
+            turned = self._of_links([link.transpose() for link in reversed(self._links)], self._scale)
+            turned._cache["transpose"], self._cache["transpose"] = self, turned
+        return turned
+
+    def _adjoint(self) -> Self:
+        if self.dtype.kind != "c":
+            return self._transpose()
+        turned: Self | None = self._cache.get("adjoint")
+        if turned is None:
+            turned = self._of_links([link.adjoint() for link in reversed(self._links)], self._scale)
+            turned._cache["adjoint"], self._cache["adjoint"] = self, turned
+        return turned
+
+    def conj(self) -> Self:
+        """The complex conjugate.
+
+        Returns
+        -------
+        SparseProduct
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> pp.SparseProduct([[[1j]]]).conj().toarray()
+        array([[0.-1.j]])
+        """
+        return self._adjoint()._transpose()
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        """The same operator in another dtype.
+
+        Parameters
+        ----------
+        dtype : dtype
+            float32, float64, complex64 or complex128; a complex operator stays complex.
+
+        Returns
+        -------
+        SparseProduct
+            This operator itself if it has that dtype.
+
+        Examples
+        --------
+        >>> import numpy as np, papilio as pp
+        >>> pp.transforms.haar(4).astype(np.float32).dtype
+        dtype('float32')
+        """
+        dtype = as_dtype("dtype", dtype)
+        if dtype == self.dtype:
+            return self
+        if working_dtype("dtype", dtype) != dtype:
+            raise TypeError(f"dtype must be float32, float64, complex64 or complex128, got {dtype}")
+        if self.dtype.kind == "c" and dtype.kind != "c":
+            raise TypeError(f"dtype must be complex for a complex operator, got {dtype}")
+        with np.errstate(over="ignore"):
+            return type(self)([factor.astype(dtype) for factor in self._factors], self._scale)
+
+    @property
+    def real(self) -> Self:
+        """The real part: a product of real factors, twice as wide inside; see `SparseProduct`."""
+        from .algebra import part_of
+
+        return part_of(self, imaginary=False)
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary part: a product of real factors, twice as wide inside; see `SparseProduct`."""
+        from .algebra import part_of
+
+        return part_of(self, imaginary=True)
+
+    # -- arithmetic ------------------------------------------------------------------------------------
+
+    def __mul__(self, other: Any) -> Any:
+        return self.dot(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._scaled(other) if is_scalar(other) else self.__rmatmul__(other)
+
+    def __truediv__(self, other: Any) -> Any:
+        if not is_scalar(other):
+            return NotImplemented
+        if not other:
+            raise ZeroDivisionError("a SparseProduct cannot be divided by zero")
+        if np.iscomplexobj(other):
+            return self._scaled(1 / complex(other))
+        return self._of_links(self._links, as_real("scale", self._scale / as_float("scale", other)))
+
+    def __neg__(self) -> Self:
+        return self._of_links(self._links, -self._scale)
+
+    def _scaled(self, number: Any) -> Self:
+        """A real number goes into the scale; a complex one into the smallest factor (the scale is real)."""
+        if not np.iscomplexobj(number):
+            return self._of_links(self._links, as_real("scale", self._scale * as_float("scale", number)))
+        require_finite("scale", np.asarray(number))
+        factors = list(self.astype(np.result_type(self.dtype, np.complex64))._factors)
+        smallest = min(range(len(factors)), key=lambda i: factors[i].size)
+        with np.errstate(over="ignore"):
+            factors[smallest] = factors[smallest] * factors[smallest].dtype.type(number)
+        require_finite("scale", entries(factors[smallest]))
+        return self._trusted(factors, self._scale)
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, SparseProduct):
+            return super().__add__(other)  # SciPy's lazy sum, which applies one after the other
+        from .algebra import added
+
+        return added([self, other])
+
+    def __radd__(self, other: Any) -> Any:
+        return self if type(other) is int and other == 0 else NotImplemented  # Python's sum() begins with 0
+
+    def _compose(self, other: "SparseProduct") -> Self:
+        if self.shape[1] != other.shape[0]:
+            raise ValueError(f"x must have {self.shape[1]} rows, got an operator of shape {other.shape}")
+        dtype = np.result_type(self.dtype, other.dtype)
+        links = [*self.astype(dtype)._links, *other.astype(dtype)._links]
+        return self._of_links(links, as_real("scale", self._scale * other._scale))
+
+    # -- numbers about it, and faster forms ------------------------------------------------------------
+
+    def norm(self, ord: float | str = "fro") -> float:
+        """The Frobenius norm, the spectral norm, or the largest sum of a column or row, as ``numpy.linalg.norm``.
+
+        The spectral norm is found by Lanczos iteration on the factors; the matrix is not formed. The others are
+        exact: they form it, a block of columns at a time, which takes as long as ``toarray()`` and 32 MB.
+
+        Parameters
+        ----------
+        ord : {"fro", 2, 1, numpy.inf}
+            1 for the largest sum of the magnitudes of a column, infinity for that of a row.
+
+        Returns
+        -------
+        float
+            Infinity if it overflows.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> round(pp.transforms.hadamard(4).norm(), 6), round(pp.transforms.hadamard(4).norm(2), 6)
+        (4.0, 2.0)
+        >>> pp.SparseProduct([[[1, -3], [2, 0]]]).norm(1)
+        3.0
+        """
+        from .algebra import norm_of
+
+        return norm_of(self, ord)
+
+    def pinv(self, *, tol: float | None = None, max_iter: int | None = None) -> LinearOperator:
+        """The pseudoinverse A⁺ as an operator, which solves least-squares problems by iteration.
+
+        ``op.pinv() @ b`` is the x of smallest norm that minimises ‖A x − b‖, found by LSQR on all columns of b
+        together. An iteration takes one product with A and one with its adjoint; for orthogonal transforms, one is
+        enough. The matrix is never formed. Small singular values take many iterations.
+
+        Parameters
+        ----------
+        tol : float, optional
+            x is exact for an A and a b that differ by this much, relative to their norms. By default 1e-12, and
+            1e-6 in single precision.
+        max_iter : int, optional
+            By default 4 · min(rows, columns) + 20. A warning tells if it was reached.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> op = pp.SparseProduct([[[2, 0], [0, 0], [0, 4]]])
+        >>> op.pinv() @ [2, 5, 2]
+        array([1. , 0.5])
+        """
+        from .algebra import PseudoInverse
+
+        return PseudoInverse(self, tol, max_iter)
 
     def optimized(self) -> "SparseProduct":
         """An equal operator (up to rounding) that is faster to apply.
@@ -225,58 +635,43 @@ class SparseProduct(ArithmeticOperator):
         >>> len(op.optimized().factors)
         1
         """
-        from .merging import merged
+        from .engine import merged
 
-        factors = merged(self._factors)
-        return self if len(factors) == len(self._factors) else self._trusted(factors, self._scale)
+        links = merged(self._links)
+        return self if len(links) == len(self._links) else self._of_links(links, self._scale)
 
-    def norm(self, ord: float | str = "fro") -> float:
-        """The Frobenius norm, the spectral norm, or the largest sum of a column or row, as ``numpy.linalg.norm``.
+    # -- showing it ------------------------------------------------------------------------------------
 
-        The spectral norm is found by Lanczos iteration on the factors; the matrix is not formed. The others are
-        exact: they form it, a block of columns at a time, which takes as long as ``toarray()`` and 32 MB.
+    def _repr_html_(self) -> str:
+        from ..plot.notebook import html
+
+        return html(self)
+
+    def plot(self, target: "MatrixLike | SparseProduct | None" = None, axes: Any = None) -> Any:
+        """Draw the factors, or how near their product is to a target.
 
         Parameters
         ----------
-        ord : {"fro", 2, 1, numpy.inf}
-            1 for the largest sum of the magnitudes of a column, infinity for that of a row.
+        target : matrix, optional
+            What this operator approximates (`papilio.plot.comparison`). By default the factors are drawn
+            (`papilio.plot.factors`).
+        axes : sequence of matplotlib axes, optional
+            Where to draw; by default in a new figure.
 
         Returns
         -------
-        float
-            Infinity if it is beyond the number range.
+        sequence of matplotlib axes
 
         Examples
         --------
         >>> import papilio as pp
-        >>> round(pp.transforms.hadamard(4).norm(), 6), round(pp.transforms.hadamard(4).norm(2), 6)
-        (4.0, 2.0)
-        >>> pp.SparseProduct([[[1, -3], [2, 0]]]).norm(1)
-        3.0
+        >>> axes = pp.transforms.hadamard(8).plot()
         """
-        from .norms import norm_of
+        from .. import plot
 
-        return norm_of(self, ord)
+        return plot.factors(self, axes) if target is None else plot.comparison(target, self, axes)
 
-    def to_torch(self) -> "FastLinear":
-        """A PyTorch layer that applies this operator, and whose entries can be trained; needs the extra ``torch``.
-
-        Returns
-        -------
-        papilio.torch.FastLinear
-            Without a bias.
-
-        Examples
-        --------
-        >>> import papilio as pp
-        >>> op = pp.transforms.hadamard(4)
-        >>> layer = op.to_torch()  # doctest: +SKIP
-        """
-        from ..torch import FastLinear
-
-        return FastLinear.from_operator(self)
-
-    # -- keeping it ------------------------------------------------------------------------------------
+    # -- keeping it, and in other libraries ------------------------------------------------------------
 
     def save(self, path: Path) -> None:
         """Write the operator to a file without pickle; `papilio.load` reads it back.
@@ -299,7 +694,23 @@ class SparseProduct(ArithmeticOperator):
 
         save(self, path)
 
-    # -- in other libraries ----------------------------------------------------------------------------
+    def to_torch(self) -> "FastLinear":
+        """A PyTorch layer that applies this operator, and whose entries can be trained; needs the extra ``torch``.
+
+        Returns
+        -------
+        papilio.torch.FastLinear
+            Without a bias.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> op = pp.transforms.hadamard(4)
+        >>> layer = op.to_torch()  # doctest: +SKIP
+        """
+        from ..torch import FastLinear
+
+        return FastLinear.from_operator(self)
 
     def to_pylops(
         self, dims: int | Sequence[int] | None = None, dimsd: int | Sequence[int] | None = None
@@ -363,3 +774,60 @@ class SparseProduct(ArithmeticOperator):
         from .adapters import to_faust
 
         return to_faust(self)
+
+
+# -- keys ----------------------------------------------------------------------------------------------
+
+
+def _read_key(key: Any, shape: tuple[int, int]) -> tuple[Array | None, Array | None, bool]:
+    """The rows and the columns that ``key`` selects, None for all, and whether it names a single entry."""
+    parts = key if isinstance(key, tuple) else (key,)
+    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if len(dots) > 1 or len(parts) - len(dots) > 2:
+        raise IndexError(f"a SparseProduct has 2 dimensions, got {len(parts)} indices")
+    place = dots[0] if dots else len(parts)
+    filled = (*parts[:place], *[slice(None)] * (2 - len(parts) + len(dots)), *parts[place + 1 :])
+    rows, columns = map(_readable, ("rows", "columns"), filled)
+    if np.shape(rows)[1:] == (1,) and np.shape(columns)[:1] == (1,) and np.ndim(columns) == 2:
+        rows, columns = np.ravel(rows), np.ravel(columns)  # the two parts of numpy.ix_
+    is_entry = _is_integer(rows) and _is_integer(columns)
+    return _selected("rows", rows, shape[0]), _selected("columns", columns, shape[1]), is_entry
+
+
+def _readable(name: str, key: Any) -> Any:
+    """``key``, a sequence as an array."""
+    if isinstance(key, slice | numbers.Integral):
+        return key
+    try:
+        return as_array(name, key)
+    except (ValueError, TypeError) as error:
+        raise IndexError(str(error)) from None
+
+
+def _is_integer(key: Any) -> bool:
+    """Whether ``key`` is one integer."""
+    return isinstance(key, numbers.Integral) or (isinstance(key, np.ndarray) and key.ndim == 0)
+
+
+def _selected(name: str, key: Any, size: int) -> Array | None:
+    """The indices that ``key`` selects along an axis of ``size``; None for all of them."""
+    if isinstance(key, slice) and key == slice(None):
+        return None
+    if isinstance(key, slice):
+        try:
+            indices = np.arange(size)[key]
+        except (TypeError, ValueError) as error:
+            raise IndexError(f"{name} must be selected by integers, got {key!r}: {error}") from None
+    else:
+        given = np.asarray(key)
+        if given.dtype == bool and given.shape != (size,):
+            raise IndexError(f"a boolean mask of {name} must have shape ({size},), got {given.shape}")
+        indices = np.flatnonzero(given) if given.dtype == bool else np.atleast_1d(given)
+    if indices.size == 0:
+        raise IndexError(f"{name} must be selected so that at least one of {size} is left, got {key!r}")
+    if indices.ndim > 1 or indices.dtype.kind not in "iu":
+        raise IndexError(f"{name} must be selected by integers, slices or booleans, got {key!r}")
+    if ((indices < -size) | (indices >= size)).any():
+        raise IndexError(f"{name} must be selected from {-size} to {size - 1}, got {key!r}")
+    indices = indices.astype(np.intp)
+    return np.where(indices < 0, indices + size, indices)

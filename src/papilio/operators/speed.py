@@ -1,17 +1,27 @@
-"""How fast an operator is on this machine, compared with its dense matrix."""
+"""How fast an operator is on this machine: the timer, speed-ups over the dense matrix, and the cost model calibrated.
 
-from collections.abc import Callable, Iterator
+Everything here is measured, and so not the same in each run; `papilio.operators.cost` is the model with fixed figures.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from math import isnan, nan
 from time import perf_counter, sleep
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import nnls
 
 from ..runtime.memory import memory
-from ..runtime.threads import one_blas_thread
+from ..runtime.threads import get_num_threads, one_blas_thread
 from ..typing import Array
-from .cost import BLOCK
+from .cost import BLOCK, HEIGHTS, Rates, cost_of, rates
 from .product import SparseProduct
+
+if TYPE_CHECKING:
+    from .engine import PackedFactor
 
 BELOW_ONE = "Below 1× the dense matrix is faster. Products gain with size, with blocks and with fewer entries."
 _SPINNING = 0.02  # seconds: after a product, threads of BLAS look for more work, and keep a core busy
@@ -23,6 +33,60 @@ _FIRST = 0.003  # seconds for the first measurements, which tell how many to tak
 _SLOWER = 0.9
 _LEAST_SIZE = 128 * 128  # entries of the dense matrix, which take BLAS a few microseconds
 _QUICK = (0.015, 0.03)  # seconds for one vector and for a block
+
+
+_SHAPES = ((64, 64), (64, 128), (256, 256), (512, 512), (128, 1024))
+_DENSITIES = (0.04, 0.4)
+_PROBE_SECONDS = 0.005  # for each measurement
+_REFERENCE_SECONDS = 0.05  # for that of the dense matrix
+_COMPARISON_SECONDS = 0.08  # for a product and the dense matrix
+_PRIOR = 0.02  # the weight of the fixed figures beside the measurements
+
+
+# -- the timer -----------------------------------------------------------------------------------------
+
+
+def best_times(
+    calls: Sequence[Callable[[], Any]],
+    budget: float,
+    contexts: Sequence[AbstractContextManager[Any]] | None = None,
+    pause: float = 0.0,
+) -> list[float]:
+    """The best of several measurements of each call, in seconds, taken in turns so that all see the same machine.
+
+    ``budget`` is for all measurements; calls that take longer are measured once. A call runs within its context, and the
+    last one of each turn begins after a ``pause``, as threads of BLAS keep a core busy for a while.
+    """
+    contexts = contexts or [nullcontext()] * len(calls)
+    best = []
+    for call, context in zip(calls, contexts, strict=True):
+        with context:
+            call()  # compiles
+            best.append(max(_burst(call, 1, np.inf, perf_counter() + _FIRST), 1e-9))
+    repeats = [max(int(_SHORTEST / seconds), 1) for seconds in best]
+    end = perf_counter() + budget
+    while perf_counter() + sum(best) < end:
+        for i, (call, context) in enumerate(zip(calls, contexts, strict=True)):
+            if i == len(calls) - 1:
+                sleep(pause)
+            with context:
+                best[i] = _burst(call, repeats[i], best[i], min(perf_counter() + _BURST, end))
+    return best
+
+
+def _burst(call: Callable[[], Any], repeats: int, best: float, end: float) -> float:
+    """Seconds per call, the best of measurements of so many ``repeats``, at least one, and of what was ``best``."""
+    while True:
+        begin = perf_counter()
+        for _ in range(repeats):
+            call()
+        now = perf_counter()
+        best = min(best, (now - begin) / repeats)
+        if now > end:
+            return best
+
+
+# -- speed-ups -----------------------------------------------------------------------------------------
 
 
 class Speed(NamedTuple):
@@ -132,50 +196,18 @@ def both_ways(op: SparseProduct, dense: Array, block: int, budget: float = 0.3) 
 
 
 def compare(op: SparseProduct, dense: Array, vectors: int, budget: float = 0.3) -> Speed:
-    """The best of several measurements of each, taken in turns, so that both see the same machine.
+    """The best times of both, with ``vectors`` columns and ``budget`` seconds for all measurements.
 
-    The dense matrix is measured with one thread and with all. ``vectors`` is the number of columns of a block, and
-    ``budget`` the seconds for all measurements; calls that take longer are measured once.
+    The dense matrix is measured with one thread and with all: on a busy machine, several threads wait for each other.
     """
-    x: Any = np.ones(op.shape[1] if vectors == 1 else (op.shape[1], vectors), op.dtype)
-    calls: list[Callable[[], Any]] = [lambda: dense @ x, lambda: op @ x]
-    best = [_first_seconds(call) for call in calls]
-    with one_blas_thread:  # on a busy machine, several threads wait for each other
-        best[0] = min(best[0], _first_seconds(calls[0]))
-    repeats = [max(int(_SHORTEST / seconds), 1) for seconds in best]
-    end = perf_counter() + budget
-    while perf_counter() + sum(best) < end:
-        best[0] = _best(calls[0], repeats[0], best[0], end)
-        with one_blas_thread:
-            best[0] = _best(calls[0], repeats[0], best[0], end)
-        sleep(_SPINNING)
-        best[1] = _best(calls[1], repeats[1], best[1], end)
-    return Speed("operator", vectors, best[0], best[1])
+    x = vectors_of(op.shape[1], op.dtype, vectors)
+    calls = [lambda: dense @ x, lambda: dense @ x, lambda: op @ x]
+    times = best_times(calls, budget, [nullcontext(), one_blas_thread, nullcontext()], _SPINNING)
+    return Speed("operator", vectors, min(times[:2]), times[2])
 
 
-def _best(call: Callable[[], Any], repeats: int, best: float, end: float) -> float:
-    """The best of a burst, at least one measurement, and what was best so far."""
-    end = min(perf_counter() + _BURST, end)
-    while True:
-        best = min(best, _seconds(call, repeats))
-        if perf_counter() > end:
-            return best
-
-
-def _first_seconds(call: Callable[[], Any]) -> float:
-    call()  # compiles
-    end, best = perf_counter() + _FIRST, _seconds(call, 1)
-    while perf_counter() < end:
-        best = min(best, _seconds(call, 1))
-    return max(best, 1e-9)
-
-
-def _seconds(call: Callable[[], Any], repeats: int) -> float:
-    """Seconds per call."""
-    begin = perf_counter()
-    for _ in range(repeats):
-        call()
-    return (perf_counter() - begin) / repeats
+def vectors_of(length: int, dtype: np.dtype[Any], vectors: int) -> Array:
+    return np.ones(length if vectors == 1 else (length, vectors), dtype)
 
 
 def _dense(op: SparseProduct) -> Array | None:
@@ -183,3 +215,80 @@ def _dense(op: SparseProduct) -> Array | None:
     rows, columns = op.shape
     n_bytes = (rows * columns + BLOCK * (rows + columns)) * op.dtype.itemsize
     return None if 4 * n_bytes > memory() else np.ones(op.shape, op.dtype)
+
+
+# -- calibration ---------------------------------------------------------------------------------------
+
+
+@cache
+def calibrated(dtype: np.dtype[Any], vectors: int, threads: int) -> Rates:
+    """The figures of `papilio.operators.cost`, in nanoseconds per vector, for ``vectors`` at a time.
+
+    The time of a product is a sum of its parts' numbers times these figures. They are fitted to the times of some
+    factors by least squares of relative errors, with none of them negative.
+    """
+    probes = list(_probes(dtype))
+    times = [best_times([_call(*probe, dtype, vectors)], _PROBE_SECONDS)[0] * 1e9 / vectors for probe in probes]
+    units = [Rates(*row) for row in np.eye(len(Rates._fields))]
+    counts = np.array([[cost_of([factor], [by_blas], unit) for unit in units] for factor, by_blas in probes])
+    # In units of the fixed figures, which decide where measurements tell nothing.
+    known = np.array(rates(dtype, vectors > 1))
+    known[Rates._fields.index("call")] *= 1 if vectors == 1 else BLOCK / vectors
+    known = np.maximum(known, 1e-6)
+    matrix = counts * known / np.array(times)[:, None]
+    prior = _PRIOR * np.linalg.norm(matrix, axis=0).mean() * np.eye(len(units))
+    wanted = np.concatenate([np.ones(len(times)), prior.sum(axis=1)])
+    return Rates(*(nnls(np.vstack([matrix, prior]), wanted)[0] * known))
+
+
+class Reference(NamedTuple):
+    """How long a dense matrix of one shape takes, and the figures for products in its place."""
+
+    seconds: float
+    vectors: int
+    rates: Rates
+
+    def share_of(self, op: SparseProduct) -> float:
+        """The modelled time of a product over that of the dense matrix."""
+        return 1e-9 * self.vectors * op._packed().cost(self.rates, self.vectors > 1) / self.seconds
+
+    def measured_share_of(self, op: SparseProduct) -> float:
+        """The same, measured: both in turns, so that they see the same machine."""
+        return 1 / compare(op, np.ones(op.shape, op.dtype), self.vectors, _COMPARISON_SECONDS).gain
+
+
+def reference_for(shape: tuple[int, int], dtype: np.dtype[Any], vectors: int) -> Reference:
+    """Measures the dense matrix, with one thread or all, whichever is faster."""
+    dense, x = np.ones(shape, dtype), vectors_of(shape[1], dtype, vectors)
+    times = best_times([lambda: dense @ x] * 2, 2 * _REFERENCE_SECONDS, [nullcontext(), one_blas_thread])
+    return Reference(min(times), vectors, calibrated(dtype, vectors, get_num_threads()))
+
+
+def _probes(dtype: np.dtype[Any]) -> "Iterator[tuple[PackedFactor, bool]]":
+    """Factors with random supports of groups of each height, and then some for BLAS.
+
+    Threads of BLAS look for more work for a while after a product, and would disturb the kernels.
+    """
+    from .engine import pack_factor  # loads numba, which `import papilio` does not
+
+    random, dense = np.random.default_rng(0), []
+    for m, n in _SHAPES:
+        for density in _DENSITIES:
+            for height in HEIGHTS:
+                mask = np.repeat(random.random((m // height, n)) < density, height, axis=0)
+                factor = pack_factor(sp.csr_array(mask.astype(dtype)))
+                yield factor, False
+        dense.append(factor)
+    for factor in dense:
+        yield factor, True
+
+
+def _call(factor: "PackedFactor", by_blas: bool, dtype: np.dtype[Any], vectors: int) -> Callable[[], Any]:
+    x = vectors_of(factor.shape[1], dtype, vectors)
+    if by_blas:
+        matrix = factor.matrix
+        return lambda: matrix @ x
+    from .engine import Fused
+
+    fused = Fused([factor], dtype)
+    return lambda: fused.vector(x) if vectors == 1 else fused.block(x)

@@ -8,7 +8,7 @@ import numpy as np
 from ..runtime.files import as_path, read_arrays, write_arrays
 from ..typing import Array, Path
 from ..validation import as_integer, as_real
-from . import csr
+from . import factors as csr
 from .faust_files import is_faust, read_faust, write_faust
 from .product import SparseProduct
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from ..linalg import frobenius, largest_part, wide
 from ..operators import SparseProduct
-from ..operators.csr import as_csr
+from ..operators.factors import as_csr
 from ..typing import Array, MatrixLike
 from ..validation import as_matrix, as_real, require_finite
 from .common import as_axes, as_panels, pyplot, signed_colours, without_ticks

@@ -18,7 +18,7 @@ from ..kernels.angles import sweep_polar
 from ..kernels.rotations import POLAR
 from ..linalg import frobenius, wide
 from ..operators import SparseProduct
-from ..operators.csr import to_dense
+from ..operators.factors import to_dense
 from ..runtime.session import Session
 from ..typing import Array
 from .chain import Chain

@@ -290,7 +290,7 @@ def one_thread() -> Iterator[None]:
 
 
 def workspace(n_bytes: int, name: str = "apply") -> Array:
-    """``n_bytes`` of scratch memory of this thread, the same at each call with the same name.
+    """At least ``n_bytes`` of scratch memory of this thread, the same at each call with the same name.
 
     Fresh memory would cost a page fault every 4 kB, which is as slow as the kernels themselves.
     """
@@ -298,7 +298,7 @@ def workspace(n_bytes: int, name: str = "apply") -> Array:
     room = rooms.get(name)
     if room is None or room.size < n_bytes:
         room = rooms[name] = np.empty(n_bytes, dtype=np.uint8)
-    return room[:n_bytes]
+    return room
 
 
 def scratch(name: str, *wanted: tuple[tuple[int, ...], Any]) -> list[Array]:

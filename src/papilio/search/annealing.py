@@ -9,7 +9,7 @@ import numpy as np
 
 from ..linalg import frobenius
 from ..operators import SparseProduct
-from ..operators.csr import to_dense
+from ..operators.factors import to_dense
 from ..results import Factorization, History, Status
 from ..runtime.session import Session
 from ..solvers.moments import Moments

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ..linalg import frobenius, in_units
 from ..operators import SparseProduct
-from ..operators.csr import as_csr
+from ..operators.factors import as_csr
 from ..results import Factorization, History, Status
 from ..runtime.session import Interrupted, Session
 from ..runtime.threads import blas_threads

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..operators import SparseProduct
-from ..operators.chains import joined
+from ..operators.factors import joined
 from ..transforms import dct, dft, haar, hadamard, hartley, wavelet
 from ..typing import Array
 from .curves import Curve, thresholding

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from ..linalg import column_norms, frobenius, wide
 from ..operators import SparseProduct
-from ..operators.chains import joined, pruned, without_rounding
+from ..operators.factors import joined, pruned, without_rounding
 from ..runtime.threads import one_blas_thread
 from ..typing import Array
 from .curves import Curve

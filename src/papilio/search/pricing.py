@@ -7,7 +7,7 @@ import numpy as np
 
 from ..constraints.blocks import as_block
 from ..operators import SparseProduct
-from ..operators.calibration import reference_for
+from ..operators.speed import reference_for
 from ..solvers.schedule import Schedule
 from .targets import least_entries
 

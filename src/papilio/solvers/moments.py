@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..linalg import frobenius, inner, largest_part, wide
-from ..operators.csr import as_csr
+from ..operators.factors import as_csr
 from ..runtime.forks import cached_property
 from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike

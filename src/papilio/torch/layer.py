@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..operators import SparseProduct
-from ..operators.csr import as_csr, from_parts, same
+from ..operators.factors import as_csr, from_parts, same
 from ..search.factorize import factorize
 from ..typing import MatrixLike, RandomState
 from ..validation import as_factor_count, as_flag, as_integer, as_real, is_series

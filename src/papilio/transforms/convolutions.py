@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from ..linalg import in_units, wide
 from ..operators import SparseProduct
-from ..operators.chains import joined, pruned, without_rounding
+from ..operators.factors import joined, pruned, without_rounding
 from ..typing import Array, ArrayLike
 from ..validation import as_numbers, require_finite
 from .known import dft, hartley, prime_factors

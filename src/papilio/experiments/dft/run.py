@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.csr import to_dense
+from ...operators.factors import to_dense
 from ...search.butterfly import butterfly
 from ...transforms import dft
 from ...typing import Array

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...operators import SparseProduct
+from ...operators.factors import pruned
 from ...typing import Array
 from .clusters import Clusters
 
@@ -64,7 +65,7 @@ def nested_product(rows: Bases, columns: Bases, near: Blocks, couplings: Sequenc
     )
     right = [factor.conj().T for factor in reversed(_widening(columns))]
     dtype = np.result_type(*rows.bases[0], *columns.bases[0], *near.values())
-    factors = without_unused([*_widening(rows), middle, *right])
+    factors = pruned([sp.csr_array(factor) for factor in (*_widening(rows), middle, *right)])
     if 0 in (factor.shape[0] for factor in factors[1:]):  # nothing goes through
         factors = [sp.csr_array((factors[0].shape[0], factors[-1].shape[1]))]
     return SparseProduct(factors).astype(dtype)
@@ -102,17 +103,3 @@ def _placed(blocks: Blocks, heights: Array, widths: Array) -> Any:
     )
     values = np.concatenate([block.ravel() for *_, block in parts])
     return sp.csr_array((values, (row, column)), shape=(tops[-1], lefts[-1]))
-
-
-def without_unused(factors: Sequence[Any]) -> list[Any]:
-    """Factors without the inner rows and columns that nothing goes through: their partner has no entry."""
-    factors = [sp.csr_array(factor) for factor in factors]
-    for factor in factors:
-        factor.eliminate_zeros()
-    for steps in (range(len(factors) - 1), reversed(range(len(factors) - 1))):
-        for s in steps:
-            columns = np.bincount(factors[s].indices, minlength=factors[s].shape[1]) > 0
-            used = columns & (np.diff(factors[s + 1].indptr) > 0)
-            if not used.all():
-                factors[s], factors[s + 1] = factors[s][:, used], factors[s + 1][used]
-    return factors

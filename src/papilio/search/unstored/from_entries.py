@@ -15,7 +15,7 @@ import numpy as np
 
 from ...linalg import frobenius
 from ...operators import SparseProduct
-from ...operators.csr import to_csr, to_dense
+from ...operators.factors import to_csr, to_dense
 from ...results import Attempt, Factorization, History, Status
 from ...runtime.memory import memory
 from ...runtime.session import Interrupted, Session

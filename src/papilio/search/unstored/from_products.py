@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ...linalg import in_units
 from ...operators import SparseProduct
-from ...operators.csr import to_csr
+from ...operators.factors import to_csr
 from ...results import Attempt, Factorization, History, Status, warn_if_slower
 from ...runtime.session import Interrupted, Session
 from ...typing import Array

@@ -1,11 +1,11 @@
-"""Sound factors: csr_arrays with every index in range and in order, plain arrays where no entry is zero.
+"""Valid factors, and chains of them: csr_arrays with every index in range and in order, plain arrays where no entry is zero.
 
 Every value is finite, and arrays are read-only. Kernels index without bounds checks, so whatever comes from a user
 or a file passes through here first.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,9 +14,53 @@ from ..linalg import largest_part, wide
 from ..typing import Array
 from ..validation import as_matrix, as_sparse, require_finite, require_lines, working_dtype
 
+if TYPE_CHECKING:
+    from .engine import PackedFactor
+
 Factor: TypeAlias = sp.csr_array | Array
 
 _LARGEST = 2**31 - 1  # rows, columns: what a 32-bit index can name
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+
+
+class Link:
+    """A factor of a product, with what is made from it when it is first needed: packed for the engine, and turned.
+
+    Products that have a factor in common share its link: multiples, selections, compositions, and what is turned twice.
+    """
+
+    __slots__ = ("_adjoint", "_packed", "_transpose", "factor")
+
+    def __init__(self, factor: "Factor") -> None:
+        self.factor = factor  # as `frozen` has it
+        self._packed: PackedFactor | None = None
+        self._transpose: Link | None = None
+        self._adjoint: Link | None = None
+
+    def packed(self) -> "PackedFactor":
+        if self._packed is None:
+            from .engine import pack_factor  # loads numba, which `import papilio` does not
+
+            self._packed = pack_factor(self.factor)
+        return self._packed
+
+    def transpose(self) -> "Link":
+        if self._transpose is None:
+            self._transpose = Link(frozen(_turned(self.factor.T)))
+            self._transpose._transpose = self
+        return self._transpose
+
+    def adjoint(self) -> "Link":
+        if self.factor.dtype.kind != "c":
+            return self.transpose()
+        if self._adjoint is None:
+            self._adjoint = Link(frozen(_turned(self.factor.conj().T)))
+            self._adjoint._adjoint = self
+        return self._adjoint
+
+
+def _turned(factor: "Factor") -> "Factor":
+    return sp.csr_array(factor) if sp.issparse(factor) else factor
 
 
 def as_csr(name: str, value: Any) -> sp.csr_array:
@@ -59,7 +103,7 @@ def entries(factor: Factor) -> Array:
 def with_scale(factors: Sequence[Factor], scale: float) -> tuple[int, Factor]:
     """Which factor takes over the scale, and that factor: the first, or the smallest if the first would overflow.
 
-    Where that overflows, too, the product is beyond the number range, as any that NumPy computes may be.
+    Where that overflows, too, so does the product, as any that NumPy computes may.
     """
     dtype = factors[0].dtype
     with np.errstate(over="ignore", invalid="ignore"):
@@ -71,7 +115,7 @@ def with_scale(factors: Sequence[Factor], scale: float) -> tuple[int, Factor]:
 
 
 def is_moderate(values: Array) -> bool:
-    """Whether products of two such arrays cannot leave the number range, as far as their largest entries tell."""
+    """Whether products of two such arrays cannot overflow or underflow, as far as their largest entries tell."""
     limit = 1e100 if values.dtype in (np.float64, np.complex128) else 1e12
     return bool(1 / limit < np.abs(values).max(initial=0.0) < limit)
 
@@ -134,3 +178,52 @@ def same(left: Factor, right: Factor) -> bool:
     if isinstance(left, np.ndarray):
         return np.array_equal(left, right)
     return all(np.array_equal(getattr(left, part), getattr(right, part)) for part in ("indptr", "indices", "data"))
+
+
+# -- chains --------------------------------------------------------------------------------------------
+
+
+def without_rounding(factor: sp.csr_array) -> sp.csr_array:
+    """``factor`` without the entries that are no more than rounding errors of its largest one."""
+    sizes = np.abs(factor.data)
+    if not sizes.size or sizes.min() > _ROUNDING * sizes.max():
+        return factor
+    factor = factor.copy()
+    factor.data[sizes <= _ROUNDING * sizes.max()] = 0
+    factor.eliminate_zeros()
+    return factor
+
+
+def pruned(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
+    """The same product without inner rows that no factor reads and inner columns that only meet zeros."""
+    chain = [factor.copy() for factor in factors]
+    for factor in chain:
+        factor.eliminate_zeros()
+    for i in range(len(chain) - 1):
+        read = np.unique(chain[i].indices)
+        chain[i : i + 2] = chain[i][:, read], chain[i + 1][read]
+    for i in reversed(range(len(chain) - 1)):
+        filled = np.flatnonzero(np.diff(chain[i + 1].indptr))
+        chain[i : i + 2] = chain[i][:, filled], chain[i + 1][filled]
+    return chain
+
+
+def joined(factors: Sequence[sp.csr_array]) -> list[sp.csr_array]:
+    """The same product with neighbours multiplied out where that saves entries.
+
+    Dynamic programming over where groups of neighbours end. A group does not grow once its product has more than
+    twice as many entries as its factors.
+    """
+    best: list[tuple[int, list[sp.csr_array]]] = [(0, [])]
+    for end in range(1, len(factors) + 1):
+        options: list[tuple[int, list[sp.csr_array]]] = []
+        apart, product = 0, None
+        for begin in reversed(range(end)):
+            factor = factors[begin]
+            product = factor if product is None else without_rounding(factor @ product)
+            options.append((best[begin][0] + product.nnz, [*best[begin][1], product]))
+            apart += factor.nnz
+            if product.nnz > 2 * apart:
+                break
+        best.append(min(options, key=lambda option: option[0]))
+    return best[-1][1]

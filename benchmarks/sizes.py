@@ -1,0 +1,198 @@
+"""Applying products of 256 to a million rows, against a chain of SciPy's CSR products and against fast transforms.
+
+``python benchmarks/sizes.py`` measures all cases (some twenty minutes); ``python benchmarks/sizes.py dct haar --sizes 4096
+--dtypes float32`` measures some of them.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from functools import reduce
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pywt
+import scipy.fft
+import scipy.sparse as sp
+from common import OURS, Speeds, clock
+from matplotlib.figure import Figure
+
+import papilio as pp
+
+SIZES = (256, 4096, 16384, 131072, 1 << 20)
+COUNTS = (None, 1, 8, 64, 256)  # columns of the block; None is a vector
+DTYPES = ("float64", "float32", "complex128")
+SECONDS = 0.3  # for each case and contestant, where one call does not take longer
+LARGEST = 3e8  # bytes of a block of vectors
+CHAIN = "SciPy chain"
+LEAST, LEAST_OF_BLOCKS = 0.9, 1.5  # times the speed of the chain, which is what we aim at
+
+
+def banded(n: int) -> pp.SparseProduct:
+    diagonals = np.random.default_rng(0).standard_normal((5, n))
+    return pp.SparseProduct([sp.dia_array((diagonals, range(-2, 3)), shape=(n, n))])
+
+
+def random_sparse(n: int) -> pp.SparseProduct:
+    """Three factors with four entries per row at random places."""
+    random = np.random.default_rng(0)
+    factors = []
+    for _ in range(3):
+        columns, values = random.integers(n, size=(n, 4)), random.standard_normal((n, 4))
+        factors.append(sp.csr_array((values.ravel(), columns.ravel(), range(0, 4 * n + 1, 4)), shape=(n, n)))
+    return pp.SparseProduct(factors)
+
+
+def nested(n: int) -> pp.SparseProduct:
+    """The kernel of the README: nested low rank, found from a part of its entries."""
+    x = np.sort(np.random.default_rng(0).random(n))
+    kernel = lambda rows, columns: 1 / (np.abs(x[rows][:, None] - x[columns]) + 0.02)  # noqa: E731
+    return pp.factorize(kernel, shape=(n, n), max_error=1e-4).operator
+
+
+def blocks(n: int) -> pp.SparseProduct:
+    """Two factors with three random 4×4 blocks in each row of blocks."""
+    random = np.random.default_rng(0)
+    factors = []
+    for _ in range(2):
+        columns = np.argsort(random.random((n // 4, min(n // 4, 64))), axis=1)[:, :3] * max(n // 4 // 64, 1)
+        data = random.standard_normal((columns.size, 4, 4))
+        starts = np.arange(0, columns.size + 1, 3)
+        factors.append(sp.bsr_array((data, columns.ravel(), starts), shape=(n, n)))
+    return pp.SparseProduct(factors)
+
+
+KINDS: dict[str, Callable[[int], pp.SparseProduct]] = {
+    "dct": pp.transforms.dct,
+    "dft": pp.transforms.dft,
+    "haar": pp.transforms.haar,
+    "db4": pp.transforms.wavelet,
+    "hadamard": pp.transforms.hadamard,
+    "banded": banded,
+    "random": random_sparse,
+    "nested": nested,
+    "blocks": blocks,
+}
+LARGEST_OF_KIND = {"nested": 16384, "random": 131072}
+TRANSFORMS: dict[str, Callable[[np.ndarray], object]] = {
+    "dct": lambda x: scipy.fft.dct(x, axis=0, norm="ortho"),
+    "dft": lambda x: scipy.fft.fft(x, axis=0),
+    "haar": lambda x: pywt.wavedec(x, "haar", mode="periodization", axis=0),
+    "db4": lambda x: pywt.wavedec(x, "db4", mode="periodization", axis=0),
+}
+
+
+def best(calls: list[Callable[[], object]]) -> tuple[list[float], float]:
+    """The best time of each call, measured in turns; and the first time of the first one."""
+    begin = perf_counter()
+    calls[0]()
+    first = perf_counter() - begin
+    times = []
+    for call in calls:
+        begin = perf_counter()
+        call()
+        times.append(perf_counter() - begin)
+    end = perf_counter() + SECONDS * len(calls)
+    while perf_counter() + sum(times) < end:
+        for i, call in enumerate(calls):
+            stop = perf_counter() + 0.02
+            while True:
+                begin = perf_counter()
+                call()
+                now = perf_counter()
+                times[i] = min(times[i], now - begin)
+                if now > stop:
+                    break
+    return times, first
+
+
+def measured(
+    kinds: list[str], sizes: list[int], dtypes: list[str], counts: list[int | None]
+) -> Iterator[tuple[str, int, str, str, int | None, list[float], float, list[str]]]:
+    random = np.random.default_rng(1)
+    for kind in kinds:
+        for n in sizes:
+            if n > LARGEST_OF_KIND.get(kind, n):
+                continue
+            made = KINDS[kind](n)
+            for name in dtypes:
+                dtype = np.dtype(name)
+                if made.dtype.kind == "c" and dtype.kind != "c":
+                    continue
+                op = made.astype(dtype)
+                for direction, turned in (("forward", op), ("adjoint", op.H)):
+                    factors = [sp.csr_array(factor) for factor in reversed(turned.factors)]
+                    for count in counts:
+                        shape = (n,) if count is None else (n, count)
+                        if np.prod(shape) * dtype.itemsize > LARGEST:
+                            continue
+                        x = random.standard_normal(shape)
+                        x = (x + 1j * random.standard_normal(shape) if dtype.kind == "c" else x).astype(dtype)
+                        calls = {
+                            OURS: lambda turned=turned, x=x: turned @ x,
+                            CHAIN: lambda factors=factors, x=x: reduce(lambda v, f: f @ v, factors, x),
+                        }
+                        if kind in TRANSFORMS and direction == "forward":
+                            calls["transform"] = lambda kind=kind, x=x: TRANSFORMS[kind](x)
+                        times, first = best(list(calls.values()))
+                        yield kind, n, name, direction, count, times, first, list(calls)
+
+
+def run(
+    folder: Path,
+    kinds: list[str] | None = None,
+    sizes: list[int] | None = None,
+    dtypes: list[str] | None = None,
+    counts: list[int | None] | None = None,
+) -> list[Speeds]:
+    table = Speeds(
+        "Products of every size",
+        "Time of a chain of SciPy's CSR products divided by papilio's, in the same process. A transform is "
+        "scipy.fft's or PyWavelets'. The first call packs the factors. `python benchmarks/sizes.py`",
+        ("kind", "n", "dtype", "", "columns", "SciPy chain ÷ papilio", "met", "transform ÷ papilio", "first ÷ best", "papilio"),
+    )
+    curves: dict[str, list[tuple[int, float, float]]] = {}
+    rows = measured(kinds or list(KINDS), sizes or list(SIZES), dtypes or list(DTYPES), counts or list(COUNTS))
+    for kind, n, dtype, direction, count, times, first, names in rows:
+        gain = times[1] / times[0]
+        aim = LEAST_OF_BLOCKS if count is not None and count >= 64 else LEAST
+        transform = f"{times[2] / times[0]:.2f}" if "transform" in names else ""
+        met = "yes" if gain >= aim else "**no**"
+        columns = "vector" if count is None else f"{count}"
+        table.add(kind, f"{n:,}", dtype, direction, columns, f"**{gain:.2f}**", met, transform,
+                  f"{first / times[0]:.1f}", clock(times[0]))
+        sys.stdout.write(table.rows[-1] + "\n")
+        sys.stdout.flush()
+        if (dtype, direction, count) in (("float64", "forward", 64), ("complex128", "forward", 64)):
+            curves.setdefault(kind, []).append((n, times[0], times[1]))
+    if kinds is None:
+        draw(curves, folder / "sizes.png")
+    return [table]
+
+
+def draw(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> None:
+    """Time against n, papilio solid and the chain dashed."""
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
+    ax = figure.add_subplot()
+    for kind, points in curves.items():
+        n, ours, chain = map(np.array, zip(*points, strict=True))
+        (line,) = ax.loglog(n, ours * 1e3, marker="o", markersize=4, label=kind)
+        ax.loglog(n, chain * 1e3, linestyle="--", linewidth=1, color=line.get_color())
+    ax.set_xlabel("n")
+    ax.set_ylabel("ms for 64 columns, best")
+    ax.set_title("papilio (solid) and a chain of SciPy's CSR products (dashed)", fontsize=10)
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=120)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []])
+    parser.add_argument("--sizes", nargs="*", type=int)
+    parser.add_argument("--dtypes", nargs="*", choices=[*DTYPES, "complex64"])
+    parser.add_argument("--counts", nargs="*", type=int, help="columns; 0 for a vector")
+    given = parser.parse_args()
+    chosen = None if given.counts is None else [count or None for count in given.counts]
+    run(Path(__file__).parent, given.kinds or None, given.sizes, given.dtypes, chosen)

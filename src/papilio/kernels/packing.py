@@ -1,0 +1,226 @@
+"""From sparse rows to groups of rows with a common set of columns, and to slots, in time proportional to the entries.
+
+All of it works on the structure alone, whatever the values are; see `papilio.operators.engine` and `papilio.kernels.product`.
+Plain loops over scalars: they compile in a fraction of the time that slices would take.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..typing import Array
+from .cache import kernel
+
+compiled = kernel(nogil=True)
+
+
+@compiled
+def alike_rows(pointers: Array, indices: Array, left_out: Array, table: Array, following: Array, last: Array) -> None:
+    """Link each row to the next one with its entries in the same columns: ``following``, -1 for none.
+
+    ``last`` becomes the last row of those that are alike, at the first of them, and stays -1 at the others and at rows that
+    are ``left_out``. ``table``, all -1, has a power of two places, at least twice as many as there are rows.
+    """
+    for row in range(pointers.size - 1):
+        if left_out[row]:
+            continue
+        begin, end, key = pointers[row], pointers[row + 1], np.uint64(0)
+        for k in range(begin, end):
+            key = (key ^ np.uint64(indices[k])) * np.uint64(0x9E3779B97F4A7C15)
+        place = np.int64(key >> np.uint64(32)) & (table.size - 1)
+        while table[place] >= 0:
+            other = table[place]
+            shift, is_alike = pointers[other] - begin, pointers[other + 1] - pointers[other] == end - begin
+            k = begin
+            while is_alike and k < end:
+                is_alike = indices[k] == indices[k + shift]
+                k += 1
+            if is_alike:
+                break
+            place = (place + 1) & (table.size - 1)
+        first = table[place]
+        if first < 0:
+            table[place] = last[row] = row
+        else:
+            following[last[first]] = row
+            last[first] = row
+
+
+@compiled
+def group_alike(following: Array, last: Array, fours: Array, twos: Array, ones: Array) -> tuple[int, int, int]:
+    """The rows that are alike in groups of four, two and one, and the number of each."""
+    n_fours, n_twos, n_ones = 0, 0, 0
+    for first in range(last.size):
+        if last[first] < 0:
+            continue
+        row, left = np.int64(first), 0
+        while row >= 0:  # into the next four, which may not become full
+            fours[4 * n_fours + left] = row
+            left += 1
+            row = following[row]
+            if left == 4:
+                n_fours, left = n_fours + 1, 0
+        if left >= 2:
+            twos[2 * n_twos], twos[2 * n_twos + 1] = fours[4 * n_fours], fours[4 * n_fours + 1]
+            n_twos += 1
+        if left % 2:
+            ones[n_ones] = fours[4 * n_fours + left - 1]
+            n_ones += 1
+    return n_fours, n_twos, n_ones
+
+
+@compiled
+def merge(pointers: Array, indices: Array, rows: Array, begin: int, end: int, heads: Array, out: Any) -> int:
+    """The number of columns that any of the rows from ``begin`` to ``end`` has.
+
+    ``out`` are two arrays and a place: unless they are empty, they get the columns from that place on, and for each of
+    these the place of each row's entry, -1 for none. ``heads`` is room for as many integers as there are rows.
+    """
+    columns, places, start = out
+    n, height = start, end - begin
+    for i in range(height):
+        heads[i] = pointers[rows[begin + i]]
+    while True:
+        column = np.int64(-1)
+        for i in range(height):
+            if heads[i] < pointers[rows[begin + i] + 1] and (column < 0 or indices[heads[i]] < column):
+                column = np.int64(indices[heads[i]])
+        if column < 0:
+            return n - start
+        for i in range(height):
+            is_here = heads[i] < pointers[rows[begin + i] + 1] and indices[heads[i]] == column
+            if places.size:
+                places[n * height + i] = heads[i] if is_here else -1
+            heads[i] += is_here
+        if columns.size:
+            columns[n] = column
+        n += 1
+
+
+@compiled
+def group_neighbours(
+    pointers: Array, indices: Array, ones: Array, prices: Any, fours: Array, twos: Array, counts: Array
+) -> None:
+    """Groups of neighbouring ``ones`` where filling up with zeros pays; ``prices`` are those of strips of 1, 2 and 4.
+
+    They are added to ``fours`` and ``twos``; the others stay. ``counts`` are the numbers of groups of four, two and one.
+    """
+    heads, nothing = np.empty(4, np.int64), np.empty(0, np.int32)
+    n_left = 0
+    for begin in range(0, counts[2], 4):
+        end = min(begin + 4, counts[2])
+        first, second, both = np.inf, np.inf, np.inf
+        if end == begin + 4:
+            apart, first = 0, 0.0
+            for half in range(2):
+                at = begin + 2 * half
+                apart = pointers[ones[at] + 1] - pointers[ones[at]] + pointers[ones[at + 1] + 1] - pointers[ones[at + 1]]
+                price = prices[1] * merge(pointers, indices, ones, at, at + 2, heads, (nothing, nothing, 0))
+                least = min(price, prices[0] * apart)
+                first, second = (first, least) if half else (least, second)
+            both = prices[2] * merge(pointers, indices, ones, begin, end, heads, (nothing, nothing, 0))
+        if both < first + second:
+            for k in range(4):
+                fours[4 * counts[0] + k] = ones[begin + k]
+            counts[0] += 1
+            continue
+        for at in range(begin, end, 2):
+            pays = False
+            if end == begin + 4:
+                apart = pointers[ones[at] + 1] - pointers[ones[at]] + pointers[ones[at + 1] + 1] - pointers[ones[at + 1]]
+                pays = (second if at > begin else first) < prices[0] * apart
+            if pays:
+                twos[2 * counts[1]], twos[2 * counts[1] + 1] = ones[at], ones[at + 1]
+                counts[1] += 1
+            else:
+                for k in range(at, min(at + 2, end)):
+                    ones[n_left] = ones[k]
+                    n_left += 1
+    counts[2] = n_left
+
+
+@compiled
+def fill_groups(
+    pointers: Array, indices: Array, rows: Array, height: int, starts: Array, columns: Array, places: Array
+) -> None:
+    """The pointers, columns and places of groups: which entry each row of a strip has, -1 for none."""
+    heads = np.empty(4, np.int64)
+    for g in range(starts.size - 1):
+        n = starts[g]
+        if height == 1:
+            for k in range(pointers[rows[g]], pointers[rows[g] + 1]):
+                columns[n], places[n] = indices[k], k
+                n += 1
+            starts[g + 1] = n
+        else:
+            at = g * height
+            starts[g + 1] = n + merge(pointers, indices, rows, at, at + height, heads, (columns, places, n))
+
+
+# -- slots ---------------------------------------------------------------------------------------------
+
+
+@compiled
+def sort_groups(height: int, groups: Any, slots: Array, buckets: Array, following: Array, out: Any) -> None:
+    """Groups in the order of the slots of their first columns, so that memory is read and written in order.
+
+    ``groups`` and ``out`` are rows, pointers, columns and places. ``buckets``, all -1, has a place for each slot.
+    """
+    rows, pointers, columns, places = groups
+    new_rows, new_pointers, new_columns, new_places = out
+    n_groups = pointers.size - 1
+    for g in range(n_groups - 1, -1, -1):
+        slot = slots[columns[pointers[g]]] if pointers[g] < pointers[g + 1] else 0
+        following[g] = buckets[slot]
+        buckets[slot] = g
+    count = 0
+    for slot in range(buckets.size):
+        g = buckets[slot]
+        while g >= 0:
+            n = new_pointers[count]
+            for k in range(pointers[g], pointers[g + 1]):
+                new_columns[n] = columns[k]
+                for i in range(height):
+                    new_places[n * height + i] = places[k * height + i]
+                n += 1
+            for i in range(height):
+                new_rows[count * height + i] = rows[g * height + i]
+            count += 1
+            new_pointers[count] = n
+            g = following[g]
+
+
+@compiled
+def count_reads(columns: Array, slots: Array, reads: Array) -> None:
+    """How often each slot is read."""
+    for k in range(columns.size):
+        reads[slots[columns[k]]] += 1
+
+
+@compiled
+def place_groups(height: int, groups: Any, slots: Array, reads: Array, may_overwrite: bool, out: Any) -> None:
+    """The slots that groups read and write, and those of all rows.
+
+    A group whose columns nobody else reads may write into their slots; others get the next slots that nobody reads.
+    ``out`` are the ``sources`` of all strips, the ``targets`` of all rows of groups, the ``new`` slots of the factor's
+    rows, and in an array the slot from which on free ones are looked for.
+    """
+    rows, pointers, columns = groups
+    sources, targets, new, free = out
+    slot = free[0]
+    for g in range(pointers.size - 1):
+        begin, end = pointers[g], pointers[g + 1]
+        is_alone = may_overwrite and end - begin >= height
+        for k in range(begin, end):
+            sources[k] = slots[columns[k]]
+            is_alone &= reads[sources[k]] == 1
+        for i in range(height):
+            if is_alone:
+                target = sources[begin + i]
+            else:
+                while reads[slot]:
+                    slot += 1
+                target, slot = slot, slot + 1
+            targets[g * height + i] = target
+            new[rows[g * height + i]] = target
+    free[0] = slot

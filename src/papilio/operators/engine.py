@@ -1,0 +1,658 @@
+"""How a product is applied: its factors packed for the kernels or left to BLAS, once per operator and direction.
+
+Three entry points: `pack` (what is made once), `Packed.vector` and `Packed.block` (how it is applied), and `Packed.cost`
+(what that takes, by the model of `papilio.operators.cost`). Time and memory grow with entries × vectors at every size.
+
+- A factor goes to BLAS as a dense matrix where the model says that this is faster. The others run in one fused kernel.
+- The kernel takes groups of four, two or one rows with a common set of columns (`group_rows`).
+- Between factors, vectors are in slots. A row that only passes a column on keeps its slot, and costs nothing. A group whose
+  columns nobody else reads writes into their slots; any other row gets a free one.
+- As long as a tile of vectors stays in the second cache, each thread takes vectors of its own through all factors. Beyond
+  that, all threads work on the same vectors, with a part of the rows each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..kernels import pool
+from ..kernels.packing import (
+    alike_rows,
+    count_reads,
+    fill_groups,
+    group_alike,
+    group_neighbours,
+    place_groups,
+    sort_groups,
+)
+from ..kernels.product import (
+    ADDS,
+    ALIGNMENT,
+    FIELDS,
+    READS_INPUT,
+    WRITES_OUTPUT,
+    apply_block,
+    apply_vector,
+)
+from ..kernels.simd import HEIGHTS, REGISTER, TILE
+from ..runtime.forks import cached_property
+from ..runtime.threads import get_num_threads, one_blas_thread, scratch, workspace
+from ..typing import Array
+from .cost import Rates, cost_of, is_near, plan, rates
+from .factors import Factor, Link, entries, frozen, is_moderate, to_dense, with_scale
+
+# The price of a strip by its height, in blocks of vectors: with the widest registers and real numbers, reading the
+# vectors takes longest, else multiplying them does.
+_WHERE_READING_DECIDES = (1.0, 1.1, 1.5)
+_WHERE_MULTIPLYING_DECIDES = (1.0, 1.6, 3.0)
+
+_NEAR_BYTES = 1 << 15  # of the columns of a tile that are read at a time: they fit into the first cache
+_TILE_BYTES = 1 << 20  # of a whole tile: it stays in the second cache
+_SHARED_TILE_BYTES = 1 << 22  # from which threads share one tile, instead of having one each
+_MANY_STRIPS = 8  # of a group of four
+_FEW_READS = 1.5  # strips per row of the vectors up to which the first factor reads them where they are
+
+_LINE = 64  # bytes that go to and from memory together: no two threads should write into the same
+_THREAD_WORK = 2_000_000  # multiplications from which a second thread pays for BLAS
+_SHARED_BYTES = 1_500_000  # multiplications, times the bytes of a number: the same for the kernel, if it is awake
+_LONG_BYTES = 80_000_000  # the same if it has to be woken
+_SHARED_VECTOR_BYTES = 1_000_000  # of the values: the same for one vector
+_PARTS = 4  # of a product, for each thread: the last ones to be done are waited for
+
+
+# -- packing -------------------------------------------------------------------------------------------
+
+
+class Groups(NamedTuple):
+    """Groups of rows of one height, as `papilio.kernels.simd` reads them; all arrays have one dimension."""
+
+    height: int
+    rows: Array  # those of group g from g · height on
+    pointers: Array  # group g has the strips from pointers[g] to pointers[g + 1]
+    columns: Array  # of the strips
+    places: Array  # of the values of strips among the factor's; -1 for zeros that fill up a group
+
+
+@dataclass(eq=False)
+class PackedFactor:
+    """One factor, or two that were joined, as the kernels and BLAS read it.
+
+    ``passed`` are the rows and columns of ones that are alone in their row. ``joined`` keeps what became of the attempts
+    to join it with a later factor: neighbours meet again in each product that holds both.
+    """
+
+    shape: tuple[int, int]
+    values: Array
+    groups: list[Groups]
+    passed: Array  # (2, n)
+    factor: Factor | None  # None if two were joined
+    joined: "WeakKeyDictionary[PackedFactor, PackedFactor | None]" = field(default_factory=WeakKeyDictionary)
+
+    @property
+    def has_matrix(self) -> bool:
+        return self.factor is not None
+
+    @property
+    def is_full(self) -> bool:
+        return isinstance(self.factor, np.ndarray)
+
+    @cached_property
+    def n_strips(self) -> dict[int, int]:
+        """The number of strips of each height, with those that are passed on."""
+        counts = {each.height: each.columns.size for each in self.groups}
+        if self.passed.size:
+            counts[1] = counts.get(1, 0) + self.passed.shape[1]
+        return counts
+
+    @cached_property
+    def matrix(self) -> Array:
+        assert self.factor is not None
+        return to_dense(self.factor)
+
+    def all_groups(self) -> list[Groups]:
+        """Its groups, with those of the rows that are passed on."""
+        if not self.passed.size:
+            return self.groups
+        rows, columns = self.passed
+        the_one = np.full(rows.size, self.values.size - 2, np.int32)
+        return [*self.groups, Groups(1, rows, np.arange(rows.size + 1), columns, the_one)]
+
+    @cached_property
+    def is_paired(self) -> bool:
+        """Whether it is a butterfly: pairs of rows that have their entries in the same two columns."""
+        return (
+            self.shape[0] == self.shape[1]
+            and [each.height for each in self.groups] == [2]
+            and not self.passed.size
+            and self.groups[0].columns.size == self.groups[0].rows.size
+            and bool((np.diff(self.groups[0].pointers) == 2).all())
+            and bool((self.groups[0].columns == self.groups[0].rows).all())
+        )
+
+
+def pack_factor(factor: Factor, passes: bool = True) -> PackedFactor:
+    """A factor packed in the form that the kernels apply fastest; with ``passes``, ones alone in a row are apart."""
+    # Behind the values, a one for rows that are passed on, and a zero for what fills up groups.
+    if isinstance(factor, np.ndarray):
+        values = np.concatenate([factor.ravel(), [1, 0]], dtype=factor.dtype)
+        return PackedFactor(factor.shape, values, _dense_groups(factor.shape), np.empty((2, 0), np.int32), factor)
+    values = np.concatenate([factor.data, [1, 0]], dtype=factor.dtype)
+    pointers, indices = factor.indptr.astype(np.int64), factor.indices.astype(np.int32)
+    is_passed = np.zeros(factor.shape[0], dtype=bool)
+    if passes:
+        single = np.flatnonzero(np.diff(pointers) == 1)
+        is_passed[single[factor.data[pointers[single]] == 1]] = True
+    rows = np.flatnonzero(is_passed).astype(np.int32)
+    passed = np.stack([rows, indices[pointers[rows]]])
+    reading_decides = REGISTER == 64 and factor.dtype.kind != "c"
+    prices = _WHERE_READING_DECIDES if reading_decides else _WHERE_MULTIPLYING_DECIDES
+    return PackedFactor(factor.shape, values, _sparse_groups(pointers, indices, is_passed, prices), passed, factor)
+
+
+def _sparse_groups(pointers: Array, indices: Array, left_out: Array, prices: tuple[float, ...]) -> list[Groups]:
+    """The groups of a sparse matrix, the tallest first, without the rows that are ``left_out``."""
+    n_rows = pointers.size - 1
+    table = np.full(1 << (2 * n_rows).bit_length(), -1, np.int32)
+    following, last = np.full((2, n_rows), -1, np.int32)
+    alike_rows(pointers, indices, left_out, table, following, last)
+    by_height = [np.empty(n_rows + height, np.int32) for height in HEIGHTS]
+    counts = np.array(group_alike(following, last, *by_height))
+    if pointers[-1] >= n_rows:
+        group_neighbours(pointers, indices, by_height[2], prices, by_height[0], by_height[1], counts)
+    found = []
+    for height, all_rows, count in zip(HEIGHTS, by_height, counts.tolist(), strict=True):
+        if count:
+            rows = all_rows[: height * count].copy()
+            most = int((pointers[rows + 1] - pointers[rows]).sum())
+            starts, columns, places = np.zeros(count + 1, np.int64), np.empty(most, np.int32), np.empty(most * height, np.int32)
+            fill_groups(pointers, indices, rows, height, starts, columns, places)
+            n_strips = int(starts[-1])
+            found.append(Groups(height, rows, starts, columns[:n_strips].copy(), places[: n_strips * height].copy()))
+    return found
+
+
+def _dense_groups(shape: tuple[int, int]) -> list[Groups]:
+    """The groups of a matrix without zeros."""
+    n_rows, n_columns = shape
+    found, begin = [], 0
+    for height in HEIGHTS:
+        count = (n_rows - begin) // height
+        rows = np.arange(begin, begin + count * height, dtype=np.int32)
+        if count:
+            columns = np.arange(n_columns, dtype=np.int32)
+            places = rows.reshape(count, 1, height) * n_columns + columns[:, None]
+            found.append(Groups(height, rows, n_columns * np.arange(count + 1), np.tile(columns, count), places.ravel()))
+        begin += count * height
+    return found
+
+
+def join_neighbours(packed: Sequence[PackedFactor]) -> list[PackedFactor]:
+    """Neighbouring butterflies joined wherever their pairs form squares: memory is read and written once for both."""
+    joined = [packed[0]]
+    for later in packed[1:]:
+        earlier = joined[-1]
+        squares = None
+        if earlier.is_paired and later.is_paired:
+            if later not in earlier.joined:
+                earlier.joined[later] = _join(earlier, later)
+            squares = earlier.joined[later]
+        if squares is None:
+            joined.append(later)
+        else:
+            joined[-1] = squares
+    return joined
+
+
+def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
+    """later @ earlier as groups of four rows, if the pairs of both form squares, else None.
+
+    A square has the rows (i, j, k, m): (i, k) and (j, m) are pairs of the earlier factor, (i, j) and (k, m) of the
+    later one.
+    """
+    (earlier_groups,), (later_groups,) = earlier.groups, later.groups
+    earlier_pairs, later_pairs = (each.rows.reshape(-1, 2) for each in (earlier_groups, later_groups))
+    if not (is_moderate(earlier.values[:-2]) and is_moderate(later.values[:-2])):
+        return None  # the product may overflow where one after the other would not
+    # Strips are columns: the blocks of a product are those of the transposed factors in reverse order.
+    earlier_blocks = earlier.values[earlier_groups.places].reshape(-1, 2, 2)
+    later_blocks = later.values[later_groups.places].reshape(-1, 2, 2)
+    in_earlier, in_later = np.argsort(earlier_pairs.ravel()), np.argsort(later_pairs.ravel())  # where rows stand
+
+    # The pair (i, j) of a square is a later pair whose rows both are the upper rows of earlier pairs.
+    ij = np.flatnonzero((in_earlier[later_pairs] % 2 == 0).all(axis=1))
+    i, j = later_pairs[ij].T
+    ik, jm = in_earlier[i] // 2, in_earlier[j] // 2
+    k, m = earlier_pairs[ik, 1], earlier_pairs[jm, 1]
+    km = in_later[k] // 2
+    if 4 * ij.size != earlier.shape[0] or (later_pairs[km] != np.stack([k, m], axis=1)).any():
+        return None
+    first, second = np.zeros((2, ij.size, 4, 4), dtype=earlier_blocks.dtype)  # both factors on the rows i, j, k, m
+    first[:, 0::2, 0::2] = earlier_blocks[ik]
+    first[:, 1::2, 1::2] = earlier_blocks[jm]
+    second[:, :2, :2] = later_blocks[ij]
+    second[:, 2:, 2:] = later_blocks[km]
+    squares = np.stack([i, j, k, m], axis=1).astype(np.int32).ravel()
+    values = np.concatenate([(first @ second).ravel(), [1, 0]], dtype=first.dtype)
+    places = np.arange(values.size - 2, dtype=np.int32)
+    groups = Groups(4, squares, 4 * np.arange(ij.size + 1), squares, places)
+    return PackedFactor(later.shape, values, [groups], np.empty((2, 0), np.int32), None)
+
+
+# -- programs ------------------------------------------------------------------------------------------
+
+
+class Program(NamedTuple):
+    """What the kernels read, for factors in the order of application: see `papilio.kernels.product`."""
+
+    steps: Array
+    indices: Array
+    values: Array
+    n_slots: int
+    copies_in: bool  # the vectors are copied into slots first
+    copies_out: bool  # results are sums of several steps, which stay in the tile until they are whole
+
+
+def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: bool) -> Program:
+    """The program that reads so many columns of each factor at a time."""
+    steps: list[list[int]] = []
+    pointers: list[Array] = []
+    indices: list[Array] = []
+    values: list[Array] = []
+    ends = [0, 0, 0]  # of pointers, indices and values
+    n_in, last = factors[0].shape[1], len(factors) - 1
+    slots, n_slots = np.arange(n_in, dtype=np.int32), n_in if copies_in else 0
+    for f, (factor, width) in enumerate(zip(factors, widths, strict=True)):
+        reads_input = f == 0 and not copies_in
+        flags = READS_INPUT * reads_input | WRITES_OUTPUT * (f == last)
+        if f == last:
+            groups = factor.all_groups()
+            lines = [(slots[each.columns], each.rows) for each in groups]
+        else:
+            groups, lines, slots, n_slots = _placed(factor, slots, n_slots, reads_input, width >= factor.shape[1])
+        for each, (sources, targets) in zip(groups, lines, strict=True):
+            for i, (own_pointers, strips) in enumerate(_chunks(each, width, factor.shape[1])):
+                read, places = sources, each.places
+                if strips is not None:
+                    read, places = sources[strips], places.reshape(-1, each.height)[strips].ravel()
+                begins = ends[0], ends[1], ends[1] + targets.size, ends[2]
+                steps.append([each.height, own_pointers.size - 1, flags | ADDS * (i > 0), *begins])
+                pointers.append(own_pointers)
+                indices += [targets, read]
+                values.append(factor.values[places])
+                sizes = own_pointers.size, targets.size + read.size, places.size
+                ends = [end + size for end, size in zip(ends, sizes, strict=True)]
+    for step in steps:
+        step[3] += 1 + FIELDS * len(steps)
+    return Program(
+        np.concatenate([[len(steps)], *steps, *pointers]).astype(np.int64, copy=False),
+        np.concatenate(indices).astype(np.int32, copy=False),
+        np.concatenate(values),
+        n_slots,
+        copies_in,
+        widths[-1] < factors[-1].shape[1],
+    )
+
+
+def _placed(
+    factor: PackedFactor, slots: Array, n_slots: int, reads_input: bool, is_whole: bool
+) -> tuple[list[Groups], list[tuple[Array, Array]], Array, int]:
+    """The groups of a factor that is not the last, what they read and write, the slots of its rows, and their number.
+
+    A row that is passed on keeps the slot of its column. Where the factor's columns are read all at a time, ``is_whole``,
+    a group may write into the slots of its columns.
+    """
+    groups = factor.all_groups() if reads_input else factor.groups
+    passed = factor.passed[:, :0] if reads_input else factor.passed
+    new = np.empty(factor.shape[0], np.int32)
+    new[passed[0]] = slots[passed[1]]
+    reads, free = np.zeros(n_slots + factor.shape[0] + 1, np.int32), np.zeros(1, np.int64)
+    if not reads_input:
+        groups = [_sorted(each, slots, n_slots) for each in groups]
+        for columns in (passed[1], *(each.columns for each in groups)):
+            count_reads(columns, slots, reads)
+    lines = []
+    for each in groups:
+        sources, targets = np.empty(each.columns.size, np.int32), np.empty(each.rows.size, np.int32)
+        given, out = (each.rows, each.pointers, each.columns), (sources, targets, new, free)
+        place_groups(each.height, given, slots, reads, is_whole and not reads_input, out)
+        lines.append((sources, targets))
+    return groups, lines, new, max(n_slots, int(free[0]))
+
+
+def _sorted(groups: Groups, slots: Array, n_slots: int) -> Groups:
+    """Groups in the order of the slots that they read."""
+    first = slots[groups.columns[groups.pointers[:-1].clip(max=groups.columns.size - 1)]] if groups.columns.size else slots[:0]
+    if (first[1:] >= first[:-1]).all():
+        return groups
+    out = tuple(np.empty_like(each) for each in groups[1:])
+    out[1][0] = 0
+    following = np.empty(first.size, np.int32)
+    sort_groups(groups.height, tuple(groups[1:]), slots, np.full(n_slots, -1, np.int32), following, out)
+    return Groups(groups.height, *out)
+
+
+def _chunks(groups: Groups, width: int, n_columns: int) -> list[tuple[Array, Array | None]]:
+    """The pointers and strips of groups for ``width`` columns at a time; None for all strips.
+
+    The vectors that a chunk reads stay in the first cache until all groups have read them.
+    """
+    if n_columns <= width:
+        return [(groups.pointers, None)]
+    n_groups = groups.pointers.size - 1
+    owner = np.repeat(np.arange(n_groups), np.diff(groups.pointers))
+    chunk = groups.columns // width
+    order = np.argsort(chunk, kind="stable")
+    n_chunks = int(chunk.max(initial=0)) + 1
+    counts = np.bincount(chunk * n_groups + owner, minlength=n_chunks * n_groups)
+    begin, found = 0, []
+    for own in counts.reshape(n_chunks, -1):
+        pointers = np.concatenate([[0], np.cumsum(own)])
+        found.append((pointers, order[begin : begin + pointers[-1]]))
+        begin += pointers[-1]
+    return found
+
+
+# -- applying ------------------------------------------------------------------------------------------
+
+
+class Fused:
+    """Packed factors, in the order of application, in one kernel."""
+
+    def __init__(self, factors: Sequence[PackedFactor], dtype: np.dtype[Any]) -> None:
+        self._factors, self._dtype = factors, dtype
+        self._n_in, self._n_out = factors[0].shape[1], factors[-1].shape[0]
+        self._widths = [factor.shape[1] for factor in factors]
+        self._work = sum(each.places.size for factor in factors for each in factor.groups)
+        self._is_long_for_vectors = self._work * dtype.itemsize >= _SHARED_VECTOR_BYTES
+
+    @cached_property
+    def _for_vectors(self) -> Program:
+        return _program(self._factors, self._widths, copies_in=False)
+
+    @cached_property
+    def _for_blocks(self) -> Program:
+        widest = _widest_tile(self._factors)
+        widths = [_NEAR_BYTES // widest if is_near(factor) else factor.shape[1] for factor in self._factors]
+        n_reads = sum(self._factors[0].n_strips.values())
+        # A sparse factor by itself reads neighbours, or what no cache would keep.
+        copies_in = n_reads > _FEW_READS * self._n_in and (len(self._factors) > 1 or widths[0] < self._n_in)
+        if not copies_in and all(width >= own for width, own in zip(widths, self._widths, strict=True)):
+            return self._for_vectors
+        return _program(self._factors, widths, copies_in)
+
+    @cached_property
+    def _tiles(self) -> "_Tiles":
+        program = self._for_blocks
+        in_at = 0 if program.copies_in else program.n_slots
+        # The input has been read before the output is written, unless one factor does both.
+        out_at = program.n_slots + (self._n_in if len(self._factors) == 1 else 0)
+        n_lines = max(in_at + self._n_in, out_at + self._n_out)
+        row = _widest_tile(self._factors)
+        while row > REGISTER and row * n_lines > _TILE_BYTES:
+            row = max(row // 2 // REGISTER, 1) * REGISTER
+        is_direct = program.n_slots == 0 and not program.copies_out
+        if is_direct:
+            row = REGISTER  # for the last vectors, where they do not fill a register
+        at = [program.steps.ctypes.data, program.indices.ctypes.data, self._n_in, self._n_out, row, in_at, out_at]
+        template = np.array([*at, program.copies_in, program.copies_out])
+        return _Tiles(template, row, row * n_lines, is_direct)
+
+    def vector(self, x: Array) -> Array:
+        y, x = np.empty(self._n_out, self._dtype), writeable(x if x.flags.c_contiguous else x.copy())
+        steps, indices, values, n_slots = self._for_vectors[:4]
+        if self._is_long_for_vectors and (threads := get_num_threads()) > 1:
+            (slots,) = scratch("vectors", ((n_slots,), self._dtype))
+            arrays, n_parts = (steps, indices, values, x, y, slots), int(steps[0]) * _PARTS * threads
+            if pool.pool.run(pool.share_vector, arrays, self._dtype, n_parts, threads, 0, False):
+                return y
+        apply_vector(steps, indices, values, x, y, n_slots)
+        return y
+
+    @property
+    def values(self) -> Array:
+        """The values for blocks, in the order of the kernel."""
+        return self._for_blocks.values
+
+    def block(self, X: Array, values: Array | None = None, out: Array | None = None) -> Array:
+        """The product with a block.
+
+        It may have other ``values``, in the order of the kernel and of the dtype of X, and may be written into
+        ``out``; both blocks are row-major then.
+        """
+        if values is None:
+            values = self._for_blocks.values
+        flags, count, dtype = X.flags, X.shape[1], values.dtype
+        by_rows = flags.c_contiguous or not flags.f_contiguous
+        source = X if by_rows else X.T
+        if not source.flags.c_contiguous:
+            source = source.copy()
+        Y = np.empty((self._n_out, count) if by_rows else (count, self._n_out), dtype) if out is None else out
+        if count:
+            self._run(values, writeable(source), Y, by_rows, count)
+        return Y if by_rows else Y.T
+
+    def _run(self, values: Array, X: Array, Y: Array, by_rows: bool, count: int) -> None:
+        item, tiles = values.itemsize, self._tiles
+        per_tile = tiles.row // item
+        if tiles.is_direct and by_rows:  # the longer the rows, the better
+            per_tile = max(count * item // REGISTER, 1) * REGISTER // item
+        work = self._work * count * item
+        if work >= _SHARED_BYTES and (threads := get_num_threads()) > 1:
+            lines, room_size = -(-count * item // _LINE), tiles.n_bytes
+            if room_size > _SHARED_TILE_BYTES or lines < threads or tiles.is_direct:
+                n_rooms, per_step, per_part = 1, _PARTS * threads, 0
+                n_parts = (int(self._for_blocks.steps[0]) + 2) * -(-count // per_tile) * per_step
+            else:
+                # Equal parts of whole lines, which are neighbours in memory; each of several tiles, if there are enough.
+                n_parts = threads * min(max(lines * _LINE // (2 * tiles.row * threads), 1), _PARTS)
+                n_rooms, per_step, per_part = threads, 0, -(-lines // n_parts) * _LINE // item
+                per_tile = min(per_tile, per_part)
+            room, sizes = workspace(n_rooms * room_size + ALIGNMENT), (int(by_rows), count, per_tile, per_part, per_step)
+            arrays = tiles.template, values, X, Y, room, sizes
+            if pool.pool.run(pool.share_block, arrays, values.dtype, n_parts, threads, room_size, work >= _LONG_BYTES):
+                return
+        room = workspace(tiles.n_bytes + ALIGNMENT)
+        apply_block(tiles.template, values, X, Y, room, (int(by_rows), count, per_tile, count, 0))
+
+
+class _Tiles(NamedTuple):
+    """How a program is applied to a block."""
+
+    template: Array  # the fields of a job that are the same at each call
+    row: int  # bytes of one row of a tile
+    n_bytes: int  # of a tile, with copies of input and output
+    is_direct: bool  # from memory to memory
+
+
+def _widest_tile(factors: Sequence[PackedFactor]) -> int:
+    """The bytes of one row of a tile at the most.
+
+    With sixteen registers, groups of four take three of each row at a time: where they have many strips, tiles have a
+    multiple of that.
+    """
+    groups = [each for factor in factors for each in factor.groups]
+    n_fours = sum(each.pointers.size - 1 for each in groups if each.height == HEIGHTS[0])
+    in_fours = sum(each.columns.size for each in groups if each.height == HEIGHTS[0])
+    is_mostly_fours = in_fours > sum(each.columns.size for each in groups) / 2
+    return TILE * 3 // 4 if REGISTER < 64 and is_mostly_fours and in_fours >= _MANY_STRIPS * n_fours else TILE
+
+
+class _Writeable:
+    """Memory that NumPy takes for writeable."""
+
+    def __init__(self, array: Array) -> None:
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+        self._array = array
+
+
+def writeable(array: Array) -> Array:
+    """The same array for a kernel that does not write into it, but would be compiled again for a read-only one."""
+    return array if array.flags.writeable else np.asarray(_Writeable(array))
+
+
+class Dense:
+    """One matrix, by BLAS and its own threads, unless papilio is to use one."""
+
+    def __init__(self, matrix: Array) -> None:
+        self._matrix = matrix
+
+    def vector(self, x: Array) -> Array:
+        if self._matrix.size >= _THREAD_WORK and get_num_threads() == 1:
+            with one_blas_thread:
+                return self._matrix @ x
+        return self._matrix @ x
+
+    def block(self, X: Array) -> Array:
+        if self._matrix.size * X.shape[1] >= _THREAD_WORK and get_num_threads() == 1:
+            with one_blas_thread:
+                return self._product(X)
+        return self._product(X)
+
+    def _product(self, X: Array) -> Array:
+        if X.flags.c_contiguous:
+            return self._matrix @ X
+        if X.flags.f_contiguous:
+            return (X.T @ self._matrix.T).T
+        return self._matrix @ np.ascontiguousarray(X)  # which BLAS could not read otherwise
+
+
+class Packed:
+    """scale · S₁…S_M, times vectors and blocks of its own dtype."""
+
+    def __init__(self, links: Sequence[Link], scale: float) -> None:
+        packed = [link.packed() for link in reversed(links)]  # in the order of application
+        self.dtype = packed[0].values.dtype
+        if scale != 1.0:
+            i, factor = with_scale([link.factor for link in links], scale)
+            packed[-1 - i] = _rescaled(packed[-1], factor, scale) if i == 0 else pack_factor(factor)
+        self.units = join_neighbours(packed)
+        self.vector_plan, self.block_plan = (plan(self.units, rates(self.dtype, block)).by_blas for block in (False, True))
+        segments = self._segments(self.vector_plan)
+        self._vector = [segment.vector for segment in segments]
+        if self.block_plan != self.vector_plan:
+            segments = self._segments(self.block_plan)
+        self._block = [segment.block for segment in segments]
+
+    def _segments(self, by_blas: Sequence[bool]) -> list[Dense | Fused]:
+        """Each dense unit on its own, the others between them together."""
+        segments: list[Dense | Fused] = []
+        for is_dense, group in groupby(zip(by_blas, self.units, strict=True), key=lambda pair: pair[0]):
+            units = [unit for _, unit in group]
+            segments += [Dense(unit.matrix) for unit in units] if is_dense else [Fused(units, self.dtype)]
+        return segments
+
+    def vector(self, x: Array) -> Array:
+        """scale · S₁…S_M x."""
+        for apply in self._vector:
+            x = apply(x)
+        return x
+
+    def block(self, X: Array) -> Array:
+        """scale · S₁…S_M X, row-major for row-major X and column-major for column-major X."""
+        if X.shape[1] == 1:
+            return self.vector(X[:, 0])[:, None]
+        for apply in self._block:
+            X = apply(X)
+        return X
+
+    def cost(self, rate: Rates, block: bool) -> float:
+        """The modelled time, with these figures."""
+        return cost_of(self.units, self.block_plan if block else self.vector_plan, rate)
+
+
+def _rescaled(packed: PackedFactor, factor: Factor, scale: float) -> PackedFactor:
+    """The leftmost factor, packed, with the values of ``factor``: it is applied last, where nothing is passed on."""
+    values = np.concatenate([factor.ravel() if isinstance(factor, np.ndarray) else factor.data, [scale, 0]])
+    return replace(packed, values=values.astype(factor.dtype), factor=factor, joined=WeakKeyDictionary())
+
+
+def modelled_times(packed: Sequence[PackedFactor], dtype: np.dtype[Any]) -> tuple[float, float]:
+    """What a product of packed factors, from left to right, takes for one vector, and per vector of a block."""
+    units = join_neighbours(list(reversed(packed)))
+    return plan(units, rates(dtype, False)).cost, plan(units, rates(dtype, True)).cost
+
+
+# -- faster chains -------------------------------------------------------------------------------------
+
+_LEAST_GAIN = 0.02  # of both times together, below which a merger is not worth its rounding errors
+_SMALL_PRODUCT = 100_000  # entries: products of so many are always tried
+_LARGE_PRODUCT = 16  # times the entries of its factors: a product of more cannot pay, as BLAS gains less per entry
+_FILLED = 3  # times the work of its parts: a product that takes so much is not extended, as it only fills up
+
+
+def merged(links: Sequence[Link]) -> list[Link]:
+    """Factors of which none is slower to apply, by the model, for one vector or for a block; equal up to rounding.
+
+    Of all runs of neighbours, the one whose product saves most is merged, as long as any saves anything.
+    """
+    search = _Search(links)
+    spans = [(i, i + 1) for i in range(len(links))]
+    times = search.times(spans)
+    while True:
+        options = []
+        for trial in search.mergers(spans):
+            new = search.times(trial)
+            gain = sum(1 - after / before for after, before in zip(new, times, strict=True))
+            if gain > _LEAST_GAIN and all(after <= before for after, before in zip(new, times, strict=True)):
+                options.append((gain, trial, new))
+        if not options:
+            return [search.link(span) for span in spans]
+        _, spans, times = max(options)
+
+
+Span = tuple[int, int]  # the factors from the first to before the second, multiplied out
+
+
+class _Search:
+    """The products of runs of neighbours, each made once."""
+
+    def __init__(self, links: Sequence[Link]) -> None:
+        self._dtype = links[0].factor.dtype
+        self._products: dict[Span, Link | None] = {(i, i + 1): link for i, link in enumerate(links)}
+
+    def link(self, span: Span) -> Link:
+        product = self._products[span]
+        assert product is not None
+        return product
+
+    def times(self, spans: Sequence[Span]) -> tuple[float, float]:
+        return modelled_times([self.link(span).packed() for span in spans], self._dtype)
+
+    def mergers(self, spans: list[Span]) -> list[list[Span]]:
+        """``spans`` with one run of neighbours merged, in every way that may pay."""
+        trials = []
+        for begin in range(len(spans)):
+            for end in range(begin + 2, len(spans) + 1):
+                whole = spans[begin][0], spans[end - 1][1]
+                if not self._multiply((whole[0], spans[end - 2][1]), spans[end - 1], whole):
+                    break
+                trials.append([*spans[:begin], whole, *spans[end:]])
+                if self._work(whole) > _FILLED * sum(map(self._work, spans[begin:end])):
+                    break
+        return trials
+
+    def _multiply(self, left: Span, right: Span, whole: Span) -> bool:
+        """Whether ``whole`` is known; not so if it is far too large, or might overflow."""
+        if whole not in self._products:
+            parts = self.link(left).factor, self.link(right).factor
+            is_safe = _is_small(*parts) and all(is_moderate(entries(part)) for part in parts)
+            self._products[whole] = Link(frozen(parts[0] @ parts[1])) if is_safe else None
+        return self._products[whole] is not None
+
+    def _work(self, span: Span) -> float:
+        """The least time of a factor within a product, for vectors and blocks together, in units of one entry."""
+        unit = self.link(span).packed()
+        each = (rates(self._dtype, block) for block in (False, True))
+        return sum(min(rate.kernel(unit), rate.blas(unit.shape) - rate.call) / rate.one for rate in each)
+
+
+def _is_small(left: Factor, right: Factor) -> bool:
+    """Whether a product may pay, by what is known before it is made."""
+    most = left.shape[0] * right.shape[1]
+    if not (isinstance(left, np.ndarray) or isinstance(right, np.ndarray)):
+        most = min(most, int(np.bincount(left.indices, minlength=left.shape[1]) @ np.diff(right.indptr)))
+    return most <= max(_SMALL_PRODUCT, _LARGE_PRODUCT * (left.size + right.size))

@@ -1,0 +1,353 @@
+"""The engine: factors as groups of rows, slots between factors, tiles, threads; each against its definition."""
+
+import os
+import threading
+from functools import reduce
+from itertools import pairwise
+from time import sleep
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import papilio as pp
+from papilio.kernels import pool
+from papilio.operators import engine
+from papilio.operators.engine import pack_factor
+from papilio.operators.factors import frozen
+
+from .helpers import ALL_DTYPES, DTYPES, as_array, gaussian
+from .twins import blocks, butterfly, ragged, regular, shuffled
+
+# -- groups --------------------------------------------------------------------------------------------
+
+
+def packed(matrix, **options):
+    return pack_factor(frozen(sp.csr_array(matrix)), **options)
+
+
+def rebuilt(factor):
+    """The matrix by the definition of groups; fails if a row is missing or stands twice."""
+    matrix, seen = np.zeros(factor.shape, factor.values.dtype), []
+    for each in factor.all_groups():
+        rows = each.rows.reshape(-1, each.height)
+        values = factor.values[each.places].reshape(-1, each.height)
+        assert each.pointers[0] == 0
+        assert each.pointers[-1] == len(each.columns) == len(values)
+        for own, (begin, end) in zip(rows, pairwise(each.pointers), strict=True):
+            assert len(set(each.columns[begin:end])) == end - begin
+            matrix[np.ix_(own, each.columns[begin:end])] = values[begin:end].T
+        seen += list(each.rows)
+    assert sorted(seen) == list(range(factor.shape[0]))
+    return matrix
+
+
+@st.composite
+def matrices(draw):
+    """Of any density, with rows alike, blocks, ones alone in a row and empty rows among them."""
+    rows, columns = draw(st.integers(1, 25)), draw(st.integers(1, 25))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    patterns = rng.random((draw(st.integers(1, rows)), columns)) < draw(st.floats(0, 1))
+    mask = patterns[rng.integers(len(patterns), size=rows)]
+    if draw(st.booleans()):
+        mask = mask & blocks(rows, columns, 4, 4)
+    matrix = gaussian((rows, columns)) * mask
+    for row in rng.integers(rows, size=draw(st.integers(0, rows))):
+        matrix[row] = np.eye(columns)[rng.integers(columns)]
+    return matrix.astype(draw(st.sampled_from(DTYPES)))
+
+
+@settings(deadline=None, max_examples=100)
+@given(matrix=matrices(), passes=st.booleans())
+def test_groups_hold_every_entry_once(matrix, passes):
+    if matrix.all():
+        matrix[0, 0] = 0
+    factor = packed(matrix, passes=passes)
+    np.testing.assert_array_equal(rebuilt(factor), matrix)
+    ones_alone = (np.count_nonzero(matrix, axis=1) == 1) & (matrix == 1).any(axis=1)
+    np.testing.assert_array_equal(factor.passed[0], np.flatnonzero(ones_alone & passes))
+
+
+@pytest.mark.parametrize(("count", "heights"), [(1, [1]), (3, [2, 1]), (4, [4]), (7, [4, 2, 1]), (10, [4, 2])])
+def test_rows_with_the_same_support_form_groups_wherever_they_stand(count, heights):
+    mask = np.zeros((3 * count, 12), dtype=bool)
+    mask[:count, :5], mask[count : 2 * count, 3:9], mask[2 * count :, ::2] = True, True, True
+    factor = packed(shuffled(gaussian(mask.shape) * mask))
+    assert [each.height for each in factor.groups if (each.places >= 0).all()] == heights
+
+
+def test_neighbours_with_nearly_the_same_support_are_filled_up_with_zeros():
+    banded = sum(np.eye(40, k=k) for k in range(-2, 3)) * gaussian((40, 40))
+    (fours, *_) = packed(banded).groups
+    assert fours.height == 4
+    assert (fours.places < 0).any()
+    scattered = packed(regular(40, 400, 2) * gaussian((40, 400)))
+    assert not any((each.places < 0).any() for each in scattered.groups)
+
+
+# -- slots ---------------------------------------------------------------------------------------------
+
+
+@st.composite
+def chains(draw):
+    """Chains with permutations, identities, copied rows, butterflies and anything else between."""
+    sizes = draw(st.lists(st.integers(1, 12), min_size=2, max_size=7))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    factors = []
+    for rows, columns in pairwise(sizes):
+        kind = draw(st.sampled_from(["sparse", "copies", "mixed", "pairs", "dense"]))
+        matrix = rng.standard_normal((rows, columns)) * (rng.random((rows, columns)) < rng.random())
+        copies = np.eye(columns)[rng.permutation(max(rows, columns))[:rows] % columns]
+        if kind == "copies":
+            matrix = copies
+        elif kind == "mixed":
+            matrix = np.where(rng.random((rows, 1)) < 0.5, matrix, copies)
+        elif kind == "pairs" and rows == columns and rows % 2 == 0:
+            matrix = butterfly(rows, 1) * rng.standard_normal((rows, columns))
+        elif kind == "dense":
+            matrix = rng.standard_normal((rows, columns))
+        factors.append(matrix)
+    return factors
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    factors=chains(),
+    dtype=st.sampled_from(ALL_DTYPES),
+    count=st.sampled_from([1, 2, 3, 8, 17, 64]),
+    order=st.sampled_from("CF"),
+    copies_in=st.booleans(),
+)
+def test_chains_that_pass_rows_on_apply_as_dense_ones(factors, dtype, count, order, copies_in):
+    op = pp.SparseProduct([sp.csr_array(factor).astype(dtype) for factor in factors], scale=-2)
+    X = np.asarray(gaussian((op.shape[1], count), dtype), order=order)
+    before = engine._FEW_READS
+    engine._FEW_READS = -1 if copies_in else np.inf
+    try:
+        for turned, matrices in ((op, factors), (op.H, [factor.T for factor in reversed(factors)])):
+            expected = -2 * reduce(np.matmul, matrices)
+            size = 2 * reduce(np.matmul, [np.abs(matrix) for matrix in matrices])
+            Z = X if turned is op else np.asarray(gaussian((turned.shape[1], count), dtype), order=order)
+            bound = 60 * np.finfo(dtype).eps * (size @ np.abs(Z)) + 1e-30
+            assert (np.abs(turned @ Z - expected @ Z) <= bound).all()
+            assert (np.abs(turned @ Z[:, 0] - expected @ Z[:, 0]) <= bound[:, 0]).all()
+    finally:
+        engine._FEW_READS = before
+
+
+def steps(op):
+    """Height and number of groups of each step for vectors, and the number of slots."""
+    program = engine.Fused(op._packed().units, op.dtype)._for_vectors
+    fields = program.steps[1 : 1 + engine.FIELDS * program.steps[0]].reshape(-1, engine.FIELDS)
+    return fields[:, :2].tolist(), program.n_slots
+
+
+def test_rows_that_are_passed_on_cost_nothing_between_the_ends():
+    identities = pp.SparseProduct([np.diag([2.0, 3.0, 4.0]), *[np.eye(3)] * 5, np.diag([5.0, 6.0, 7.0])])
+    found, n_slots = steps(identities)
+    assert found == [[1, 3], [1, 3]]
+    assert n_slots == 3
+    x = gaussian((3,))
+    np.testing.assert_array_equal(identities @ x, [10 * x[0], 18 * x[1], 28 * x[2]])
+
+
+def test_butterflies_work_in_place():
+    found, n_slots = steps(pp.transforms.hadamard(64))
+    assert (found, n_slots) == ([[4, 16]] * 3, 64)
+    found, n_slots = steps(pp.transforms.haar(64))
+    assert n_slots == 64
+    assert sum(height * count for height, count in found) <= 3 * 64  # 6 factors of 64 rows each
+
+
+def test_a_sum_of_chains_of_different_lengths_has_no_cost_for_its_identities():
+    n = 64
+    op = pp.transforms.random_butterfly(n, random_state=0) + pp.SparseProduct([sp.diags_array(gaussian((n,)))])
+    assert sum(factor.size for factor in op.factors) == 2 * 6 * n + 6 * n
+    found, _ = steps(op)
+    assert sum(height * count for height, count in found) <= 8 * n
+
+
+# -- sizes ---------------------------------------------------------------------------------------------
+
+
+def banded(n):
+    return pp.SparseProduct([sp.diags_array(gaussian((5, n)), offsets=range(-2, 3), shape=(n, n))])
+
+
+def scattered(n):
+    random = np.random.default_rng(0)
+    factors = []
+    for _ in range(2):
+        columns, values = random.integers(n, size=(n, 3)), random.standard_normal((n, 3))
+        factors.append(sp.csr_array((values.ravel(), columns.ravel(), range(0, 3 * n + 1, 3)), shape=(n, n)))
+    return pp.SparseProduct(factors)
+
+
+LARGE = {"haar": pp.transforms.haar, "dct": pp.transforms.dct, "banded": banded, "scattered": scattered}
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("n", [4096, 1 << 16])
+def test_large_products_are_those_of_scipys_chain(name, n, default_threads):
+    op = LARGE[name](n)
+    for turned in (op, op.T):
+        for count in (None, 1, 5, 8, 17):
+            x = gaussian((n,) if count is None else (n, count))
+            expected = turned.scale * reduce(lambda v, f: f @ v, reversed(turned.factors), x)
+            for threads in (1, 2):
+                pp.set_num_threads(threads)
+                result = turned @ x
+                assert np.abs(result - expected).max() <= 1e-13 * np.abs(expected).max() * 50
+                assert result.shape == expected.shape
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_is_packed_grows_with_the_entries(name):
+    """No array of the engine is longer than the entries, rows and columns of the factors together."""
+    for n in (1 << 10, 1 << 14):
+        op = LARGE[name](n)
+        op @ np.ones((n, 2))
+        (fused,) = [apply.__self__ for apply in op._packed()._block]
+        size = sum(factor.nnz + sum(factor.shape) for factor in op.factors)
+        for program in (fused._for_vectors, fused._for_blocks):
+            assert program.steps.size + program.indices.size + program.values.size <= 4 * size
+            assert program.n_slots <= 3 * n
+
+
+# -- sharing what is packed ----------------------------------------------------------------------------
+
+
+def test_operators_that_share_factors_share_what_is_packed():
+    op, other = pp.transforms.dct(16), pp.transforms.haar(16)
+    for derived in (2 * op, -op, op @ other, other @ op, op[1:3], op[:, ::2], op.T.T, op.H.H, op / 3):
+        shared = {id(link.packed()) for link in derived._links} & {id(link.packed()) for link in op._links}
+        assert len(shared) >= len(op._links) - 1
+    np.testing.assert_allclose((2 * op @ other)[1:] @ np.ones(16), 2 * (op.toarray() @ other.toarray())[1:] @ np.ones(16))
+
+
+# -- threads -------------------------------------------------------------------------------------------
+
+SHARED = {
+    "blocks": [blocks(24, 40, 4, 4), blocks(40, 36, 4, 4)],
+    "butterflies": [butterfly(32, 1), butterfly(32, 2), butterfly(32, 4)],
+    "ragged": [ragged(13, 9), ragged(9, 14)],
+}
+
+
+@pytest.fixture
+def sharing(monkeypatch):
+    """All products are shared, with helpers that are always awake."""
+    monkeypatch.setattr(engine, "_SHARED_BYTES", 0)
+    monkeypatch.setattr(engine, "_SHARED_VECTOR_BYTES", 0)
+    monkeypatch.setattr(pool, "_BURST", np.inf)
+    monkeypatch.setattr(pool, "pool", pool.Pool())
+    pp.set_num_threads(3)
+    yield pool.pool
+    pp.set_num_threads(None)
+
+
+def made(name, dtype=np.float64):
+    return pp.SparseProduct([mask * gaussian(mask.shape, dtype, seed) for seed, mask in enumerate(SHARED[name])])
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("by", ["vectors", "rows"])
+def test_shared_products_have_the_bits_of_those_of_one_thread(name, order, by, dtype, sharing, monkeypatch):
+    monkeypatch.setattr(engine, "_SHARED_TILE_BYTES", 0 if by == "rows" else 1 << 30)
+    op = made(name, dtype)
+    X = np.asarray(gaussian((op.shape[1], 701), dtype), order=order)
+    pp.set_num_threads(1)
+    alone, one = op @ X, op @ X[:, 5].copy()
+    pp.set_num_threads(3)
+    for _ in range(30):
+        np.testing.assert_array_equal(op @ X, alone)
+        np.testing.assert_array_equal(op @ X[:, 5].copy(), one)
+
+
+def test_dtypes_and_sizes_may_change_from_one_product_to_the_next(sharing):
+    ops = [pp.SparseProduct([gaussian((9, n), kind)]) for n in (5, 300) for kind in (np.float32, np.complex128)]
+    ops = [pp.SparseProduct([op.toarray() * (np.abs(op.toarray()) > 0.5)]) for op in ops]
+    given = [gaussian((op.shape[1], 400), op.dtype) for op in ops]
+    expected = [op.toarray() @ X for op, X in zip(ops, given, strict=True)]
+    for _ in range(20):
+        for op, X, product in zip(ops, given, expected, strict=True):
+            np.testing.assert_allclose(op @ X, product, rtol=1e-3, atol=1e-3)
+
+
+def test_the_number_of_threads_may_change_from_one_product_to_the_next(sharing):
+    op = made("blocks")
+    X = gaussian((op.shape[1], 3000))
+    expected = op.toarray() @ X
+    for threads in (5, 2, 1, 3) * 10:
+        pp.set_num_threads(threads)
+        np.testing.assert_allclose(op @ X, expected, atol=1e-10)
+
+
+def test_threads_that_apply_products_at_the_same_time_do_not_disturb_each_other(sharing):
+    op = made("blocks")
+    X = [gaussian((36, 500), seed=seed) for seed in range(4)]
+    alone = [op.toarray() @ x for x in X]
+    wrong = []
+
+    def work(i):
+        for _ in range(50):
+            if not np.allclose(op @ X[i], alone[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_helpers_sleep_when_there_is_nothing_to_do(sharing):
+    op, X = made("ragged"), gaussian((14, 500))
+    for _ in range(3):
+        op @ X
+    for _ in range(1000):
+        if not sharing._box[pool.AWAKE]:
+            break
+        sleep(0.01)
+    assert sharing._box[pool.AWAKE] == 0
+
+
+def test_a_helper_takes_no_part_of_another_dtype_or_beyond_the_threads_of_a_job():
+    box = np.zeros(pool.BOX, dtype=np.int64)
+    box[pool.PARTS], box[pool.THREADS] = 5, 2  # of dtype 0
+    assert pool.serve(np.empty(0), box, 1, 1, 100)
+    assert not pool.serve(np.empty(0, np.float32), box, 0, 2, 100)
+    assert box[pool.STATE] == box[pool.DONE] == box[pool.AWAKE] == 0
+    box[pool.STATE] = 5  # all are taken
+    assert not pool.serve(np.empty(0, np.float32), box, 0, 1, 100)
+    assert box[pool.STATE] == 5
+    assert not pool.is_done(box, 100)
+    box[pool.DONE] = 5
+    assert pool.is_done(box, 100)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_helpers_of_its_own(sharing):
+    op, X = made("ragged"), gaussian((14, 500))
+    expected = op @ X
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if pool.pool is not sharing and np.array_equal(op @ X, expected) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("writeable", [True, False])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_vectors_may_be_read_only_and_stay_as_they_are(order, writeable):
+    op = pp.SparseProduct([gaussian((9, 12)) * blocks(9, 12, 4, 4), gaussian((12, 12)) * np.eye(12)])
+    X = np.asarray(gaussian((12, 40)), order=order)
+    before = X.copy()
+    X.flags.writeable = writeable
+    np.testing.assert_allclose(op @ X, as_array(op.toarray()) @ before, atol=1e-12)
+    np.testing.assert_allclose(op @ X[:, 0], op.toarray() @ before[:, 0], atol=1e-12)
+    np.testing.assert_array_equal(X, before)
