@@ -295,7 +295,7 @@ class SparseProduct(ArithmeticOperator):
         >>> import tempfile, papilio as pp
         >>> pp.transforms.haar(8).save(tempfile.mkdtemp() + "/haar.npz")
         """
-        from .storage import save
+        from .files import save
 
         save(self, path)
 
@@ -331,7 +331,7 @@ class SparseProduct(ArithmeticOperator):
         >>> tuple(map(int, shape))
         (4, 4)
         """
-        from .adapters import to_pylops
+        from .files import to_pylops
 
         return to_pylops(self, dims, dimsd)
 
@@ -360,6 +360,6 @@ class SparseProduct(ArithmeticOperator):
         >>> count
         3
         """
-        from .adapters import to_faust
+        from .files import to_faust
 
         return to_faust(self)
