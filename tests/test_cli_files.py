@@ -5,7 +5,6 @@ import io
 import os
 import pickle
 import struct
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -216,14 +215,6 @@ def sparse_npz(**changes):
     return npz_bytes(**{name: as_npy(part) for name, part in parts.items()})
 
 
-def damaged_mat():
-    file = io.BytesIO()
-    scipy.io.savemat(file, {"M": MATRIX})
-    content = bytearray(file.getvalue())
-    content[content.index(b"M\0\0\0\x09") + 4] = 0
-    return bytes(content)
-
-
 GOOD_NPY = as_npy(MATRIX)
 HOSTILE = {
     "empty.npy": b"",
@@ -288,7 +279,7 @@ def test_the_bomb_of_this_test_would_leave_a_mark(here):
     assert (here / "mark").exists()
 
 
-@pytest.mark.parametrize("name", SAVERS)
+@pytest.mark.parametrize("name", [name for name in SAVERS if not name.endswith(".mat")])  # SciPy reads those.
 def test_no_flipped_or_missing_byte_leads_to_anything_but_a_matrix_or_a_refusal(name):
     SAVERS[name](name)
     with open(name, "rb") as file:
@@ -302,19 +293,6 @@ def test_no_flipped_or_missing_byte_leads_to_anything_but_a_matrix_or_a_refusal(
             file.write(damaged[: random.integers(1, len(damaged) + 1)] if random.random() < 0.3 else damaged)
         with contextlib.suppress(BadInput):
             assert np.isfinite(inputs.read_matrix(name)).all()
-
-
-LOAD = "import sys, scipy.io; scipy.io.loadmat(sys.argv[1])"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems end a crashed process in other ways")
-def test_scipy_still_crashes_on_a_file_that_we_survive(here):
-    """If this fails, SciPy is mended, and `papilio.operators.matlab` can go."""
-    (here / "type.mat").write_bytes(damaged_mat())  # numbers of the type 0, which does not exist
-    with pytest.raises(BadInput, match=r"type\.mat"):
-        inputs.read_matrix("type.mat")
-    done = subprocess.run([sys.executable, "-c", LOAD, "type.mat"], capture_output=True)
-    assert done.returncode < 0, f"loadmat of SciPy {scipy.__version__} survives type.mat"
 
 
 def test_a_matrix_that_is_too_large_when_dense_is_refused():

@@ -20,8 +20,8 @@ import scipy.sparse as sp
 from numpy.lib import format as npy
 
 from papilio import SparseProduct, load
-from papilio.operators import storage
 from papilio.operators.factors import entries, to_csr
+from papilio.operators.files import from_arrays, to_arrays
 from papilio.runtime.files import npy_header, read_npy
 
 from .test_operators import ALL_DTYPES, CHAINS, DERIVED, RANDOM, evaluate, make, random_array
@@ -139,11 +139,11 @@ def test_a_file_of_format_version_1_still_loads() -> None:
 
 
 def test_arrays_of_an_operator_make_it_again_and_nothing_else_does() -> None:
-    arrays = storage.to_arrays(OP)
-    assert bits(storage.from_arrays(arrays)) == bits(OP)
+    arrays = to_arrays(OP)
+    assert bits(from_arrays(arrays)) == bits(OP)
     for wrong in (arrays | {"format": np.array("x")}, {}, arrays | {"n_factors": np.array(3)}):
-        with pytest.raises(ValueError, match="no sound SparseProduct"):
-            storage.from_arrays(wrong)
+        with pytest.raises(ValueError, match="not a valid SparseProduct"):
+            from_arrays(wrong)
 
 
 # -- headers of .npy files -----------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def test_every_public_function_that_makes_operators_is_in_the_registry():
     makers = {
         name
         for name in public
-        if name != "from_faust"  # from another package: test_adapters.py
+        if name != "from_faust"  # from another package: test_operator_files.py
         and getattr(inspect.unwrap(eval(f"pp.{name}")), "__annotations__", {}).get("return") is pp.SparseProduct
         and "load" not in name
     }

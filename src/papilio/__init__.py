@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from .estimators import SparseMatrixTransform as SparseMatrixTransform
     from .estimators import Treelets as Treelets
     from .operators import SparseProduct as SparseProduct
-    from .operators.adapters import from_faust as from_faust
     from .operators.algebra import block_diag as block_diag
     from .operators.algebra import hstack as hstack
     from .operators.algebra import kron as kron
     from .operators.algebra import vstack as vstack
-    from .operators.storage import load as load
+    from .operators.files import from_faust as from_faust
+    from .operators.files import load as load
     from .results import Factorization as Factorization
     from .results import History as History
     from .results import Status as Status
@@ -88,9 +88,8 @@ _NAMES = {
         *("OrthogonalDictionaryLearning", "SparseKSVD", "SparseMatrixTransform", "Treelets"),
     ),
     "operators": ("SparseProduct",),
-    "operators.adapters": ("from_faust",),
     "operators.algebra": ("block_diag", "hstack", "kron", "vstack"),
-    "operators.storage": ("load",),
+    "operators.files": ("from_faust", "load"),
     "results": ("Factorization", "History", "Status", "Tradeoff"),
     "rotations.eigenbasis": ("Eigenbasis", "fast_eigenbasis"),
     "rotations.svd": ("SingularBases", "fast_svd"),

@@ -1,10 +1,11 @@
 """Readers of single file formats: .npy, .npz, .csv, .mat, .mtx and images.
 
-Nothing is unpickled, and nothing is allocated before the file was found to hold as much. Damaged files raise
-whatever their parsers raise; `papilio.cli.inputs` makes one line of it.
+Nothing is unpickled. Nothing is allocated before the file was found to hold as much, except by SciPy, which reads
+.mat files. Damaged files raise whatever their parsers raise; `papilio.cli.inputs` makes one line of it.
 """
 
 import os
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,8 +16,7 @@ import scipy.sparse as sp
 import papilio as pp
 
 from ..operators.factors import as_csr
-from ..operators.faust_files import VARIABLE
-from ..operators.matlab import has_cells, read_mat
+from ..operators.files import FAUST_FACTORS, mat_classes, mat_variable
 from ..runtime.files import npy_members, open_regular, read_member, read_npy
 from ..runtime.unpacking import require_memory, require_room, require_sides
 from ..typing import Array
@@ -27,6 +27,7 @@ from .pillow import IMAGES, grey_values
 
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of NumPy; others unpack without a limit
 _SPARSE_PARTS = ("format", "shape", "data", "indices", "indptr", "row", "col", "coords")  # of SciPy's files
+_MATLAB_NUMBERS = re.compile("double|single|u?int[0-9]+|logical|sparse")
 _MOST_NAMES, _LONGEST_NAME = 8, 40  # in a message
 
 
@@ -84,10 +85,14 @@ def _csv(path: Path, name: str | None) -> Array:
 
 
 def _mat(path: Path, name: str | None) -> Any:
-    content = _content(path)
-    if name is None and has_cells(content, VARIABLE):
-        return pp.load(path)
-    return read_mat(content, lambda names: _choice(path, name, names))
+    with open_regular(path) as file:
+        classes = mat_classes(file)
+        if name is None and classes.get(FAUST_FACTORS) == "cell":
+            return pp.load(path)
+        classes.pop("__function_workspace__", None)  # SciPy's name for MATLAB's own notes.
+        names = [each for each, kind in classes.items() if _MATLAB_NUMBERS.fullmatch(kind)]
+        value = mat_variable(file, _choice(path, name, names))
+    return as_csr("it", value) if sp.issparse(value) else value  # SciPy does not check the indices.
 
 
 def _mtx(path: Path, name: str | None) -> Any:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ..coding import as_signals
 from ..linalg import rescaled
 from ..operators import SparseProduct
-from ..operators.storage import from_arrays, to_arrays
+from ..operators.files import from_arrays, to_arrays
 from ..results import History, Status
 from ..runtime.session import State
 from ..typing import Array, ArrayLike

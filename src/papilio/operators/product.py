@@ -690,7 +690,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         >>> import tempfile, papilio as pp
         >>> pp.transforms.haar(8).save(tempfile.mkdtemp() + "/haar.npz")
         """
-        from .storage import save
+        from .files import save
 
         save(self, path)
 
@@ -742,7 +742,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         >>> tuple(map(int, shape))
         (4, 4)
         """
-        from .adapters import to_pylops
+        from .files import to_pylops
 
         return to_pylops(self, dims, dimsd)
 
@@ -771,7 +771,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         >>> count
         3
         """
-        from .adapters import to_faust
+        from .files import to_faust
 
         return to_faust(self)
 

@@ -11,7 +11,7 @@ from .memory import memory
 _VARIABLE = "PAPILIO_MAX_FILE_BYTES"
 _CEILING = 1 << 30  # bytes
 _RATIO = 4  # what grows no more than this is no surprise: text of short numbers, packed measurements
-PER_LINE = 32  # bytes for a row or column of a sparse matrix: its pointer, and copies of it in other formats
+_PER_LINE = 32  # bytes for a row or column of a sparse matrix: its pointer, and copies of it in other formats
 
 
 class TooLarge(ValueError):
@@ -45,4 +45,4 @@ def require_sides(shape: tuple[int, ...], held: int = 0) -> None:
     """Refuse the shape of a sparse matrix: it may claim any, but each row or column takes memory."""
     if len(shape) != 2 or min(shape) < 1:
         raise ValueError(f"it must be a matrix with rows and columns, got shape {shape}")
-    require_room(PER_LINE * max(shape), held)
+    require_room(_PER_LINE * max(shape), held)

@@ -1,4 +1,7 @@
-"""Adapters to pyfaust and PyLops: with the packages, where they are installed, and with stand-ins."""
+"""SparseProducts for other programs: .mat files of FAµST, and objects of pyfaust and PyLops.
+
+The packages are replaced by stand-ins, and used where they are installed.
+"""
 
 import subprocess
 import sys
@@ -8,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 
 import papilio as pp
 from papilio import SparseProduct
 
-from .helpers import DTYPES, gaussian
+from .helpers import DTYPES, as_array, gaussian
 
 SPARSE = np.array([[0, 2.5, 0, -1], [3, 0, 0, 0], [0, 0.5, 1, 0]])
 
@@ -24,7 +28,156 @@ def operator(dtype: Any, scale: float = 1.0) -> SparseProduct:
     return SparseProduct([(turn * SPARSE).astype(dtype), gaussian((4, 2), dtype)], scale)
 
 
-# -- without the packages ------------------------------------------------------------------------------
+# -- .mat files of FAµST -------------------------------------------------------------------------------
+
+
+def cells(*factors: Any) -> Any:
+    """A 1×M object array, which SciPy writes as a cell array."""
+    made = np.empty((1, len(factors)), dtype=object)
+    for i, factor in enumerate(factors):
+        made[0, i] = factor
+    return made
+
+
+def write(path: Path, *factors: Any, **options: Any) -> Path:
+    scipy.io.savemat(path, {"faust_factors": cells(*factors), "note": "words", "M": np.eye(2)}, **options)
+    return path
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", ["f.mat", "without suffix", "f.npz"])
+def test_mat_files_of_faust_are_read_whatever_their_name(tmp_path: Path, packed: bool, name: str) -> None:
+    dense = gaussian((4, 2))
+    path = write(tmp_path / "f.mat", sp.csc_matrix(SPARSE), dense, do_compression=packed).rename(tmp_path / name)
+    assert pp.load(path) == SparseProduct([SPARSE, dense])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csc_matrix])
+@pytest.mark.parametrize("dtype", [*DTYPES, np.int16, np.uint8])
+def test_factors_in_mat_files_are_read_in_their_dtype(tmp_path: Path, form: Any, dtype: Any) -> None:
+    matrix = (SPARSE * (1 + 2j)).astype(dtype) if np.dtype(dtype).kind == "c" else SPARSE.astype(dtype)
+    op = pp.load(write(tmp_path / "f.mat", form(matrix)))
+    assert op == SparseProduct([matrix])
+    assert op.dtype == (dtype if np.dtype(dtype).kind in "fc" else np.float64)
+
+
+def test_a_column_of_cells_and_a_factor_of_one_entry_are_read(tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "f.mat", {"faust_factors": cells(SPARSE, SPARSE.T).T})
+    assert pp.load(tmp_path / "f.mat") == SparseProduct([SPARSE, SPARSE.T])
+    assert pp.load(write(tmp_path / "f.mat", np.array([[3.5]]))).toarray() == [[3.5]]
+
+
+def stored_factors(path: Path) -> list[Any]:
+    return [as_array(factor) for factor in scipy.io.loadmat(path)["faust_factors"][0]]
+
+
+@pytest.mark.filterwarnings("ignore:The default value for `spmatrix`:DeprecationWarning")  # SciPy's reader warns.
+@pytest.mark.parametrize("factors", [[SPARSE], [SPARSE, gaussian((4, 2))], [[[2.0]]], [np.zeros((2, 3))]])
+def test_what_is_saved_as_mat_is_a_cell_array_of_the_factors(tmp_path: Path, factors: Any, dtype: Any) -> None:
+    op = SparseProduct([np.asarray(factor).astype(dtype) for factor in factors])
+    op.save(tmp_path / "F.MAT")
+    stored = stored_factors(tmp_path / "F.MAT")
+    assert len(stored) == len(op.factors)
+    for written, factor in zip(stored, op.factors, strict=True):
+        assert written.dtype == dtype
+        np.testing.assert_array_equal(written, as_array(factor))
+    assert pp.load(tmp_path / "F.MAT") == op
+
+
+@pytest.mark.filterwarnings("ignore:The default value for `spmatrix`:DeprecationWarning")
+@pytest.mark.parametrize("scale", [-0.5, 0.0, 3.0])
+def test_the_scale_goes_into_the_first_factor(tmp_path: Path, scale: float) -> None:
+    op = SparseProduct([SPARSE, gaussian((4, 2))], scale)
+    op.save(tmp_path / "f.mat")
+    stored = stored_factors(tmp_path / "f.mat")
+    np.testing.assert_array_equal(stored[0], scale * SPARSE)
+    np.testing.assert_array_equal(stored[1], gaussian((4, 2)))
+    assert pp.load(tmp_path / "f.mat").scale == 1.0
+    large = SparseProduct([[[1e300]], [[1e-300]]], 1e200)
+    large.save(tmp_path / "f.mat")
+    np.testing.assert_allclose(pp.load(tmp_path / "f.mat").toarray(), 1e200)
+
+
+def test_a_scale_that_no_factor_can_take_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="scale"):
+        SparseProduct([[[1e300]], [[1e300]]], 1e300).save(tmp_path / "f.mat")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["scipy.io.savemat", "os.fsync", "os.replace"])
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    (tmp_path / "f.mat").write_bytes(b"old")
+
+    def fail(*args: Any, **options: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(step, fail)
+    with pytest.raises(OSError, match="disk full"):
+        SparseProduct([SPARSE]).save(tmp_path / "f.mat")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"f.mat": b"old"}
+
+
+@pytest.mark.parametrize("name", ["op.npy", "op.csv", "op.TXT", "op.mtx", "op.h5", "op.pkl"])
+def test_names_of_other_formats_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^path must end in \.npz.*\{Path(name).suffix.lower()} promises"):
+        SparseProduct([SPARSE]).save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def index_out_of_range() -> Any:
+    matrix = sp.csc_array(np.eye(2))
+    matrix.indices[1] = 7
+    return matrix
+
+
+WRONG_CELLS = {
+    "no factors": ([], "at least one matrix"),
+    "text": ([SPARSE, "words"], r"factors\[1\]"),
+    "a cell array in a cell": ([cells(SPARSE, SPARSE.T)], r"factors\[0\]"),
+    "a struct": ([{"field": SPARSE}], r"factors\[0\]"),
+    "no entries": ([np.ones((0, 1))], r"factors\[0\]"),
+    "three dimensions": ([np.ones((2, 2, 2))], r"factors\[0\]"),
+    "NaN": ([[[np.nan]]], r"factors\[0\]"),
+    "factors that do not chain": ([SPARSE, SPARSE], "chain"),
+    "an index out of range": ([index_out_of_range()], r"factors\[0\]"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_CELLS)
+def test_cells_that_are_no_factors_are_refused_by_file_and_factor(tmp_path: Path, case: str) -> None:
+    factors, message = WRONG_CELLS[case]
+    with pytest.raises(ValueError, match=rf"odd\.mat' does not hold a product of factors: .*{message}"):
+        pp.load(write(tmp_path / "odd.mat", *factors))
+
+
+def test_mat_files_that_hold_something_else_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "odd.mat"
+    scipy.io.savemat(path, {"faust_factors": SPARSE, "factors": cells(SPARSE)})
+    intact = path.read_bytes()
+    for content, message in (
+        (intact, "it has no cell array 'faust_factors'"),
+        (intact[:128], "it has no cell array 'faust_factors'"),
+        (intact[:160], ""),
+        (b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM" + bytes(400), "7.3 cannot be read; save with -v7"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(600), "7.3 cannot be read; save with -v7"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"odd\.mat' does not hold a product of factors: .*{message}"):
+            pp.load(path)
+
+
+def test_the_command_line_reads_mat_files_of_faust_as_operators(papilio: Any) -> None:
+    from papilio.cli import inputs
+
+    write(Path("f.mat"), SPARSE, gaussian((4, 2)))
+    assert inputs.read("f.mat") == SparseProduct([SPARSE, gaussian((4, 2))])
+    np.testing.assert_array_equal(inputs.read("f.mat:M"), np.eye(2))
+    code, out, err = papilio("info", "f.mat")
+    assert (code, err) == (0, "")
+    assert "3×2" in out
+
+
+# -- stand-ins for the packages ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -86,7 +239,7 @@ def test_dimensions_for_pylops_are_checked(monkeypatch: pytest.MonkeyPatch) -> N
         op.to_pylops(dims=8.0)  # type: ignore[arg-type]
 
 
-# -- with them -----------------------------------------------------------------------------------------
+# -- the packages --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
