@@ -211,7 +211,7 @@ def test_what_is_packed_grows_with_the_entries(name):
         op @ np.ones((n, 2))
         (fused,) = [apply.__self__ for apply in op._packed()._block]
         size = sum(factor.nnz + sum(factor.shape) for factor in op.factors)
-        for program in (fused._for_vectors, fused._for_blocks):
+        for program in (fused._for_vectors, fused._for_blocks.program):
             assert program.steps.size + program.indices.size + program.values.size <= 4 * size
             assert program.n_slots <= 3 * n
 

@@ -374,19 +374,8 @@ class Fused:
         return _program(self._factors, self._widths, copies_in=False)
 
     @cached_property
-    def _for_blocks(self) -> Program:
-        widest = _widest_tile(self._factors)
-        widths = [_NEAR_BYTES // widest if is_near(factor) else factor.shape[1] for factor in self._factors]
-        n_reads = sum(self._factors[0].n_strips.values())
-        # A sparse factor by itself reads neighbours, or what no cache would keep.
-        copies_in = n_reads > _FEW_READS * self._n_in and (len(self._factors) > 1 or widths[0] < self._n_in)
-        if not copies_in and all(width >= own for width, own in zip(widths, self._widths, strict=True)):
-            return self._for_vectors
-        return _program(self._factors, widths, copies_in)
-
-    @cached_property
-    def _tiles(self) -> "_Tiles":
-        program = self._for_blocks
+    def _for_blocks(self) -> "_Tiles":
+        program = self._program_for_blocks()
         in_at = 0 if program.copies_in else program.n_slots
         # The input has been read before the output is written, unless one factor does both.
         out_at = program.n_slots + (self._n_in if len(self._factors) == 1 else 0)
@@ -399,7 +388,17 @@ class Fused:
             row = REGISTER  # for the last vectors, where they do not fill a register
         at = [program.steps.ctypes.data, program.indices.ctypes.data, self._n_in, self._n_out, row, in_at, out_at]
         template = np.array([*at, program.copies_in, program.copies_out])
-        return _Tiles(template, row, row * n_lines, is_direct)
+        return _Tiles(program, template, row, row * n_lines, is_direct)
+
+    def _program_for_blocks(self) -> Program:
+        widest = _widest_tile(self._factors)
+        widths = [_NEAR_BYTES // widest if is_near(factor) else factor.shape[1] for factor in self._factors]
+        n_reads = sum(self._factors[0].n_strips.values())
+        # A sparse factor by itself reads neighbours, or what no cache would keep.
+        copies_in = n_reads > _FEW_READS * self._n_in and (len(self._factors) > 1 or widths[0] < self._n_in)
+        if not copies_in and all(width >= own for width, own in zip(widths, self._widths, strict=True)):
+            return self._for_vectors
+        return _program(self._factors, widths, copies_in)
 
     def vector(self, x: Array) -> Array:
         y, x = np.empty(self._n_out, self._dtype), writeable(x if x.flags.c_contiguous else x.copy())
@@ -415,7 +414,7 @@ class Fused:
     @property
     def values(self) -> Array:
         """The values for blocks, in the order of the kernel."""
-        return self._for_blocks.values
+        return self._for_blocks.program.values
 
     def block(self, X: Array, values: Array | None = None, out: Array | None = None) -> Array:
         """The product with a block.
@@ -424,7 +423,7 @@ class Fused:
         ``out``; both blocks are row-major then.
         """
         if values is None:
-            values = self._for_blocks.values
+            values = self._for_blocks.program.values
         flags, count, dtype = X.flags, X.shape[1], values.dtype
         by_rows = flags.c_contiguous or not flags.f_contiguous
         source = X if by_rows else X.T
@@ -436,7 +435,7 @@ class Fused:
         return Y if by_rows else Y.T
 
     def _run(self, values: Array, X: Array, Y: Array, by_rows: bool, count: int) -> None:
-        item, tiles = values.itemsize, self._tiles
+        item, tiles = values.itemsize, self._for_blocks
         per_tile = tiles.row // item
         if tiles.is_direct and by_rows:  # the longer the rows, the better
             per_tile = max(count * item // REGISTER, 1) * REGISTER // item
@@ -445,7 +444,7 @@ class Fused:
             lines, room_size = -(-count * item // _LINE), tiles.n_bytes
             if room_size > _SHARED_TILE_BYTES or lines < threads or tiles.is_direct:
                 n_rooms, per_step, per_part = 1, _PARTS * threads, 0
-                n_parts = (int(self._for_blocks.steps[0]) + 2) * -(-count // per_tile) * per_step
+                n_parts = (int(tiles.program.steps[0]) + 2) * -(-count // per_tile) * per_step
             else:
                 # Equal parts of whole lines, which are neighbours in memory; each of several tiles, if there are enough.
                 n_parts = threads * min(max(lines * _LINE // (2 * tiles.row * threads), 1), _PARTS)
@@ -460,8 +459,9 @@ class Fused:
 
 
 class _Tiles(NamedTuple):
-    """How a program is applied to a block."""
+    """How a program is applied to a block. The template has the addresses of its arrays, which live as long as it."""
 
+    program: Program
     template: Array  # the fields of a job that are the same at each call
     row: int  # bytes of one row of a tile
     n_bytes: int  # of a tile, with copies of input and output
