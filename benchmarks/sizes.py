@@ -150,7 +150,18 @@ def run(
         "Products of every size",
         "Time of a chain of SciPy's CSR products divided by papilio's, in the same process. A transform is "
         "scipy.fft's or PyWavelets'. The first call packs the factors. `python benchmarks/sizes.py`",
-        ("kind", "n", "dtype", "", "columns", "SciPy chain ÷ papilio", "met", "transform ÷ papilio", "first ÷ best", "papilio"),
+        (
+            "kind",
+            "n",
+            "dtype",
+            "",
+            "columns",
+            "SciPy chain ÷ papilio",
+            "met",
+            "transform ÷ papilio",
+            "first ÷ best",
+            "papilio",
+        ),
     )
     curves: dict[str, list[tuple[int, float, float]]] = {}
     rows = measured(kinds or list(KINDS), sizes or list(SIZES), dtypes or list(DTYPES), counts or list(COUNTS))
@@ -160,8 +171,18 @@ def run(
         transform = f"{times[2] / times[0]:.2f}" if "transform" in names else ""
         met = "yes" if gain >= aim else "**no**"
         columns = "vector" if count is None else f"{count}"
-        table.add(kind, f"{n:,}", dtype, direction, columns, f"**{gain:.2f}**", met, transform,
-                  f"{first / times[0]:.1f}", clock(times[0]))
+        table.add(
+            kind,
+            f"{n:,}",
+            dtype,
+            direction,
+            columns,
+            f"**{gain:.2f}**",
+            met,
+            transform,
+            f"{first / times[0]:.1f}",
+            clock(times[0]),
+        )
         sys.stdout.write(table.rows[-1] + "\n")
         sys.stdout.flush()
         if (dtype, direction, count) in (("float64", "forward", 64), ("complex128", "forward", 64)):

@@ -18,8 +18,8 @@ from papilio import constraints as c
 from papilio.constraints.selection import slack_of
 from papilio.kernels.convert import count_entries, fill_entries
 from papilio.kernels.descent import multiply, norm_squared
-from papilio.kernels.simd import TILE
 from papilio.kernels.select import keep_largest, keep_largest_of_lines, nth_largest
+from papilio.kernels.simd import TILE
 from papilio.linalg import probe, wide
 from papilio.operators import engine
 from papilio.operators.cost import Plan

@@ -403,7 +403,15 @@ def test_bad_input_is_refused_by_name(error: type[Exception], named: str, expres
 
 @pytest.mark.parametrize(
     "key",
-    ["()", "(np.array(1), np.array(1))", "np.ix_([0], [2, 1])", "(..., 0, 1)", "(0, ..., 1)", "(0, 1, ...)", "..."],
+    [
+        "()",
+        "(np.array(1), np.array(1))",
+        "np.ix_([0], [2, 1])",
+        "(..., 0, 1)",
+        "(0, ..., 1)",
+        "(0, 1, ...)",
+        "...",
+    ],
 )
 def test_numpys_less_common_keys_select_as_in_numpy(key: str) -> None:
     part = OP[evaluate(key, OP)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import papilio as pp
 from papilio.operators import speed
 from papilio.operators.cost import Rates, cost_of
-from papilio.operators.engine import pack_factor
+from papilio.operators.engine import PackedFactor
 from papilio.search import factorize as front
 from papilio.search import pricing
 from papilio.search.pricing import Pricing, schedule_with_speedup
@@ -204,4 +204,4 @@ def test_the_share_of_a_product_is_modelled_and_measured(vectors, dtype):
     assert all(rate >= 0 for rate in reference.rates)
     assert 0 < reference.share_of(op) < np.inf
     assert 0 < reference.measured_share_of(op) < np.inf
-    assert cost_of([pack_factor(op.factors[0])], [False], reference.rates) > 0
+    assert cost_of([PackedFactor(op.factors[0])], [False], reference.rates) > 0

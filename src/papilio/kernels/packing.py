@@ -1,7 +1,7 @@
-"""From sparse rows to groups of rows with a common set of columns, and to slots, in time proportional to the entries.
+"""From sparse rows to groups of rows with a common set of columns, and to slots, in linear time.
 
-All of it works on the structure alone, whatever the values are; see `papilio.operators.engine` and `papilio.kernels.product`.
-Plain loops over scalars: they compile in a fraction of the time that slices would take.
+All of it works on the structure alone, whatever the values are: see `papilio.operators.engine`, which calls it,
+and `papilio.kernels.product`, which reads the result. Plain loops over scalars, as slices take long to compile.
 """
 
 from typing import Any
@@ -14,12 +14,17 @@ from .cache import kernel
 compiled = kernel(nogil=True)
 
 
-@compiled
-def alike_rows(pointers: Array, indices: Array, left_out: Array, table: Array, following: Array, last: Array) -> None:
-    """Link each row to the next one with its entries in the same columns: ``following``, -1 for none.
+# -- groups --------------------------------------------------------------------------------------------
 
-    ``last`` becomes the last row of those that are alike, at the first of them, and stays -1 at the others and at rows that
-    are ``left_out``. ``table``, all -1, has a power of two places, at least twice as many as there are rows.
+
+@compiled
+def link_alike(
+    pointers: Array, indices: Array, left_out: Array, table: Array, following: Array, last: Array
+) -> None:
+    """Link each row to the next one that has its entries in the same columns: ``following``, -1 for none.
+
+    At the first row of those that are alike, ``last`` becomes the last one; it stays -1 at the others, and at rows
+    that are ``left_out``. ``table``, all -1, has a power of two places, at least twice as many as there are rows.
     """
     for row in range(pointers.size - 1):
         if left_out[row]:
@@ -71,10 +76,10 @@ def group_alike(following: Array, last: Array, fours: Array, twos: Array, ones: 
 
 @compiled
 def merge(pointers: Array, indices: Array, rows: Array, begin: int, end: int, heads: Array, out: Any) -> int:
-    """The number of columns that any of the rows from ``begin`` to ``end`` has.
+    """The number of columns in which any of the rows from ``begin`` to ``end`` has an entry.
 
-    ``out`` are two arrays and a place: unless they are empty, they get the columns from that place on, and for each of
-    these the place of each row's entry, -1 for none. ``heads`` is room for as many integers as there are rows.
+    ``out`` are two arrays and a place. Unless they are empty, the first gets the columns, from that place on, and
+    the second where each row has its entry in each of them, -1 for none. ``heads`` is room for an integer per row.
     """
     columns, places, start = out
     n, height = start, end - begin
@@ -99,44 +104,44 @@ def merge(pointers: Array, indices: Array, rows: Array, begin: int, end: int, he
 
 @compiled
 def group_neighbours(
-    pointers: Array, indices: Array, ones: Array, prices: Any, fours: Array, twos: Array, counts: Array
+    pointers: Array, indices: Array, prices: Any, fours: Array, twos: Array, ones: Array, counts: Array
 ) -> None:
-    """Groups of neighbouring ``ones`` where filling up with zeros pays; ``prices`` are those of strips of 1, 2 and 4.
+    """Move neighbouring ``ones`` into groups of four and of two where filling up with zeros pays.
 
-    They are added to ``fours`` and ``twos``; the others stay. ``counts`` are the numbers of groups of four, two and one.
+    ``prices`` are those of a strip of one, two and four entries; ``counts`` are the numbers of groups of four, two
+    and one.
     """
     heads, nothing = np.empty(4, np.int64), np.empty(0, np.int32)
-    n_left = 0
+    price_of_pair, price_of_ones = np.empty(2), np.empty(2)
+    n_ones = 0
     for begin in range(0, counts[2], 4):
         end = min(begin + 4, counts[2])
-        first, second, both = np.inf, np.inf, np.inf
+        price_of_four = np.inf
+        for half in range((end - begin) // 2):
+            at = begin + 2 * half
+            price_of_pair[half] = prices[1] * merge(
+                pointers, indices, ones, at, at + 2, heads, (nothing, nothing, 0)
+            )
+            price_of_ones[half] = 0
+            for k in range(at, at + 2):
+                price_of_ones[half] += prices[0] * (pointers[ones[k] + 1] - pointers[ones[k]])
         if end == begin + 4:
-            apart, first = 0, 0.0
-            for half in range(2):
-                at = begin + 2 * half
-                apart = pointers[ones[at] + 1] - pointers[ones[at]] + pointers[ones[at + 1] + 1] - pointers[ones[at + 1]]
-                price = prices[1] * merge(pointers, indices, ones, at, at + 2, heads, (nothing, nothing, 0))
-                least = min(price, prices[0] * apart)
-                first, second = (first, least) if half else (least, second)
-            both = prices[2] * merge(pointers, indices, ones, begin, end, heads, (nothing, nothing, 0))
-        if both < first + second:
+            price_of_four = prices[2] * merge(pointers, indices, ones, begin, end, heads, (nothing, nothing, 0))
+        if price_of_four < min(price_of_pair[0], price_of_ones[0]) + min(price_of_pair[1], price_of_ones[1]):
             for k in range(4):
                 fours[4 * counts[0] + k] = ones[begin + k]
             counts[0] += 1
             continue
         for at in range(begin, end, 2):
-            pays = False
-            if end == begin + 4:
-                apart = pointers[ones[at] + 1] - pointers[ones[at]] + pointers[ones[at + 1] + 1] - pointers[ones[at + 1]]
-                pays = (second if at > begin else first) < prices[0] * apart
-            if pays:
+            half = (at - begin) // 2
+            if at + 2 <= end and price_of_pair[half] < price_of_ones[half]:
                 twos[2 * counts[1]], twos[2 * counts[1] + 1] = ones[at], ones[at + 1]
                 counts[1] += 1
-            else:
-                for k in range(at, min(at + 2, end)):
-                    ones[n_left] = ones[k]
-                    n_left += 1
-    counts[2] = n_left
+                continue
+            for k in range(at, min(at + 2, end)):
+                ones[n_ones] = ones[k]
+                n_ones += 1
+    counts[2] = n_ones
 
 
 @compiled
@@ -168,8 +173,7 @@ def sort_groups(height: int, groups: Any, slots: Array, buckets: Array, followin
     """
     rows, pointers, columns, places = groups
     new_rows, new_pointers, new_columns, new_places = out
-    n_groups = pointers.size - 1
-    for g in range(n_groups - 1, -1, -1):
+    for g in range(pointers.size - 2, -1, -1):
         slot = slots[columns[pointers[g]]] if pointers[g] < pointers[g + 1] else 0
         following[g] = buckets[slot]
         buckets[slot] = g
@@ -192,18 +196,18 @@ def sort_groups(height: int, groups: Any, slots: Array, buckets: Array, followin
 
 @compiled
 def count_reads(columns: Array, slots: Array, reads: Array) -> None:
-    """How often each slot is read."""
+    """Add up how often each slot is read."""
     for k in range(columns.size):
         reads[slots[columns[k]]] += 1
 
 
 @compiled
 def place_groups(height: int, groups: Any, slots: Array, reads: Array, may_overwrite: bool, out: Any) -> None:
-    """The slots that groups read and write, and those of all rows.
+    """The slots that groups read and write, and those of the factor's rows.
 
-    A group whose columns nobody else reads may write into their slots; others get the next slots that nobody reads.
-    ``out`` are the ``sources`` of all strips, the ``targets`` of all rows of groups, the ``new`` slots of the factor's
-    rows, and in an array the slot from which on free ones are looked for.
+    A group may write into the slots of its columns if nothing else reads them; others get the next slots that
+    nothing reads. ``groups`` are rows, pointers and columns. ``out`` are the sources of all strips, the targets of
+    the rows of groups, the new slots of all rows, and, in an array, the slot from which on free ones are sought.
     """
     rows, pointers, columns = groups
     sources, targets, new, free = out

@@ -1,21 +1,22 @@
 """A chain of sparse factors times vectors, fused: a tile of vectors goes through all factors in cache.
 
-Between two factors, the entries of a vector, or the rows of a tile, have *slots* in one piece of memory. A factor is
-packed as groups of rows (`papilio.kernels.simd`), in one step for each height that occurs: a step reads slots and writes
-slots. No group of a factor writes what another one reads, so groups of a step may run in any order, on any thread.
+Between two factors, the entries of a vector, or the rows of a tile, have *slots* in one piece of memory. A factor
+is packed as groups of rows (`papilio.kernels.simd`), in one step for each height that occurs: a step reads slots
+and writes slots. No group of a factor writes what another one reads, so groups of a step may run in any order, on
+any thread.
 
-``program`` begins with the number of steps and `FIELDS` integers for each, in the order of application; the pointers of
-all groups follow. The fields of a step are
+``program`` begins with the number of steps and `FIELDS` integers for each, in the order of application; the
+pointers of all groups follow. The fields of a step are
 
 - the height of its groups, and their number;
-- what applies to it: `READS_INPUT` if it reads the vectors themselves instead of slots, `WRITES_OUTPUT` if it writes
-  the result, and `ADDS` if its sums are added to those of an earlier step with the same groups;
+- what applies to it: `READS_INPUT` if it reads the vectors themselves instead of slots, `WRITES_OUTPUT` if it
+  writes the result, and `ADDS` if its sums are added to those of an earlier step with the same groups;
 - where its pointers begin in ``program``;
 - where its rows, and its columns, begin in ``indices``: the slots (or rows of input and output) of both;
 - where its values begin in ``values``.
 
-A *job* is an array of integers with all that a thread has to know: addresses, steps in bytes and sizes. It is done in
-*parts*: some vectors each, through all factors; or, where few vectors are long, some groups of one step each.
+A *job* is an array of integers with all that a thread has to know: addresses, steps in bytes and sizes. It is done
+in *parts*: some vectors each, through all factors; or, where few vectors are long, some groups of one step each.
 """
 
 from typing import Any
@@ -69,7 +70,7 @@ def get(job: int, field: int) -> int:
 
 @inlined
 def _part_of(job: int, step: int, part: int, n_parts: int, item: int) -> tuple[int, int, tuple[int, ...]]:
-    """Height and flags of a step; the addresses of pointers, rows, columns and values of a part, and its groups."""
+    """Height and flags of a step; addresses of the pointers, rows, columns and values of a part; its groups."""
     program, indices = get(job, PROGRAM), get(job, INDICES)
     field = program + 8 * (1 + step * FIELDS)
     height, groups = get(field, 0), get(field, 1)
@@ -84,7 +85,9 @@ def _part_of(job: int, step: int, part: int, n_parts: int, item: int) -> tuple[i
 
 
 @compiled
-def apply_stage(kind: Array, job: int, room: int, begin: int, end: int, stage: int, part: int, n_parts: int) -> None:
+def apply_stage(
+    kind: Array, job: int, room: int, begin: int, end: int, stage: int, part: int, n_parts: int
+) -> None:
     """One of ``n_parts`` parts of a stage, for the vectors from ``begin`` to ``end``, no more than a tile holds.
 
     Stage 0 copies the vectors into the tile, and the last one copies the results out of it, where that is needed;

@@ -169,6 +169,17 @@ def on_word(emit: Callable[..., Any], n_arguments: int) -> Any:
 
 
 word_at = on_word(lambda builder, word: builder.load(word), 1)
+# The same for words that threads share. The last one, of (address, old, new), writes ``new`` if the word is
+# ``old``, and gives what it was.
+load = on_word(lambda builder, word: builder.load_atomic(word, "acquire", 8), 1)
+add = on_word(lambda builder, word, value: builder.atomic_rmw("add", word, value, "acq_rel"), 2)
+swap = on_word(lambda builder, word, value: builder.atomic_rmw("xchg", word, value, "acq_rel"), 2)
+exchange = on_word(
+    lambda builder, word, old, new: builder.extract_value(
+        builder.cmpxchg(word, old, new, "acq_rel", "acquire"), 0
+    ),
+    3,
+)
 
 
 def _at_a_time(n_values: int, parts: int) -> int:

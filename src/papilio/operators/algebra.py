@@ -332,7 +332,11 @@ def _zero(op: SparseProduct) -> SparseProduct:
 
 def norm_of(op: SparseProduct, ord: float | str) -> float:
     """The norm of this name; see `SparseProduct.norm`."""
-    if not isinstance(ord, str | int | float | np.integer) or isinstance(ord, bool) or ord not in (1, 2, np.inf, "fro"):
+    if (
+        not isinstance(ord, str | int | float | np.integer)
+        or isinstance(ord, bool)
+        or ord not in (1, 2, np.inf, "fro")
+    ):
         raise ValueError(f"ord must be 1, 2, numpy.inf or 'fro', got {ord!r}")
     sizes = [abs(op.scale), *(frobenius(entries(factor)) for factor in op.factors)]
     if 0.0 in sizes:

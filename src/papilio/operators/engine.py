@@ -1,34 +1,35 @@
 """How a product is applied: its factors packed for the kernels or left to BLAS, once per operator and direction.
 
-Three entry points: `pack` (what is made once), `Packed.vector` and `Packed.block` (how it is applied), and `Packed.cost`
-(what that takes, by the model of `papilio.operators.cost`). Time and memory grow with entries × vectors at every size.
+Three entry points: `Packed` packs, its methods ``vector`` and ``block`` apply, and its ``cost`` is what the model
+of `papilio.operators.cost` says of both. Time and memory grow with entries × vectors at every size, by these
+rules:
 
-- A factor goes to BLAS as a dense matrix where the model says that this is faster. The others run in one fused kernel.
-- The kernel takes groups of four, two or one rows with a common set of columns (`group_rows`).
-- Between factors, vectors are in slots. A row that only passes a column on keeps its slot, and costs nothing. A group whose
-  columns nobody else reads writes into their slots; any other row gets a free one.
-- As long as a tile of vectors stays in the second cache, each thread takes vectors of its own through all factors. Beyond
+- A factor goes to BLAS as a dense matrix where the model says that this is faster. The others run in one kernel.
+- The kernel takes groups of four, two or one rows with a common set of columns.
+- Between factors, vectors are in slots. A row that only passes a column on keeps its slot and costs nothing. A
+  group whose columns nothing else reads writes into their slots. Any other row gets a free one.
+- As long as a tile of vectors stays in cache, each thread takes vectors of its own through all factors. Beyond
   that, all threads work on the same vectors, with a part of the rows each.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
 from itertools import groupby
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..kernels import pool
 from ..kernels.packing import (
-    alike_rows,
     count_reads,
     fill_groups,
     group_alike,
     group_neighbours,
+    link_alike,
     place_groups,
     sort_groups,
 )
+from ..kernels.pool import pool, share_block, share_vector
 from ..kernels.product import (
     ADDS,
     ALIGNMENT,
@@ -77,20 +78,78 @@ class Groups(NamedTuple):
     places: Array  # of the values of strips among the factor's; -1 for zeros that fill up a group
 
 
-@dataclass(eq=False)
 class PackedFactor:
-    """One factor, or two that were joined, as the kernels and BLAS read it.
+    """One factor, or two that were joined, as the kernels and BLAS read it; each form is made when it is needed.
 
-    ``passed`` are the rows and columns of ones that are alone in their row. ``joined`` keeps what became of the attempts
-    to join it with a later factor: neighbours meet again in each product that holds both.
+    ``passed`` are the rows and columns of ones that are alone in their row, unless nothing ``passes``; these rows
+    are in no group. ``joined`` keeps what became of the attempts to join this factor with a later one: neighbours
+    meet again in each product that has both.
     """
 
-    shape: tuple[int, int]
-    values: Array
-    groups: list[Groups]
-    passed: Array  # (2, n)
-    factor: Factor | None  # None if two were joined
-    joined: "WeakKeyDictionary[PackedFactor, PackedFactor | None]" = field(default_factory=WeakKeyDictionary)
+    def __init__(self, factor: Factor, passes: bool = True) -> None:
+        self.factor: Factor | None = factor  # None if two were joined
+        self.shape, self.dtype, self._passes = factor.shape, factor.dtype, passes
+        self.joined: WeakKeyDictionary[PackedFactor, PackedFactor | None] = WeakKeyDictionary()
+
+    @classmethod
+    def of_squares(cls, shape: tuple[int, int], values: Array, groups: Groups) -> "PackedFactor":
+        """Two factors that were joined."""
+        packed = cls.__new__(cls)
+        packed.factor, packed.shape, packed.dtype, packed._passes = None, shape, values.dtype, False
+        packed.joined, packed.values = WeakKeyDictionary(), np.append(values, [1, 0]).astype(values.dtype)
+        packed.structure = [groups], np.empty((2, 0), np.int32)
+        return packed
+
+    def with_values(self, factor: Factor, scale: float) -> "PackedFactor":
+        """The same structure with the entries of ``factor``, and ``scale`` for the rows that are passed on."""
+        packed = copy(self)
+        packed.structure = self.structure
+        packed.factor, packed.joined = factor, WeakKeyDictionary()
+        packed.values = np.append(_entries(factor), [scale, 0]).astype(factor.dtype)
+        packed.__dict__.pop("matrix", None)
+        return packed
+
+    @cached_property
+    def values(self) -> Array:
+        """Its entries; then a one, for rows that are passed on, and a zero, for what fills up groups."""
+        assert self.factor is not None
+        return np.append(_entries(self.factor), [1, 0]).astype(self.dtype)
+
+    @cached_property
+    def matrix(self) -> Array:
+        assert self.factor is not None
+        return to_dense(self.factor)
+
+    @cached_property
+    def structure(self) -> tuple[list[Groups], Array]:
+        """Its groups, and what is passed on."""
+        if self.factor is None or isinstance(self.factor, np.ndarray):
+            return _dense_groups(self.shape), np.empty((2, 0), np.int32)
+        pointers, indices = self.factor.indptr.astype(np.int64), self.factor.indices.astype(np.int32)
+        is_passed = np.zeros(self.shape[0], dtype=bool)
+        if self._passes:
+            single = np.flatnonzero(np.diff(pointers) == 1)
+            is_passed[single[self.factor.data[pointers[single]] == 1]] = True
+        rows = np.flatnonzero(is_passed).astype(np.int32)
+        reading_decides = REGISTER == 64 and self.dtype.kind != "c"
+        prices = _WHERE_READING_DECIDES if reading_decides else _WHERE_MULTIPLYING_DECIDES
+        return _sparse_groups(pointers, indices, is_passed, prices), np.stack([rows, indices[pointers[rows]]])
+
+    @property
+    def groups(self) -> list[Groups]:
+        return self.structure[0]
+
+    @property
+    def passed(self) -> Array:
+        return self.structure[1]
+
+    def all_groups(self) -> list[Groups]:
+        """Its groups, with those of the rows that are passed on."""
+        if not self.passed.size:
+            return self.groups
+        rows, columns = self.passed
+        the_one = np.full(rows.size, self.values.size - 2, np.int32)
+        return [*self.groups, Groups(1, rows, np.arange(rows.size + 1), columns, the_one)]
 
     @property
     def has_matrix(self) -> bool:
@@ -103,95 +162,76 @@ class PackedFactor:
     @cached_property
     def n_strips(self) -> dict[int, int]:
         """The number of strips of each height, with those that are passed on."""
+        if self.is_full:
+            n_rows, n_columns = self.shape
+            return {4: n_rows // 4 * n_columns, 2: n_rows % 4 // 2 * n_columns, 1: n_rows % 2 * n_columns}
         counts = {each.height: each.columns.size for each in self.groups}
         if self.passed.size:
             counts[1] = counts.get(1, 0) + self.passed.shape[1]
         return counts
 
     @cached_property
-    def matrix(self) -> Array:
-        assert self.factor is not None
-        return to_dense(self.factor)
-
-    def all_groups(self) -> list[Groups]:
-        """Its groups, with those of the rows that are passed on."""
-        if not self.passed.size:
-            return self.groups
-        rows, columns = self.passed
-        the_one = np.full(rows.size, self.values.size - 2, np.int32)
-        return [*self.groups, Groups(1, rows, np.arange(rows.size + 1), columns, the_one)]
-
-    @cached_property
     def is_paired(self) -> bool:
         """Whether it is a butterfly: pairs of rows that have their entries in the same two columns."""
-        return (
-            self.shape[0] == self.shape[1]
-            and [each.height for each in self.groups] == [2]
-            and not self.passed.size
-            and self.groups[0].columns.size == self.groups[0].rows.size
-            and bool((np.diff(self.groups[0].pointers) == 2).all())
-            and bool((self.groups[0].columns == self.groups[0].rows).all())
-        )
+        if self.is_full or self.shape[0] != self.shape[1] or self.passed.size:
+            return False
+        if [each.height for each in self.groups] != [2]:
+            return False
+        (pairs,) = self.groups
+        return bool((np.diff(pairs.pointers) == 2).all()) and np.array_equal(pairs.columns, pairs.rows)
 
 
-def pack_factor(factor: Factor, passes: bool = True) -> PackedFactor:
-    """A factor packed in the form that the kernels apply fastest; with ``passes``, ones alone in a row are apart."""
-    # Behind the values, a one for rows that are passed on, and a zero for what fills up groups.
-    if isinstance(factor, np.ndarray):
-        values = np.concatenate([factor.ravel(), [1, 0]], dtype=factor.dtype)
-        return PackedFactor(factor.shape, values, _dense_groups(factor.shape), np.empty((2, 0), np.int32), factor)
-    values = np.concatenate([factor.data, [1, 0]], dtype=factor.dtype)
-    pointers, indices = factor.indptr.astype(np.int64), factor.indices.astype(np.int32)
-    is_passed = np.zeros(factor.shape[0], dtype=bool)
-    if passes:
-        single = np.flatnonzero(np.diff(pointers) == 1)
-        is_passed[single[factor.data[pointers[single]] == 1]] = True
-    rows = np.flatnonzero(is_passed).astype(np.int32)
-    passed = np.stack([rows, indices[pointers[rows]]])
-    reading_decides = REGISTER == 64 and factor.dtype.kind != "c"
-    prices = _WHERE_READING_DECIDES if reading_decides else _WHERE_MULTIPLYING_DECIDES
-    return PackedFactor(factor.shape, values, _sparse_groups(pointers, indices, is_passed, prices), passed, factor)
+def _entries(factor: Factor) -> Array:
+    """The entries row by row."""
+    return factor.ravel() if isinstance(factor, np.ndarray) else factor.data
 
 
-def _sparse_groups(pointers: Array, indices: Array, left_out: Array, prices: tuple[float, ...]) -> list[Groups]:
-    """The groups of a sparse matrix, the tallest first, without the rows that are ``left_out``."""
+def _sparse_groups(
+    pointers: Array, indices: Array, left_out: Array, prices: tuple[float, float, float]
+) -> list[Groups]:
+    """The groups of a sparse matrix, the tallest first, without the rows that are ``left_out``.
+
+    Rows with the same support form groups, wherever they stand. Of the others, neighbours do so where filling up
+    with zeros pays: for a kernel, a strip of two entries costs little more than a single one.
+    """
     n_rows = pointers.size - 1
     table = np.full(1 << (2 * n_rows).bit_length(), -1, np.int32)
     following, last = np.full((2, n_rows), -1, np.int32)
-    alike_rows(pointers, indices, left_out, table, following, last)
+    link_alike(pointers, indices, left_out, table, following, last)
     by_height = [np.empty(n_rows + height, np.int32) for height in HEIGHTS]
     counts = np.array(group_alike(following, last, *by_height))
     if pointers[-1] >= n_rows:
-        group_neighbours(pointers, indices, by_height[2], prices, by_height[0], by_height[1], counts)
+        group_neighbours(pointers, indices, prices, *by_height, counts)
     found = []
     for height, all_rows, count in zip(HEIGHTS, by_height, counts.tolist(), strict=True):
         if count:
             rows = all_rows[: height * count].copy()
             most = int((pointers[rows + 1] - pointers[rows]).sum())
-            starts, columns, places = np.zeros(count + 1, np.int64), np.empty(most, np.int32), np.empty(most * height, np.int32)
+            starts, columns = np.zeros(count + 1, np.int64), np.empty(most, np.int32)
+            places = np.empty(most * height, np.int32)
             fill_groups(pointers, indices, rows, height, starts, columns, places)
-            n_strips = int(starts[-1])
-            found.append(Groups(height, rows, starts, columns[:n_strips].copy(), places[: n_strips * height].copy()))
+            end = int(starts[-1])
+            found.append(Groups(height, rows, starts, columns[:end].copy(), places[: end * height].copy()))
     return found
 
 
 def _dense_groups(shape: tuple[int, int]) -> list[Groups]:
     """The groups of a matrix without zeros."""
     n_rows, n_columns = shape
-    found, begin = [], 0
+    columns, found, begin = np.arange(n_columns, dtype=np.int32), [], 0
     for height in HEIGHTS:
         count = (n_rows - begin) // height
         rows = np.arange(begin, begin + count * height, dtype=np.int32)
         if count:
-            columns = np.arange(n_columns, dtype=np.int32)
             places = rows.reshape(count, 1, height) * n_columns + columns[:, None]
-            found.append(Groups(height, rows, n_columns * np.arange(count + 1), np.tile(columns, count), places.ravel()))
+            starts = n_columns * np.arange(count + 1)
+            found.append(Groups(height, rows, starts, np.tile(columns, count), places.ravel()))
         begin += count * height
     return found
 
 
 def join_neighbours(packed: Sequence[PackedFactor]) -> list[PackedFactor]:
-    """Neighbouring butterflies joined wherever their pairs form squares: memory is read and written once for both."""
+    """Neighbouring butterflies joined wherever their pairs form squares: both take one pass over memory."""
     joined = [packed[0]]
     for later in packed[1:]:
         earlier = joined[-1]
@@ -235,11 +275,9 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     first[:, 1::2, 1::2] = earlier_blocks[jm]
     second[:, :2, :2] = later_blocks[ij]
     second[:, 2:, 2:] = later_blocks[km]
-    squares = np.stack([i, j, k, m], axis=1).astype(np.int32).ravel()
-    values = np.concatenate([(first @ second).ravel(), [1, 0]], dtype=first.dtype)
-    places = np.arange(values.size - 2, dtype=np.int32)
-    groups = Groups(4, squares, 4 * np.arange(ij.size + 1), squares, places)
-    return PackedFactor(later.shape, values, [groups], np.empty((2, 0), np.int32), None)
+    squares, values = np.stack([i, j, k, m], axis=1).astype(np.int32).ravel(), (first @ second).ravel()
+    groups = Groups(4, squares, 4 * np.arange(ij.size + 1), squares, np.arange(values.size, dtype=np.int32))
+    return PackedFactor.of_squares(later.shape, values, groups)
 
 
 # -- programs ------------------------------------------------------------------------------------------
@@ -269,20 +307,19 @@ def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: 
         reads_input = f == 0 and not copies_in
         flags = READS_INPUT * reads_input | WRITES_OUTPUT * (f == last)
         if f == last:
-            groups = factor.all_groups()
-            lines = [(slots[each.columns], each.rows) for each in groups]
+            lines = [Lines(each, slots[each.columns], each.rows) for each in factor.all_groups()]
         else:
-            groups, lines, slots, n_slots = _placed(factor, slots, n_slots, reads_input, width >= factor.shape[1])
-        for each, (sources, targets) in zip(groups, lines, strict=True):
-            for i, (own_pointers, strips) in enumerate(_chunks(each, width, factor.shape[1])):
-                read, places = sources, each.places
+            lines, slots, n_slots = _placed(factor, slots, n_slots, reads_input, width >= factor.shape[1])
+        for groups, sources, targets in lines:
+            for i, (own_pointers, strips) in enumerate(_chunks(groups, width, factor.shape[1])):
+                read, places = sources, groups.places
                 if strips is not None:
-                    read, places = sources[strips], places.reshape(-1, each.height)[strips].ravel()
+                    read, places = sources[strips], places.reshape(-1, groups.height)[strips].ravel()
                 begins = ends[0], ends[1], ends[1] + targets.size, ends[2]
-                steps.append([each.height, own_pointers.size - 1, flags | ADDS * (i > 0), *begins])
+                steps.append([groups.height, own_pointers.size - 1, flags | ADDS * (i > 0), *begins])
                 pointers.append(own_pointers)
                 indices += [targets, read]
-                values.append(factor.values[places])
+                values.append(np.take(factor.values, places, mode="wrap"))
                 sizes = own_pointers.size, targets.size + read.size, places.size
                 ends = [end + size for end, size in zip(ends, sizes, strict=True)]
     for step in steps:
@@ -297,21 +334,28 @@ def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: 
     )
 
 
+class Lines(NamedTuple):
+    """Groups, and where in memory they read their columns and write their rows."""
+
+    groups: Groups
+    sources: Array
+    targets: Array
+
+
 def _placed(
     factor: PackedFactor, slots: Array, n_slots: int, reads_input: bool, is_whole: bool
-) -> tuple[list[Groups], list[tuple[Array, Array]], Array, int]:
-    """The groups of a factor that is not the last, what they read and write, the slots of its rows, and their number.
+) -> tuple[list[Lines], Array, int]:
+    """The lines of a factor that is not the last, the slots of its rows, and the number of all slots.
 
-    A row that is passed on keeps the slot of its column. Where the factor's columns are read all at a time, ``is_whole``,
-    a group may write into the slots of its columns.
+    A row that is passed on keeps the slot of its column. Where all columns are read at a time, ``is_whole``, a
+    group may write into the slots of its columns.
     """
-    groups = factor.all_groups() if reads_input else factor.groups
+    groups = factor.all_groups() if reads_input else [_sorted(each, slots, n_slots) for each in factor.groups]
     passed = factor.passed[:, :0] if reads_input else factor.passed
     new = np.empty(factor.shape[0], np.int32)
     new[passed[0]] = slots[passed[1]]
     reads, free = np.zeros(n_slots + factor.shape[0] + 1, np.int32), np.zeros(1, np.int64)
     if not reads_input:
-        groups = [_sorted(each, slots, n_slots) for each in groups]
         for columns in (passed[1], *(each.columns for each in groups)):
             count_reads(columns, slots, reads)
     lines = []
@@ -319,19 +363,22 @@ def _placed(
         sources, targets = np.empty(each.columns.size, np.int32), np.empty(each.rows.size, np.int32)
         given, out = (each.rows, each.pointers, each.columns), (sources, targets, new, free)
         place_groups(each.height, given, slots, reads, is_whole and not reads_input, out)
-        lines.append((sources, targets))
-    return groups, lines, new, max(n_slots, int(free[0]))
+        lines.append(Lines(each, sources, targets))
+    return lines, new, max(n_slots, int(free[0]))
 
 
 def _sorted(groups: Groups, slots: Array, n_slots: int) -> Groups:
     """Groups in the order of the slots that they read."""
-    first = slots[groups.columns[groups.pointers[:-1].clip(max=groups.columns.size - 1)]] if groups.columns.size else slots[:0]
+    if not groups.columns.size:
+        return groups
+    first = slots[groups.columns[groups.pointers[:-1].clip(max=groups.columns.size - 1)]]
     if (first[1:] >= first[:-1]).all():
         return groups
-    out = tuple(np.empty_like(each) for each in groups[1:])
+    _, *arrays = groups
+    out = tuple(np.empty_like(each) for each in arrays)
     out[1][0] = 0
-    following = np.empty(first.size, np.int32)
-    sort_groups(groups.height, tuple(groups[1:]), slots, np.full(n_slots, -1, np.int32), following, out)
+    buckets, following = np.full(n_slots, -1, np.int32), np.empty(first.size, np.int32)
+    sort_groups(groups.height, tuple(arrays), slots, buckets, following, out)
     return Groups(groups.height, *out)
 
 
@@ -366,7 +413,7 @@ class Fused:
         self._factors, self._dtype = factors, dtype
         self._n_in, self._n_out = factors[0].shape[1], factors[-1].shape[0]
         self._widths = [factor.shape[1] for factor in factors]
-        self._work = sum(each.places.size for factor in factors for each in factor.groups)
+        self._work = sum(height * n for factor in factors for height, n in factor.n_strips.items())
         self._is_long_for_vectors = self._work * dtype.itemsize >= _SHARED_VECTOR_BYTES
 
     @cached_property
@@ -405,8 +452,9 @@ class Fused:
         steps, indices, values, n_slots = self._for_vectors[:4]
         if self._is_long_for_vectors and (threads := get_num_threads()) > 1:
             (slots,) = scratch("vectors", ((n_slots,), self._dtype))
-            arrays, n_parts = (steps, indices, values, x, y, slots), int(steps[0]) * _PARTS * threads
-            if pool.pool.run(pool.share_vector, arrays, self._dtype, n_parts, threads, 0, False):
+            per_step = _PARTS * threads
+            job, call = (values, (steps, indices, x, y, slots), per_step), (int(steps[0]) * per_step, threads, 0)
+            if pool.run(share_vector, job, call, False):
                 return y
         apply_vector(steps, indices, values, x, y, n_slots)
         return y
@@ -441,25 +489,25 @@ class Fused:
             per_tile = max(count * item // REGISTER, 1) * REGISTER // item
         work = self._work * count * item
         if work >= _SHARED_BYTES and (threads := get_num_threads()) > 1:
-            lines, room_size = -(-count * item // _LINE), tiles.n_bytes
-            if room_size > _SHARED_TILE_BYTES or lines < threads or tiles.is_direct:
-                n_rooms, per_step, per_part = 1, _PARTS * threads, 0
+            lines, n_rooms, per_step, per_part = -(-count * item // _LINE), 1, 0, 0
+            if tiles.n_bytes > _SHARED_TILE_BYTES or lines < threads or tiles.is_direct:
+                per_step = _PARTS * threads
                 n_parts = (int(tiles.program.steps[0]) + 2) * -(-count // per_tile) * per_step
             else:
-                # Equal parts of whole lines, which are neighbours in memory; each of several tiles, if there are enough.
+                # Equal parts of whole lines of memory; each of several tiles, if there are enough.
                 n_parts = threads * min(max(lines * _LINE // (2 * tiles.row * threads), 1), _PARTS)
-                n_rooms, per_step, per_part = threads, 0, -(-lines // n_parts) * _LINE // item
+                n_rooms, per_part = threads, -(-lines // n_parts) * _LINE // item
                 per_tile = min(per_tile, per_part)
-            room, sizes = workspace(n_rooms * room_size + ALIGNMENT), (int(by_rows), count, per_tile, per_part, per_step)
-            arrays = tiles.template, values, X, Y, room, sizes
-            if pool.pool.run(pool.share_block, arrays, values.dtype, n_parts, threads, room_size, work >= _LONG_BYTES):
+            arrays = tiles.template, X, Y, workspace(n_rooms * tiles.n_bytes + ALIGNMENT)
+            job = values, arrays, (int(by_rows), count, per_tile, per_part, per_step)
+            if pool.run(share_block, job, (n_parts, threads, tiles.n_bytes), work >= _LONG_BYTES):
                 return
         room = workspace(tiles.n_bytes + ALIGNMENT)
         apply_block(tiles.template, values, X, Y, room, (int(by_rows), count, per_tile, count, 0))
 
 
 class _Tiles(NamedTuple):
-    """How a program is applied to a block. The template has the addresses of its arrays, which live as long as it."""
+    """How a program is applied to a block; the template has the addresses of its arrays."""
 
     program: Program
     template: Array  # the fields of a job that are the same at each call
@@ -471,8 +519,8 @@ class _Tiles(NamedTuple):
 def _widest_tile(factors: Sequence[PackedFactor]) -> int:
     """The bytes of one row of a tile at the most.
 
-    With sixteen registers, groups of four take three of each row at a time: where they have many strips, tiles have a
-    multiple of that.
+    With sixteen registers, groups of four take three of each row at a time: where they have many strips, tiles
+    have a multiple of that.
     """
     groups = [each for factor in factors for each in factor.groups]
     n_fours = sum(each.pointers.size - 1 for each in groups if each.height == HEIGHTS[0])
@@ -525,12 +573,14 @@ class Packed:
 
     def __init__(self, links: Sequence[Link], scale: float) -> None:
         packed = [link.packed() for link in reversed(links)]  # in the order of application
-        self.dtype = packed[0].values.dtype
+        self.dtype = packed[0].dtype
         if scale != 1.0:
             i, factor = with_scale([link.factor for link in links], scale)
-            packed[-1 - i] = _rescaled(packed[-1], factor, scale) if i == 0 else pack_factor(factor)
+            # The leftmost factor comes last, where nothing is passed on: its ones become the scale.
+            packed[-1 - i] = packed[-1].with_values(factor, scale) if i == 0 else PackedFactor(factor)
         self.units = join_neighbours(packed)
-        self.vector_plan, self.block_plan = (plan(self.units, rates(self.dtype, block)).by_blas for block in (False, True))
+        plans = [plan(self.units, rates(self.dtype, block)) for block in (False, True)]
+        self.vector_plan, self.block_plan = (each.by_blas for each in plans)
         segments = self._segments(self.vector_plan)
         self._vector = [segment.vector for segment in segments]
         if self.block_plan != self.vector_plan:
@@ -562,12 +612,6 @@ class Packed:
     def cost(self, rate: Rates, block: bool) -> float:
         """The modelled time, with these figures."""
         return cost_of(self.units, self.block_plan if block else self.vector_plan, rate)
-
-
-def _rescaled(packed: PackedFactor, factor: Factor, scale: float) -> PackedFactor:
-    """The leftmost factor, packed, with the values of ``factor``: it is applied last, where nothing is passed on."""
-    values = np.concatenate([factor.ravel() if isinstance(factor, np.ndarray) else factor.data, [scale, 0]])
-    return replace(packed, values=values.astype(factor.dtype), factor=factor, joined=WeakKeyDictionary())
 
 
 def modelled_times(packed: Sequence[PackedFactor], dtype: np.dtype[Any]) -> tuple[float, float]:

@@ -1,5 +1,6 @@
-"""Valid factors, and chains of them: csr_arrays with every index in range and in order, plain arrays where no entry is zero.
+"""Valid factors, and chains of them.
 
+A factor is a csr_array with every index in range and in order, or a plain array where no entry is zero.
 Every value is finite, and arrays are read-only. Kernels index without bounds checks, so whatever comes from a user
 or a file passes through here first.
 """
@@ -26,7 +27,8 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 class Link:
     """A factor of a product, with what is made from it when it is first needed: packed for the engine, and turned.
 
-    Products that have a factor in common share its link: multiples, selections, compositions, and what is turned twice.
+    Products that have a factor in common share its link: multiples, selections, compositions, and what is turned
+    twice.
     """
 
     __slots__ = ("_adjoint", "_packed", "_transpose", "factor")
@@ -39,9 +41,9 @@ class Link:
 
     def packed(self) -> "PackedFactor":
         if self._packed is None:
-            from .engine import pack_factor  # loads numba, which `import papilio` does not
+            from .engine import PackedFactor  # loads numba, which `import papilio` does not
 
-            self._packed = pack_factor(self.factor)
+            self._packed = PackedFactor(self.factor)
         return self._packed
 
     def transpose(self) -> "Link":

@@ -10,7 +10,7 @@ from ..kernels.simd import HEIGHTS
 from ..runtime.forks import cached_property
 from ..runtime.threads import scratch, split_work
 from ..typing import Array
-from .engine import Fused, Groups, PackedFactor, pack_factor, writeable
+from .engine import Fused, Groups, PackedFactor, writeable
 
 _SHARED_WORK = 1 << 18  # multiplications from which a second thread pays
 _SHARED_NUMBERS = 1 << 16  # the same for numbers that only change places
@@ -129,7 +129,7 @@ class ParametricProduct:
 
     @cached_property
     def _packed(self) -> list[PackedFactor]:
-        return [pack_factor(factor, passes=False) for factor in self._numbered]
+        return [PackedFactor(factor, passes=False) for factor in self._numbered]
 
     @cached_property
     def _whole(self) -> "_Chain":
@@ -141,7 +141,7 @@ class ParametricProduct:
 
     @cached_property
     def _each_turned(self) -> "list[_Chain]":
-        return [_Chain([pack_factor(sp.csr_array(factor.T), passes=False)]) for factor in self._numbered]
+        return [_Chain([PackedFactor(sp.csr_array(factor.T), passes=False)]) for factor in self._numbered]
 
     @cached_property
     def _samples(self) -> list[list[tuple[Groups, Array]]]:

@@ -78,11 +78,11 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
     first and the last one twice; what only meets zeros is left out.
 
     Sparse factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
-    (`papilio.set_num_threads`); dense ones by BLAS where that is faster. The first product packs the factors, which
-    takes as long as some products with a block, or some hundred with one vector; what shares a factor, such as
-    ``2 * op``, ``op[rows]`` and ``op @ other``, shares what is packed. Zeros may take part in sums, as in a dense
-    matrix: an infinite entry of ``x`` may give NaN in any row. A complex scalar goes into a factor, as the scale is
-    real; scalars never change the precision.
+    (`papilio.set_num_threads`); dense ones by BLAS where that is faster. The first product packs the factors,
+    which takes as long as some products with a block, or some hundred with one vector; what shares a factor, such
+    as ``2 * op``, ``op[rows]`` and ``op @ other``, shares what is packed. Zeros may take part in sums, as in a
+    dense matrix: an infinite entry of ``x`` may give NaN in any row. A complex scalar goes into a factor, as the
+    scale is real; scalars never change the precision.
 
     Examples
     --------

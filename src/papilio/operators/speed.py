@@ -1,6 +1,7 @@
-"""How fast an operator is on this machine: the timer, speed-ups over the dense matrix, and the cost model calibrated.
+"""How fast an operator is on this machine: the timer, speed-ups over the dense matrix, calibration of the model.
 
-Everything here is measured, and so not the same in each run; `papilio.operators.cost` is the model with fixed figures.
+Everything here is measured, and so not the same in each run; `papilio.operators.cost` is the model with fixed
+figures.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,8 +55,8 @@ def best_times(
 ) -> list[float]:
     """The best of several measurements of each call, in seconds, taken in turns so that all see the same machine.
 
-    ``budget`` is for all measurements; calls that take longer are measured once. A call runs within its context, and the
-    last one of each turn begins after a ``pause``, as threads of BLAS keep a core busy for a while.
+    ``budget`` is for all measurements; calls that take longer are measured once. A call runs within its context,
+    and the last one of each turn begins after a ``pause``, as threads of BLAS keep a core busy for a while.
     """
     contexts = contexts or [nullcontext()] * len(calls)
     best = []
@@ -75,7 +76,7 @@ def best_times(
 
 
 def _burst(call: Callable[[], Any], repeats: int, best: float, end: float) -> float:
-    """Seconds per call, the best of measurements of so many ``repeats``, at least one, and of what was ``best``."""
+    """Seconds per call: the best of measurements of so many ``repeats``, at least one, and of ``best``."""
     while True:
         begin = perf_counter()
         for _ in range(repeats):
@@ -198,7 +199,8 @@ def both_ways(op: SparseProduct, dense: Array, block: int, budget: float = 0.3) 
 def compare(op: SparseProduct, dense: Array, vectors: int, budget: float = 0.3) -> Speed:
     """The best times of both, with ``vectors`` columns and ``budget`` seconds for all measurements.
 
-    The dense matrix is measured with one thread and with all: on a busy machine, several threads wait for each other.
+    The dense matrix is measured with one thread and with all: on a busy machine, several threads wait for each
+    other.
     """
     x = vectors_of(op.shape[1], op.dtype, vectors)
     calls = [lambda: dense @ x, lambda: dense @ x, lambda: op @ x]
@@ -269,14 +271,14 @@ def _probes(dtype: np.dtype[Any]) -> "Iterator[tuple[PackedFactor, bool]]":
 
     Threads of BLAS look for more work for a while after a product, and would disturb the kernels.
     """
-    from .engine import pack_factor  # loads numba, which `import papilio` does not
+    from .engine import PackedFactor  # loads numba, which `import papilio` does not
 
     random, dense = np.random.default_rng(0), []
     for m, n in _SHAPES:
         for density in _DENSITIES:
             for height in HEIGHTS:
                 mask = np.repeat(random.random((m // height, n)) < density, height, axis=0)
-                factor = pack_factor(sp.csr_array(mask.astype(dtype)))
+                factor = PackedFactor(sp.csr_array(mask.astype(dtype)))
                 yield factor, False
         dense.append(factor)
     for factor in dense:
