@@ -3,13 +3,12 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
-from common import OURS, Table, best_times, clock
+from common import OURS, Speeds, Table, best_times, clock
 
 import papilio as pp
 
@@ -35,22 +34,10 @@ def run(folder: Path) -> list["Table | Speeds"]:
     return [applying(), coding()]
 
 
-@dataclass
-class Speeds:
-    """A section of RESULTS.md: a row for each shape, number of vectors and complexity."""
-
-    title: str
-    note: str
-    rows: list[str] = field(default_factory=list)
-
-    def add(self, *cells: str) -> None:
-        self.rows.append(f"| {' | '.join(cells)} |")
-
-    def markdown(self) -> str:
-        names = "shape, vectors, complexity, blocks, aim, met, blocks float32, met, bound, bound float32"
-        headings = [*names.split(", "), "single entries", "single entries float32", "dense", "dense float32"]
-        head = f"| {' | '.join(headings)} |\n|---|{'---:|' * (len(headings) - 1)}"
-        return "\n".join([f"## {self.title}", "", self.note, "", head, *self.rows, ""])
+HEADINGS = (
+    *("shape", "vectors", "complexity", "blocks", "aim", "met", "blocks float32", "met", "bound", "bound float32"),
+    *("single entries", "single entries float32", "dense", "dense float32"),
+)
 
 
 def product(
@@ -70,6 +57,7 @@ def applying() -> Speeds:
         "are in float64. The bound is the time of the dense matrix divided by what it takes to read all vectors "
         "once and to write the results once into new memory: no product of any kind gains more. The aims are 0.75 "
         "divided by the complexity for blocks of vectors; one vector includes all of Python's overhead.",
+        HEADINGS,
     )
     for shape in SHAPES:
         for vectors in VECTORS:

@@ -59,6 +59,23 @@ class Table:
         return "\n".join([f"## {self.title}", "", self.note, "", head, *self.rows, ""])
 
 
+@dataclass
+class Speeds:
+    """A section of RESULTS.md with headings of its own."""
+
+    title: str
+    note: str
+    headings: tuple[str, ...]
+    rows: list[str] = field(default_factory=list)
+
+    def add(self, *cells: str) -> None:
+        self.rows.append(f"| {' | '.join(cells)} |")
+
+    def markdown(self) -> str:
+        head = f"| {' | '.join(self.headings)} |\n|---|{'---:|' * (len(self.headings) - 1)}"
+        return "\n".join([f"## {self.title}", "", self.note, "", head, *self.rows, ""])
+
+
 def clock(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.3g} µs"

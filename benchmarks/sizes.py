@@ -1,7 +1,7 @@
 """Applying products of 256 to a million rows, against a chain of SciPy's CSR products and against fast transforms.
 
-``python benchmarks/sizes.py`` measures all cases (some twenty minutes); ``python benchmarks/sizes.py dct haar --sizes 4096
---dtypes float32`` measures some of them.
+``python benchmarks/sizes.py`` measures all cases (some twenty minutes), and
+``python benchmarks/sizes.py dct haar --sizes 4096 --dtypes float32`` some of them.
 """
 
 import argparse

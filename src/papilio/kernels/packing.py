@@ -113,34 +113,32 @@ def group_neighbours(
     """
     heads, nothing = np.empty(4, np.int64), np.empty(0, np.int32)
     price_of_pair, price_of_ones = np.empty(2), np.empty(2)
-    n_ones = 0
-    for begin in range(0, counts[2], 4):
-        end = min(begin + 4, counts[2])
-        price_of_four = np.inf
-        for half in range((end - begin) // 2):
+    n_ones, end = 0, counts[2] // 4 * 4
+    for begin in range(0, end, 4):
+        for half in range(2):
             at = begin + 2 * half
-            price_of_pair[half] = prices[1] * merge(
-                pointers, indices, ones, at, at + 2, heads, (nothing, nothing, 0)
-            )
-            price_of_ones[half] = 0
+            count = merge(pointers, indices, ones, at, at + 2, heads, (nothing, nothing, 0))
+            price_of_pair[half], price_of_ones[half] = prices[1] * count, 0
             for k in range(at, at + 2):
                 price_of_ones[half] += prices[0] * (pointers[ones[k] + 1] - pointers[ones[k]])
-        if end == begin + 4:
-            price_of_four = prices[2] * merge(pointers, indices, ones, begin, end, heads, (nothing, nothing, 0))
-        if price_of_four < min(price_of_pair[0], price_of_ones[0]) + min(price_of_pair[1], price_of_ones[1]):
+        count = merge(pointers, indices, ones, begin, begin + 4, heads, (nothing, nothing, 0))
+        apart = min(price_of_pair[0], price_of_ones[0]) + min(price_of_pair[1], price_of_ones[1])
+        if prices[2] * count < apart:
             for k in range(4):
                 fours[4 * counts[0] + k] = ones[begin + k]
             counts[0] += 1
             continue
-        for at in range(begin, end, 2):
-            half = (at - begin) // 2
-            if at + 2 <= end and price_of_pair[half] < price_of_ones[half]:
-                twos[2 * counts[1]], twos[2 * counts[1] + 1] = ones[at], ones[at + 1]
+        for half in range(2):
+            first, second = ones[begin + 2 * half], ones[begin + 2 * half + 1]
+            if price_of_pair[half] < price_of_ones[half]:
+                twos[2 * counts[1]], twos[2 * counts[1] + 1] = first, second
                 counts[1] += 1
-                continue
-            for k in range(at, min(at + 2, end)):
-                ones[n_ones] = ones[k]
-                n_ones += 1
+            else:
+                ones[n_ones], ones[n_ones + 1] = first, second
+                n_ones += 2
+    for k in range(end, counts[2]):
+        ones[n_ones] = ones[k]
+        n_ones += 1
     counts[2] = n_ones
 
 

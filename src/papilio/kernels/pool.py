@@ -3,9 +3,8 @@
 Without it, 64×256 with 256 vectors takes 54 µs instead of 31. A helper looks at a *box* again and again for two
 tenths of a millisecond after its last work, and then sleeps until it is woken. The box is an array of integers. Its
 `STATE` is the number of the job, times 2³², plus the number of the next part: whoever raises it by one has taken
-that part. A helper reads the job before it takes a part; any new job has another number, so what it has read is then
-still true. The caller takes parts, too, and waits only for those that helpers have begun: a helper that gets no time
-from the system delays nobody.
+that part. A helper reads the job before it takes a part; any new job has another number, so what it has read is
+then still true. The caller takes parts, too, and waits only for those that helpers have begun.
 """
 
 import os

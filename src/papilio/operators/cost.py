@@ -51,8 +51,14 @@ class Unit(Protocol):
     """What the model has to know of a factor, or of two that were joined."""
 
     shape: tuple[int, int]
-    has_matrix: bool
-    is_full: bool  # without zeros
+
+    @property
+    def has_matrix(self) -> bool:
+        """Whether BLAS could take it."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no entry is zero."""
 
     @property
     def n_strips(self) -> dict[int, int]:

@@ -395,7 +395,8 @@ def _chunks(groups: Groups, width: int, n_columns: int) -> list[tuple[Array, Arr
     order = np.argsort(chunk, kind="stable")
     n_chunks = int(chunk.max(initial=0)) + 1
     counts = np.bincount(chunk * n_groups + owner, minlength=n_chunks * n_groups)
-    begin, found = 0, []
+    found: list[tuple[Array, Array | None]] = []
+    begin = 0
     for own in counts.reshape(n_chunks, -1):
         pointers = np.concatenate([[0], np.cumsum(own)])
         found.append((pointers, order[begin : begin + pointers[-1]]))
