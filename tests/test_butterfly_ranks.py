@@ -126,7 +126,7 @@ def test_points_in_any_order():
 
 def test_ranks_that_were_expected_too_low_are_found():
     _, error, _ = built(fourier_integral(512), (512, 512), Shape(6, 1, 1, 2), 1e-7)
-    assert error <= 4e-7
+    assert error <= 1e-6
 
 
 def test_zeros_have_no_butterfly():
