@@ -100,7 +100,7 @@ def test_the_matrix_itself_gives_the_bits_of_numpys_product(shape, layout, dtype
 
 def kinds(op, block=False):
     """The classes of the segments, in the order of application."""
-    return [type(apply.__self__) for apply in (op._packed()._block if block else op._packed()._vector)]
+    return [type(each) for each in (op._packed().for_blocks if block else op._packed().for_vectors)]
 
 
 def test_each_factor_goes_where_it_is_faster():

@@ -209,7 +209,7 @@ def test_what_is_packed_grows_with_the_entries(name):
     for n in (1 << 10, 1 << 14):
         op = LARGE[name](n)
         op @ np.ones((n, 2))
-        (fused,) = [apply.__self__ for apply in op._packed()._block]
+        (fused,) = op._packed().for_blocks
         size = sum(factor.nnz + sum(factor.shape) for factor in op.factors)
         for program in (fused._for_vectors, fused._for_blocks.program):
             assert program.steps.size + program.indices.size + program.values.size <= 4 * size

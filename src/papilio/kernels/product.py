@@ -45,9 +45,9 @@ READS_INPUT, WRITES_OUTPUT, ADDS = 1, 2, 4
 ALIGNMENT = 64  # bytes of a line of cache
 
 # The fields of a job: those of the program, which stay the same, and those of a call.
-PROGRAM, INDICES, N_IN, N_OUT, ROW, IN_AT, OUT_AT, COPIES_IN, COPIES_OUT = range(9)
-VALUES, X_AT, X_STEP, Y_AT, Y_STEP, ROOM, BY_ROWS, COUNT, PER_TILE, PER_PART, PER_STEP = range(9, 20)
-JOB = 20  # fields in all
+PROGRAM, INDICES, N_SLOTS, N_IN, N_OUT, ROW, IN_AT, OUT_AT, COPIES_IN, COPIES_OUT = range(10)
+VALUES, X_AT, X_STEP, Y_AT, Y_STEP, ROOM, BY_ROWS, COUNT, PER_TILE, PER_PART, PER_STEP = range(10, 21)
+JOB = 21  # fields in all
 
 compiled = kernel(nogil=True)
 inlined = njit(inline="always", nogil=True)
@@ -192,19 +192,19 @@ def vector_part(kind: Array, job: int, part: int) -> None:
 
 @inlined
 def fill_vector(
-    job: Array, program: Array, indices: Array, values: Array, x: Array, y: Array, slots: Array, per_step: int
+    job: Array, template: Array, values: Array, x: Array, y: Array, slots: Array, per_step: int
 ) -> None:
     """Fill in the job of y = chain @ x, each step of which has ``per_step`` parts."""
-    job[PROGRAM], job[INDICES], job[VALUES] = address_of(program), address_of(indices), address_of(values)
+    job[PROGRAM], job[INDICES], job[VALUES] = template[PROGRAM], template[INDICES], address_of(values)
     job[X_AT], job[Y_AT], job[ROOM] = address_of(x), address_of(y), address_of(slots)
     job[PER_STEP], job[COUNT] = per_step, 0
 
 
 @compiled
-def apply_vector(program: Array, indices: Array, values: Array, x: Array, y: Array, n_slots: int) -> None:
-    """y = chain @ x."""
-    job, slots = np.empty(JOB, np.int64), np.empty(n_slots, y.dtype)
-    fill_vector(job, program, indices, values, x, y, slots, 1)
+def apply_vector(template: Array, values: Array, x: Array, y: Array) -> None:
+    """y = chain @ x, on this thread."""
+    job, slots = np.empty(JOB, np.int64), np.empty(template[N_SLOTS], y.dtype)
+    fill_vector(job, template, values, x, y, slots, 1)
     at = address_of(job)
-    for step in range(program[0]):
+    for step in range(get(template[PROGRAM], 0)):
         vector_part(values, at, step)

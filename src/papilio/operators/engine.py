@@ -12,8 +12,9 @@ rules:
   that, all threads work on the same vectors, with a part of the rows each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
+from functools import reduce
 from itertools import groupby
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -52,7 +53,7 @@ _WHERE_READING_DECIDES = (1.0, 1.1, 1.5)
 _WHERE_MULTIPLYING_DECIDES = (1.0, 1.6, 3.0)
 
 _NEAR_BYTES = 1 << 15  # of the columns of a tile that are read at a time: they fit into the first cache
-_TILE_BYTES = 1 << 20  # of a whole tile: it stays in the second cache
+_TILE_BYTES = 1 << 21  # of a whole tile: it stays in the second cache
 _SHARED_TILE_BYTES = 1 << 22  # from which threads share one tile, instead of having one each
 _MANY_STRIPS = 8  # of a group of four
 _FEW_READS = 1.5  # strips per row of the vectors up to which the first factor reads them where they are
@@ -289,6 +290,7 @@ class Program(NamedTuple):
     steps: Array
     indices: Array
     values: Array
+    template: Array  # the fields of a job that are the same at each call, those of tiles apart
     n_slots: int
     copies_in: bool  # the vectors are copied into slots first
     copies_out: bool  # results are sums of several steps, which stay in the tile until they are whole
@@ -324,14 +326,11 @@ def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: 
                 ends = [end + size for end, size in zip(ends, sizes, strict=True)]
     for step in steps:
         step[3] += 1 + FIELDS * len(steps)
-    return Program(
-        np.concatenate([[len(steps)], *steps, *pointers]).astype(np.int64, copy=False),
-        np.concatenate(indices).astype(np.int32, copy=False),
-        np.concatenate(values),
-        n_slots,
-        copies_in,
-        widths[-1] < factors[-1].shape[1],
-    )
+    program = np.concatenate([[len(steps)], *steps, *pointers]).astype(np.int64, copy=False)
+    joined = np.concatenate(indices).astype(np.int32, copy=False)
+    template = np.array([program.ctypes.data, joined.ctypes.data, n_slots, n_in, factors[-1].shape[0]])
+    copies_out = widths[-1] < factors[-1].shape[1]
+    return Program(program, joined, np.concatenate(values), template, n_slots, copies_in, copies_out)
 
 
 class Lines(NamedTuple):
@@ -434,8 +433,7 @@ class Fused:
         is_direct = program.n_slots == 0 and not program.copies_out
         if is_direct:
             row = REGISTER  # for the last vectors, where they do not fill a register
-        at = [program.steps.ctypes.data, program.indices.ctypes.data, self._n_in, self._n_out, row, in_at, out_at]
-        template = np.array([*at, program.copies_in, program.copies_out])
+        template = np.array([*program.template, row, in_at, out_at, program.copies_in, program.copies_out])
         return _Tiles(program, template, row, row * n_lines, is_direct)
 
     def _program_for_blocks(self) -> Program:
@@ -449,15 +447,16 @@ class Fused:
         return _program(self._factors, widths, copies_in)
 
     def vector(self, x: Array) -> Array:
-        y, x = np.empty(self._n_out, self._dtype), writeable(x if x.flags.c_contiguous else x.copy())
-        steps, indices, values, n_slots = self._for_vectors[:4]
+        if not x.flags.carray:
+            x = writeable(np.ascontiguousarray(x))
+        y, program = np.empty(self._n_out, self._dtype), self._for_vectors
         if self._is_long_for_vectors and (threads := get_num_threads()) > 1:
-            (slots,) = scratch("vectors", ((n_slots,), self._dtype))
+            (slots,) = scratch("vectors", ((program.n_slots,), self._dtype))
             per_step = _PARTS * threads
-            job, call = (values, (steps, indices, x, y, slots), per_step), (int(steps[0]) * per_step, threads, 0)
-            if pool.run(share_vector, job, call, False):
+            job = program.values, (program.template, x, y, slots), per_step
+            if pool.run(share_vector, job, (int(program.steps[0]) * per_step, threads, 0), False):
                 return y
-        apply_vector(steps, indices, values, x, y, n_slots)
+        apply_vector(program.template, program.values, x, y)
         return y
 
     @property
@@ -570,7 +569,7 @@ class Dense:
 
 
 class Packed:
-    """scale · S₁…S_M, times vectors and blocks of its own dtype."""
+    """scale · S₁…S_M; ``vector(x)`` and ``block(X)`` are its products with arrays of its own dtype."""
 
     def __init__(self, links: Sequence[Link], scale: float) -> None:
         packed = [link.packed() for link in reversed(links)]  # in the order of application
@@ -582,11 +581,11 @@ class Packed:
         self.units = join_neighbours(packed)
         plans = [plan(self.units, rates(self.dtype, block)) for block in (False, True)]
         self.vector_plan, self.block_plan = (each.by_blas for each in plans)
-        segments = self._segments(self.vector_plan)
-        self._vector = [segment.vector for segment in segments]
+        self.for_vectors = self.for_blocks = self._segments(self.vector_plan)
         if self.block_plan != self.vector_plan:
-            segments = self._segments(self.block_plan)
-        self._block = [segment.block for segment in segments]
+            self.for_blocks = self._segments(self.block_plan)
+        self.vector = _one_after_the_other([segment.vector for segment in self.for_vectors])
+        self._block = _one_after_the_other([segment.block for segment in self.for_blocks])
 
     def _segments(self, by_blas: Sequence[bool]) -> list[Dense | Fused]:
         """Each dense unit on its own, the others between them together."""
@@ -596,23 +595,18 @@ class Packed:
             segments += [Dense(unit.matrix) for unit in units] if is_dense else [Fused(units, self.dtype)]
         return segments
 
-    def vector(self, x: Array) -> Array:
-        """scale · S₁…S_M x."""
-        for apply in self._vector:
-            x = apply(x)
-        return x
-
     def block(self, X: Array) -> Array:
         """scale · S₁…S_M X, row-major for row-major X and column-major for column-major X."""
-        if X.shape[1] == 1:
-            return self.vector(X[:, 0])[:, None]
-        for apply in self._block:
-            X = apply(X)
-        return X
+        return self.vector(X[:, 0])[:, None] if X.shape[1] == 1 else self._block(X)
 
     def cost(self, rate: Rates, block: bool) -> float:
         """The modelled time, with these figures."""
         return cost_of(self.units, self.block_plan if block else self.vector_plan, rate)
+
+
+def _one_after_the_other(calls: Sequence[Callable[[Array], Array]]) -> Callable[[Array], Array]:
+    """The first of these, then the next with its result, and so on; the only one as it is, to save a call."""
+    return calls[0] if len(calls) == 1 else lambda x: reduce(lambda y, call: call(y), calls, x)
 
 
 def modelled_times(packed: Sequence[PackedFactor], dtype: np.dtype[Any]) -> tuple[float, float]:

@@ -123,6 +123,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         # What else SciPy keeps in an operator differs between its versions.
         first, last = links[0].factor, links[-1].factor
         LinearOperator.__init__(self, first.dtype, (first.shape[0], last.shape[1]))
+        self._vector_shape = (last.shape[1],)
         self._links = tuple(links)
         self._scale = scale
         self._cache = {}  # the last one: nothing can be set from here on
@@ -207,10 +208,10 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
     def __matmul__(self, other: Any) -> Any:
         # The shortest way for what is called most: dense vectors and blocks of the operator's own dtype.
-        if type(other) is np.ndarray and other.dtype == self.dtype and other.shape[:1] == self.shape[1:]:
-            if other.ndim == 1:
+        if type(other) is np.ndarray and other.dtype == self.dtype:
+            if other.shape == self._vector_shape:
                 return self._packed().vector(other)
-            if other.ndim == 2:
+            if other.ndim == 2 and len(other) == self.shape[1]:
                 return self._packed().block(other)
         if is_scalar(other):
             raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
@@ -387,11 +388,12 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         return np.moveaxis(product.reshape(-1, *rows.shape[1:]), 0, -2)
 
     def _packed(self) -> "Packed":
-        if "packed" not in self._cache:
+        try:
+            return self._cache["packed"]
+        except KeyError:
             from .engine import Packed  # loads numba, which `import papilio` does not
 
-            self._cache["packed"] = Packed(self._links, self._scale)
-        return self._cache["packed"]
+            return self._cache.setdefault("packed", Packed(self._links, self._scale))
 
     # -- parts and forms of it -------------------------------------------------------------------------
 
