@@ -60,7 +60,7 @@ _FEW_READS = 1.5  # strips per row of the vectors up to which the first factor r
 
 _LINE = 64  # bytes that go to and from memory together: no two threads should write into the same
 _THREAD_WORK = 2_000_000  # multiplications from which a second thread pays for BLAS
-_SHARED_BYTES = 1_500_000  # multiplications, times the bytes of a number: the same for the kernel, if it is awake
+_SHARED_BYTES = 2_000_000  # multiplications, times the bytes of a number: the same for the kernel, if it is awake
 _LONG_BYTES = 80_000_000  # the same if it has to be woken
 _SHARED_VECTOR_BYTES = 1_000_000  # of the values: the same for one vector
 _PARTS = 4  # of a product, for each thread: the last ones to be done are waited for
