@@ -7,7 +7,7 @@ Python threads may call them at once: numba's parallel loops would not survive t
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import copy_context
@@ -152,38 +152,6 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: in
             raise
 
 
-@cache
-def _current_core() -> Callable[[], int] | None:
-    """A function that tells which core the calling thread is running on, where the system has one."""
-    try:
-        import ctypes
-
-        return ctypes.CDLL(None).sched_getcpu
-    except (ImportError, OSError, AttributeError, TypeError):
-        return None
-
-
-def keep_off_this_core(threads: Iterable[threading.Thread]) -> None:
-    """Let sleeping threads wake up on other cores than the caller's, until they `allow_all_cores`.
-
-    Linux often wakes a thread on the core of the one that calls it. There it would wait for its turn.
-    """
-    current_core = _current_core()
-    if current_core is None or not hasattr(os, "sched_setaffinity"):
-        return
-    cores = os.sched_getaffinity(0)
-    with suppress(OSError):  # one core alone, or not allowed
-        for thread in threads:
-            os.sched_setaffinity(thread.native_id or 0, cores - {current_core()})
-
-
-def allow_all_cores() -> None:
-    """Let the calling thread run on any core that its process may use."""
-    if hasattr(os, "sched_setaffinity"):
-        with suppress(OSError):
-            os.sched_setaffinity(0, os.sched_getaffinity(os.getpid()))
-
-
 def start_aside(call: Callable[[], T]) -> Future[T] | None:
     """Run a call on a thread that may be abandoned; None where no thread can be started.
 
@@ -250,13 +218,12 @@ class _OneBlasThread:
 def _from_any_thread() -> Iterator[None]:
     """Let this thread change the number of BLAS threads, and then any other.
 
-    Newer versions of threadpoolctl heed the first thread only that changes it, and ignore the others silently.
-    Here, the last thread to leave restores what the first one to enter changed.
+    From version 3.7 on, threadpoolctl heeds only the first thread that changes it, until control is cleared. Here,
+    the last thread to leave restores what the first one to enter changed.
     """
-    import threadpoolctl
+    from threadpoolctl import OpenBLASController
 
-    controller = getattr(threadpoolctl, "OpenBLASController", None)
-    clear = getattr(controller, "clear_controlling_thread", lambda force: None)
+    clear = getattr(OpenBLASController, "clear_controlling_thread", lambda force: None)
     clear(force=True)
     try:
         yield
