@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,13 @@ from ..typing import Array
 from ..validation import DTYPES
 from .cache import kernel
 from .product import COUNT, JOB, PER_STEP, ROOM, address_of, block_part, fill_block, fill_vector, get, vector_part
-from .simd import add, exchange, load, swap
+from .simd import add, exchange, give_way, load, swap
 
 STATE, DONE = 0, 8  # a line of cache each, as they change often
 PARTS, JOB_AT, KIND, THREADS, ROOM_SIZE, AWAKE = range(16, 22)
 BOX, CLOSED = 32, (1 << 32) - 1  # its length; no part is left
 LOOKS = 1_500_000  # at the box: some four tenths of a millisecond
+_LOOKS_IN_A_ROW = 200_000  # while parts of others are awaited: some 60 µs
 _BURST = 1e-3  # seconds: for short products, helpers are woken at the second of two within this time, once in it
 _NUMBERS = {dtype: number for number, dtype in enumerate(DTYPES)}
 
@@ -34,11 +35,19 @@ compiled, inlined = kernel(nogil=True), njit(inline="always", nogil=True)
 
 
 @inlined
+def _pause(box: int, looks: int) -> None:
+    """Let others have this core after some time: whoever is waited for may need it."""
+    if looks % _LOOKS_IN_A_ROW == 0:
+        give_way((box,))
+
+
+@inlined
 def _run(kind: Array, box: int, job: int, part: int, room: int) -> None:
     """A part that was taken; a part of a step waits for those of earlier steps."""
-    per_step = get(job, PER_STEP)
+    per_step, looks = get(job, PER_STEP), 1
     while per_step and load((box + 8 * DONE,)) < part // per_step * per_step:
-        pass
+        _pause(box, looks)
+        looks += 1
     if get(job, COUNT):
         block_part(kind, job, part, room)
     else:
@@ -47,11 +56,12 @@ def _run(kind: Array, box: int, job: int, part: int, room: int) -> None:
 
 
 @compiled
-def is_done(box: Array, looks: int) -> bool:
-    """Whether all parts are done, after up to so many ``looks``."""
-    while load((address_of(box) + 8 * DONE,)) < box[PARTS] and looks:
-        looks -= 1
-    return looks > 0
+def wait(box: Array) -> None:
+    """Wait until all parts are done."""
+    looks = 1
+    while load((address_of(box) + 8 * DONE,)) < box[PARTS]:
+        _pause(address_of(box), looks)
+        looks += 1
 
 
 @inlined
@@ -71,7 +81,7 @@ def _offer(kind: Array, box: Array, job: Array, call: Any) -> None:
 
 @compiled
 def share_block(box: Array, job: Array, call: Any, values: Array, arrays: Any, sizes: Any) -> None:
-    """Do a block's job with the helpers that are awake; when `is_done` says so, their parts are done, too."""
+    """Do a block's job with the helpers that are awake; they may still have parts to do: `wait`."""
     template, X, Y, room = arrays
     fill_block(job, template, values, X, Y, room, sizes)
     _offer(values, box, job, call)
@@ -134,8 +144,7 @@ class Pool:
                         self._n_helpers += 1
             share(self._box, self._job, (_NUMBERS[job[0].dtype], *call), *job)
         finally:  # after Ctrl-C, too: helpers must not write into memory that is no longer there
-            while not is_done(self._box, LOOKS):
-                sleep(0)  # a helper may be waiting for this core
+            wait(self._box)
             self._last = perf_counter()
             self._lock.release()
         return True

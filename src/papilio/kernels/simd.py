@@ -10,6 +10,7 @@ strip. Here they stay in registers until a group is done, so that a multiplicati
 Addresses are plain integers, steps from one row to the next are in bytes, and nothing is checked.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import config
-from numba.core.cgutils import unpack_tuple
+from numba.core.cgutils import get_or_insert_function, unpack_tuple
 from numba.extending import intrinsic
 
 HEIGHTS = (4, 2, 1)  # of the groups, as many rows as there are registers for
@@ -168,6 +169,14 @@ def on_word(emit: Callable[..., Any], n_arguments: int) -> Any:
     return intrinsic(typed)
 
 
+def _give_way(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
+    """Let other threads and processes have this core, if any waits for it: the system's own function."""
+    name = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
+    function = get_or_insert_function(builder.module, ir.FunctionType(_INDEX, []), name)
+    return builder.zext(builder.call(function, []), _WORD)
+
+
+give_way = on_word(_give_way, 1)  # of any address
 word_at = on_word(lambda builder, word: builder.load(word), 1)
 # The same for words that threads share. The last one, of (address, old, new), writes ``new`` if the word is
 # ``old``, and gives what it was.

@@ -8,8 +8,8 @@ rules:
 - The kernel takes groups of four, two or one rows with a common set of columns.
 - Between factors, vectors are in slots. A row that only passes a column on keeps its slot and costs nothing. A
   group whose columns nothing else reads writes into their slots. Any other row gets a free one.
-- As long as a tile of vectors stays in cache, each thread takes vectors of its own through all factors. Beyond
-  that, all threads work on the same vectors, with a part of the rows each.
+- A tile of vectors, as wide as lets it stay in cache, goes through all factors. Each thread takes tiles of its
+  own; where there are too few vectors for that, all threads work on one tile, with a part of the rows each.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,6 @@ _WHERE_MULTIPLYING_DECIDES = (1.0, 1.6, 3.0)
 
 _NEAR_BYTES = 1 << 15  # of the columns of a tile that are read at a time: they fit into the first cache
 _TILE_BYTES = 1 << 21  # of a whole tile: it stays in the second cache
-_SHARED_TILE_BYTES = 1 << 22  # from which threads share one tile, instead of having one each
 _MANY_STRIPS = 8  # of a group of four
 _FEW_READS = 1.5  # strips per row of the vectors up to which the first factor reads them where they are
 
@@ -93,12 +92,17 @@ class PackedFactor:
         self.joined: WeakKeyDictionary[PackedFactor, PackedFactor | None] = WeakKeyDictionary()
 
     @classmethod
-    def of_squares(cls, shape: tuple[int, int], values: Array, groups: Groups) -> "PackedFactor":
-        """Two factors that were joined."""
-        packed = cls.__new__(cls)
-        packed.factor, packed.shape, packed.dtype, packed._passes = None, shape, values.dtype, False
-        packed.joined, packed.values = WeakKeyDictionary(), np.append(values, [1, 0]).astype(values.dtype)
-        packed.structure = [groups], np.empty((2, 0), np.int32)
+    def of_squares(cls, values: Array, groups: Groups, later: "PackedFactor") -> "PackedFactor":
+        """Two factors that were joined, the ``later`` one of which passes on the same rows as both."""
+        packed = copy(later)
+        packed.__dict__ = {
+            "shape": later.shape,
+            "dtype": later.dtype,
+            "factor": None,
+            "joined": WeakKeyDictionary(),
+        }
+        packed.values = np.append(values, later.values[-2:])
+        packed.structure = [groups], later.passed
         return packed
 
     def with_values(self, factor: Factor, scale: float) -> "PackedFactor":
@@ -173,10 +177,13 @@ class PackedFactor:
 
     @cached_property
     def is_paired(self) -> bool:
-        """Whether it is a butterfly: pairs of rows that have their entries in the same two columns."""
-        if self.is_full or self.shape[0] != self.shape[1] or self.passed.size:
+        """Whether it is a butterfly: pairs of rows that have their entries in the same two columns.
+
+        Rows that are passed on must stay where they are.
+        """
+        if self.is_full or self.shape[0] != self.shape[1] or [each.height for each in self.groups] != [2]:
             return False
-        if [each.height for each in self.groups] != [2]:
+        if not np.array_equal(*self.passed):
             return False
         (pairs,) = self.groups
         return bool((np.diff(pairs.pointers) == 2).all()) and np.array_equal(pairs.columns, pairs.rows)
@@ -258,10 +265,15 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     earlier_pairs, later_pairs = (each.rows.reshape(-1, 2) for each in (earlier_groups, later_groups))
     if not (is_moderate(earlier.values[:-2]) and is_moderate(later.values[:-2])):
         return None  # the product may overflow where one after the other would not
+    if not np.array_equal(earlier.passed, later.passed):
+        return None
     # Strips are columns: the blocks of a product are those of the transposed factors in reverse order.
     earlier_blocks = earlier.values[earlier_groups.places].reshape(-1, 2, 2)
     later_blocks = later.values[later_groups.places].reshape(-1, 2, 2)
-    in_earlier, in_later = np.argsort(earlier_pairs.ravel()), np.argsort(later_pairs.ravel())  # where rows stand
+    in_earlier, in_later = np.zeros((2, later.shape[0]), np.int64)  # where rows stand
+    in_earlier[earlier_pairs], in_later[later_pairs] = (
+        np.arange(pairs.size).reshape(pairs.shape) for pairs in (earlier_pairs, later_pairs)
+    )
 
     # The pair (i, j) of a square is a later pair whose rows both are the upper rows of earlier pairs.
     ij = np.flatnonzero((in_earlier[later_pairs] % 2 == 0).all(axis=1))
@@ -269,7 +281,7 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     ik, jm = in_earlier[i] // 2, in_earlier[j] // 2
     k, m = earlier_pairs[ik, 1], earlier_pairs[jm, 1]
     km = in_later[k] // 2
-    if 4 * ij.size != earlier.shape[0] or (later_pairs[km] != np.stack([k, m], axis=1)).any():
+    if 4 * ij.size != earlier_pairs.size or (later_pairs[km] != np.stack([k, m], axis=1)).any():
         return None
     first, second = np.zeros((2, ij.size, 4, 4), dtype=earlier_blocks.dtype)  # both factors on the rows i, j, k, m
     first[:, 0::2, 0::2] = earlier_blocks[ik]
@@ -278,7 +290,7 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
     second[:, 2:, 2:] = later_blocks[km]
     squares, values = np.stack([i, j, k, m], axis=1).astype(np.int32).ravel(), (first @ second).ravel()
     groups = Groups(4, squares, 4 * np.arange(ij.size + 1), squares, np.arange(values.size, dtype=np.int32))
-    return PackedFactor.of_squares(later.shape, values, groups)
+    return PackedFactor.of_squares(values, groups, later)
 
 
 # -- programs ------------------------------------------------------------------------------------------
@@ -490,7 +502,7 @@ class Fused:
         work = self._work * count * item
         if work >= _SHARED_BYTES and (threads := get_num_threads()) > 1:
             lines, n_rooms, per_step, per_part = -(-count * item // _LINE), 1, 0, 0
-            if tiles.n_bytes > _SHARED_TILE_BYTES or lines < threads or tiles.is_direct:
+            if lines < threads or tiles.is_direct:
                 per_step = _PARTS * threads
                 n_parts = (int(tiles.program.steps[0]) + 2) * -(-count // per_tile) * per_step
             else:
