@@ -23,45 +23,37 @@ from .cache import kernel
 from .product import COUNT, JOB, PER_STEP, ROOM, address_of, block_part, fill_block, fill_vector, get, vector_part
 from .simd import add, exchange, give_way, load, swap
 
-STATE, DONE = 0, 8  # a line of cache each, as they change often
+STATE, DONE = 0, 8  # a line of cache each
 PARTS, JOB_AT, KIND, THREADS, ROOM_SIZE, AWAKE = range(16, 22)
 BOX, CLOSED = 32, (1 << 32) - 1  # its length; no part is left
 LOOKS = 1_500_000  # at the box: some four tenths of a millisecond
-_LOOKS_IN_A_ROW = 200_000  # while parts of others are awaited: some 60 µs
+LOOKS_IN_A_ROW = 200_000  # while parts of others are awaited: some 60 µs
 _BURST = 1e-3  # seconds: for short products, helpers are woken at the second of two within this time, once in it
 _NUMBERS = {dtype: number for number, dtype in enumerate(DTYPES)}
-
 compiled, inlined = kernel(nogil=True), njit(inline="always", nogil=True)
 
 
-@inlined
-def _pause(box: int, looks: int) -> None:
-    """Let others have this core after some time: whoever is waited for may need it."""
-    if looks % _LOOKS_IN_A_ROW == 0:
-        give_way((box,))
+@compiled
+def wait(box: int, count: int) -> None:
+    """Wait until so many parts are done; now and then, let others have this core, which they may need for that."""
+    looks = 0
+    while load((box + 8 * DONE,)) < count:
+        looks += 1
+        if looks % LOOKS_IN_A_ROW == 0:
+            give_way((box,))
 
 
 @inlined
 def _run(kind: Array, box: int, job: int, part: int, room: int) -> None:
     """A part that was taken; a part of a step waits for those of earlier steps."""
-    per_step, looks = get(job, PER_STEP), 1
-    while per_step and load((box + 8 * DONE,)) < part // per_step * per_step:
-        _pause(box, looks)
-        looks += 1
+    per_step = get(job, PER_STEP)
+    if per_step:
+        wait(box, part // per_step * per_step)
     if get(job, COUNT):
         block_part(kind, job, part, room)
     else:
         vector_part(kind, job, part)
     add((box + 8 * DONE, np.int64(1)))
-
-
-@compiled
-def wait(box: Array) -> None:
-    """Wait until all parts are done."""
-    looks = 1
-    while load((address_of(box) + 8 * DONE,)) < box[PARTS]:
-        _pause(address_of(box), looks)
-        looks += 1
 
 
 @inlined
@@ -144,7 +136,7 @@ class Pool:
                         self._n_helpers += 1
             share(self._box, self._job, (_NUMBERS[job[0].dtype], *call), *job)
         finally:  # after Ctrl-C, too: helpers must not write into memory that is no longer there
-            wait(self._box)
+            wait(self._box.ctypes.data, int(self._box[PARTS]))
             self._last = perf_counter()
             self._lock.release()
         return True
