@@ -68,8 +68,8 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
     ``op / 2``, ``-op``, ``op.T``, ``op.H`` and ``op[rows, columns]`` are SparseProducts. A selection takes the
     chosen rows of the chosen columns (as ``numpy.ix_`` would) and keeps two dimensions, except that ``op[i, j]``
     with two integers is the entry. ``numpy.asarray(op)`` is the dense matrix, which is also what NumPy's functions
-    take an operator for, unless they refuse it. So do SciPy's sparse arrays on the left: ``A @ op`` is dense, and
-    ``(op.T @ A.T).T`` is sparse. ``op == 0`` tells whether the operator is zero.
+    take an operator for, unless they refuse it. SciPy's sparse arrays do so, too: ``A @ op`` is a dense array, and
+    ``(op.T @ A.T).T`` a sparse one. ``op == 0`` tells whether the operator is zero.
 
     Sums and differences of two SparseProducts are SparseProducts: [A₁ B₁] · diag(A₂, B₂) ⋯ [A_M; B_M], with the
     entries of both; first and last factors that both have stand once, and the shorter chain is filled up with
@@ -79,10 +79,10 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
     Sparse factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
     (`papilio.set_num_threads`); dense ones by BLAS where that is faster. The first product packs the factors,
-    which takes as long as some products with a block, or some hundred with one vector; what shares a factor, such
-    as ``2 * op``, ``op[rows]`` and ``op @ other``, shares what is packed. Zeros may take part in sums, as in a
-    dense matrix: an infinite entry of ``x`` may give NaN in any row. A complex scalar goes into a factor, as the
-    scale is real; scalars never change the precision.
+    which takes as long as some products with a block, or some hundred with one vector. Operators that share
+    factors, such as ``2 * op``, ``op[rows]`` and ``op @ other``, share what is packed; ``op.T`` packs its own.
+    Zeros may take part in sums, as in a dense matrix: an infinite entry of ``x`` may give NaN in any row. A
+    complex scalar goes into a factor, as the scale is real; scalars never change the precision.
 
     Examples
     --------

@@ -22,6 +22,7 @@ from ..validation import as_integer
 from .forks import hold_over_forks
 
 _LONGEST_LIMITING = 1.0  # seconds: to find the BLAS libraries, which happens once
+_KEPT_BYTES = 1 << 28  # of scratch memory, for each thread and name
 _BLAS_WORK = 1 << 23  # multiplications in a product of matrices up to which BLAS gets one thread
 
 T = TypeVar("T")
@@ -259,12 +260,15 @@ def one_thread() -> Iterator[None]:
 def workspace(n_bytes: int, name: str = "apply") -> Array:
     """At least ``n_bytes`` of scratch memory of this thread, the same at each call with the same name.
 
-    Fresh memory would cost a page fault every 4 kB, which is as slow as the kernels themselves.
+    Fresh memory would cost a page fault every 4 kB, which is as slow as the kernels themselves. What is larger
+    than 256 MB is not kept.
     """
     rooms: dict[str, Array] = _local.__dict__.setdefault("rooms", {})
     room = rooms.get(name)
     if room is None or room.size < n_bytes:
-        room = rooms[name] = np.empty(n_bytes, dtype=np.uint8)
+        room = np.empty(n_bytes, dtype=np.uint8)
+        if n_bytes <= _KEPT_BYTES:
+            rooms[name] = room
     return room
 
 
