@@ -467,6 +467,6 @@ def test_what_is_called_from_outside_is_not_compiled_in_each_process():
     found = set(kernels_used_outside())
     functions = {each: getattr(import_module(f"papilio.kernels.{each[0]}"), each[1]) for each in found}
     compiled = {each: function for each, function in functions.items() if isinstance(function, Dispatcher)}
-    assert {("apply", "apply_block"), ("descent", "iterate"), ("descent", "selected")} <= set(compiled)
+    assert {("product", "apply_block"), ("descent", "iterate"), ("descent", "selected")} <= set(compiled)
     without = [each for each, function in compiled.items() if not isinstance(function._cache, cache.KernelCache)]
     assert without == []
