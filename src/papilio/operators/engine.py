@@ -110,7 +110,7 @@ class PackedFactor:
         packed = copy(self)
         packed.structure = self.structure
         packed.factor, packed.joined = factor, WeakKeyDictionary()
-        packed.values = np.concatenate([_entries(factor), [scale, 0]], dtype=factor.dtype)
+        packed.values = np.append(_entries(factor), [scale, 0]).astype(factor.dtype, copy=False)
         packed.__dict__.pop("matrix", None)
         return packed
 
@@ -118,7 +118,7 @@ class PackedFactor:
     def values(self) -> Array:
         """Its entries; then a one, for rows that are passed on, and a zero, for what fills up groups."""
         assert self.factor is not None
-        return np.concatenate([_entries(self.factor), [1, 0]], dtype=self.dtype)
+        return np.append(_entries(self.factor), [1, 0]).astype(self.dtype, copy=False)
 
     @cached_property
     def matrix(self) -> Array:
@@ -313,7 +313,7 @@ def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: 
     steps: list[list[int]] = []
     pointers: list[Array] = []
     indices: list[Array] = []
-    places_in: list[tuple[Array, Array]] = []  # the places of values among a factor's
+    values: list[Array] = []
     ends = [0, 0, 0]  # of pointers, indices and values
     n_in, last = factors[0].shape[1], len(factors) - 1
     slots, n_slots = np.arange(n_in, dtype=np.int32), n_in if copies_in else 0
@@ -333,20 +333,16 @@ def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: 
                 steps.append([groups.height, own_pointers.size - 1, flags | ADDS * (i > 0), *begins])
                 pointers.append(own_pointers)
                 indices += [targets, read]
-                places_in.append((places, factor.values))
+                values.append(np.take(factor.values, places, mode="wrap"))
                 sizes = own_pointers.size, targets.size + read.size, places.size
                 ends = [end + size for end, size in zip(ends, sizes, strict=True)]
     for step in steps:
         step[3] += 1 + FIELDS * len(steps)
-    program = np.concatenate([[len(steps)], *steps, *pointers], dtype=np.int64)
-    joined = np.concatenate(indices, dtype=np.int32)
-    values, begin = np.empty(ends[2], factors[0].dtype), 0
-    for places, own in places_in:
-        np.take(own, places, mode="wrap", out=values[begin : begin + places.size])
-        begin += places.size
+    program = np.concatenate([[len(steps)], *steps, *pointers]).astype(np.int64, copy=False)
+    joined = np.concatenate(indices).astype(np.int32, copy=False)
     template = np.array([program.ctypes.data, joined.ctypes.data, n_slots, n_in, factors[-1].shape[0]])
     copies_out = widths[-1] < factors[-1].shape[1]
-    return Program(program, joined, values, template, n_slots, copies_in, copies_out)
+    return Program(program, joined, np.concatenate(values), template, n_slots, copies_in, copies_out)
 
 
 class Lines(NamedTuple):
