@@ -1,7 +1,9 @@
 """The engine: factors as groups of rows, slots between factors, tiles, threads; each against its definition."""
 
+import gc
 import os
 import threading
+import weakref
 from functools import reduce
 from itertools import pairwise
 from time import sleep
@@ -236,6 +238,22 @@ def test_operators_that_share_factors_share_what_is_packed():
     np.testing.assert_allclose(
         (2 * op @ other)[1:] @ np.ones(16), 2 * (op.toarray() @ other.toarray())[1:] @ np.ones(16)
     )
+
+
+def test_operators_that_are_gone_leave_no_memory_behind():
+    """No cycle of references keeps operators and what is packed until the garbage collector runs."""
+    gc.disable()
+    try:
+        op = pp.transforms.dft(16)
+        for turned in (op, op.T, op.H, 2 * op, op[1:]):
+            turned @ np.ones((16, 2))
+        gone = [weakref.ref(each) for each in (op, op.T, op.H, *op._links, *op.T._links)]
+        del op, turned
+        assert not any(each() for each in gone)
+    finally:
+        gc.enable()
+    turned = pp.transforms.dft(16).T  # whose original is gone
+    np.testing.assert_array_equal(turned.T.toarray(), pp.transforms.dft(16).toarray())
 
 
 # -- threads -------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ rules:
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import reduce
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -89,36 +88,30 @@ class PackedFactor:
     def __init__(self, factor: Factor, passes: bool = True) -> None:
         self.factor: Factor | None = factor  # None if two were joined
         self.shape, self.dtype, self._passes = factor.shape, factor.dtype, passes
+        self._one = 1.0  # the entry of the rows that are passed on
+        self._squares: Array | None = None  # the entries of two that were joined
         self.joined: WeakKeyDictionary[PackedFactor, PackedFactor | None] = WeakKeyDictionary()
 
     @classmethod
     def of_squares(cls, values: Array, groups: Groups, later: "PackedFactor") -> "PackedFactor":
         """Two factors that were joined, the ``later`` one of which passes on the same rows as both."""
-        packed = copy(later)
-        packed.__dict__ = {
-            "shape": later.shape,
-            "dtype": later.dtype,
-            "factor": None,
-            "joined": WeakKeyDictionary(),
-        }
-        packed.values = np.append(values, later.values[-2:])
+        packed = cls.__new__(cls)
+        packed.factor, packed.shape, packed.dtype, packed._passes = None, later.shape, later.dtype, True
+        packed._one, packed._squares, packed.joined = later._one, values, WeakKeyDictionary()
         packed.structure = [groups], later.passed
         return packed
 
     def with_values(self, factor: Factor, scale: float) -> "PackedFactor":
         """The same structure with the entries of ``factor``, and ``scale`` for the rows that are passed on."""
-        packed = copy(self)
-        packed.structure = self.structure
-        packed.factor, packed.joined = factor, WeakKeyDictionary()
-        packed.values = np.append(_entries(factor), [scale, 0]).astype(factor.dtype, copy=False)
-        packed.__dict__.pop("matrix", None)
+        packed = PackedFactor(factor, self._passes)
+        packed._one, packed.structure = scale, self.structure
         return packed
 
-    @cached_property
+    @property
     def values(self) -> Array:
-        """Its entries; then a one, for rows that are passed on, and a zero, for what fills up groups."""
-        assert self.factor is not None
-        return np.append(_entries(self.factor), [1, 0]).astype(self.dtype, copy=False)
+        """Its entries, then one for rows that are passed on, and a zero for what fills up groups; not kept."""
+        own: Any = self._squares if self.factor is None else _entries(self.factor)
+        return np.append(own, [self._one, 0]).astype(self.dtype, copy=False)
 
     @cached_property
     def matrix(self) -> Array:
@@ -153,7 +146,7 @@ class PackedFactor:
         if not self.passed.size:
             return self.groups
         rows, columns = self.passed
-        the_one = np.full(rows.size, self.values.size - 2, np.int32)
+        the_one = np.full(rows.size, -2, np.int32)
         return [*self.groups, Groups(1, rows, np.arange(rows.size + 1), columns, the_one)]
 
     @property

@@ -5,8 +5,9 @@ Every value is finite, and arrays are read-only. Kernels index without bounds ch
 or a file passes through here first.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from weakref import ReferenceType, ref
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,13 +32,12 @@ class Link:
     twice.
     """
 
-    __slots__ = ("_adjoint", "_packed", "_transpose", "factor")
+    __slots__ = ("__weakref__", "_packed", "_turned", "factor")
 
     def __init__(self, factor: "Factor") -> None:
         self.factor = factor  # as `frozen` has it
         self._packed: PackedFactor | None = None
-        self._transpose: Link | None = None
-        self._adjoint: Link | None = None
+        self._turned: dict[str, Link | ReferenceType[Link]] = {}
 
     def packed(self) -> "PackedFactor":
         if self._packed is None:
@@ -47,18 +47,30 @@ class Link:
         return self._packed
 
     def transpose(self) -> "Link":
-        if self._transpose is None:
-            self._transpose = Link(frozen(_turned(self.factor.T)))
-            self._transpose._transpose = self
-        return self._transpose
+        return turned_once(self, self._turned, "transpose", lambda: Link(frozen(_turned(self.factor.T))))
 
     def adjoint(self) -> "Link":
         if self.factor.dtype.kind != "c":
             return self.transpose()
-        if self._adjoint is None:
-            self._adjoint = Link(frozen(_turned(self.factor.conj().T)))
-            self._adjoint._adjoint = self
-        return self._adjoint
+        return turned_once(self, self._turned, "adjoint", lambda: Link(frozen(_turned(self.factor.conj().T))))
+
+
+T = TypeVar("T")
+
+
+def turned_once(original: T, known: dict[Any, Any], name: str, turn: Callable[[], T]) -> T:
+    """``turn()``, made once; turned again, it is the original, as long as that is there.
+
+    What is turned refers to the original weakly: a cycle would keep the memory of both until the garbage collector
+    runs.
+    """
+    found: Any = known.get(name)
+    if isinstance(found, ReferenceType):
+        found = found()
+    if found is None:
+        found = known[name] = turn()
+        found._turned[name] = ref(original)
+    return found
 
 
 def _turned(factor: "Factor") -> "Factor":

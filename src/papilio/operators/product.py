@@ -24,7 +24,7 @@ from ..validation import (
     require_finite,
     working_dtype,
 )
-from .factors import Factor, Link, as_factor, entries, frozen, same, shared, to_csr, to_dense
+from .factors import Factor, Link, as_factor, entries, frozen, same, shared, to_csr, to_dense, turned_once
 
 if TYPE_CHECKING:
     import pyfaust
@@ -435,21 +435,26 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             raise ValueError("a SparseProduct becomes an array by multiplying its factors, never without a copy")
         return np.asarray(self.toarray(), dtype=dtype)
 
+    @property
+    def _turned(self) -> dict[Any, Any]:
+        return self._cache
+
     def _transpose(self) -> Self:
-        turned: Self | None = self._cache.get("transpose")
-        if turned is None:
-            turned = self._of_links([link.transpose() for link in reversed(self._links)], self._scale)
-            turned._cache["transpose"], self._cache["transpose"] = self, turned
-        return turned
+        links = reversed(self._links)
+        return turned_once(
+            self,
+            self._cache,
+            "transpose",
+            lambda: self._of_links([link.transpose() for link in links], self._scale),
+        )
 
     def _adjoint(self) -> Self:
         if self.dtype.kind != "c":
             return self._transpose()
-        turned: Self | None = self._cache.get("adjoint")
-        if turned is None:
-            turned = self._of_links([link.adjoint() for link in reversed(self._links)], self._scale)
-            turned._cache["adjoint"], self._cache["adjoint"] = self, turned
-        return turned
+        links = reversed(self._links)
+        return turned_once(
+            self, self._cache, "adjoint", lambda: self._of_links([link.adjoint() for link in links], self._scale)
+        )
 
     def conj(self) -> Self:
         """The complex conjugate.
