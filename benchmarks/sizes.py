@@ -23,8 +23,8 @@ import papilio as pp
 SIZES = (256, 4096, 16384, 131072, 1 << 20)
 COUNTS = (None, 1, 8, 64, 256)  # columns of the block; None is a vector
 DTYPES = ("float64", "float32", "complex128")
-SECONDS = 0.1  # for each case and contestant, where one call does not take longer
-LARGEST = 3e8  # bytes of a block of vectors
+SECONDS = 0.06  # for each case and contestant, where one call does not take longer
+LARGEST = 1.5e8  # bytes of a block of vectors
 CHAIN = "SciPy chain"
 LEAST, LEAST_OF_BLOCKS = 0.9, 1.5  # times the speed of the chain, which is what we aim at
 
