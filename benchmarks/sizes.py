@@ -154,7 +154,7 @@ def run(
             "kind",
             "n",
             "dtype",
-            "",
+            "direction",
             "columns",
             "SciPy chain ÷ papilio",
             "met",
