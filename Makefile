@@ -15,7 +15,7 @@ MINUTES ?= 5
 KILLS ?= 10
 SEED ?= 0
 
-.PHONY: help setup demo test test-slow test-all test-torch test-pythons fuzz kill lint types format bench docs docs-fast docs-open \
+.PHONY: help setup demo reproduce test test-slow test-all test-torch test-pythons fuzz kill lint types format bench docs docs-fast docs-open \
         clean
 
 help:  ## list the targets
@@ -30,6 +30,9 @@ setup: $(READY)  ## create .venv with papilio and its tools
 
 demo: $(READY)  ## do the main job on built-in data, with figures
 	$(BIN)/papilio demo --output demo-output
+
+reproduce: $(READY)  ## repeat an experiment: NAME=figure3 ARGS='--preset tiny'; without NAME, list them
+	@$(BIN)/python -m experiments $(NAME) $(ARGS)
 
 test: $(READY)  ## run the fast tests
 	$(PYTEST)

@@ -53,8 +53,8 @@ def sums(n: int) -> Iterator[tuple[str, pp.SparseProduct, str, Apply]]:
 
 def stacks(n: int) -> Iterator[tuple[str, pp.SparseProduct, str, Apply]]:
     a, b = (random_product(n, 2, complexity=0.1, random_state=i) for i in range(2))
-    yield "vstack", pp.vstack([a, b]), "apart", lambda x: np.concatenate([a @ x, b @ x])
-    yield "hstack", pp.hstack([a, b]), "apart", lambda x: a @ x[:n] + b @ x[n:]
+    yield "vstack", pp.operators.vstack([a, b]), "apart", lambda x: np.concatenate([a @ x, b @ x])
+    yield "hstack", pp.operators.hstack([a, b]), "apart", lambda x: a @ x[:n] + b @ x[n:]
 
 
 def kroneckers(n: int) -> Iterator[tuple[str, pp.SparseProduct, str, Apply]]:
@@ -64,13 +64,18 @@ def kroneckers(n: int) -> Iterator[tuple[str, pp.SparseProduct, str, Apply]]:
     pairs = {"Hadamard": [hadamard(side)] * 2, "DCT": [dct(side)] * 2, "dense": dense}
     for name, (a, b) in pairs.items():
         left, right = [sp.kron(f, eye) for f in a.factors], [sp.kron(eye, f) for f in b.factors]
-        yield f"kron, {name}", pp.kron(a, b), "(A ⊗ I)(I ⊗ B)", pp.SparseProduct([*left, *right]).__matmul__
+        yield (
+            f"kron, {name}",
+            pp.operators.kron(a, b),
+            "(A ⊗ I)(I ⊗ B)",
+            pp.SparseProduct([*left, *right]).__matmul__,
+        )
 
     def contracted(x: np.ndarray) -> np.ndarray:
         left, right = (each.factors[0] for each in dense)
         return np.einsum("ij,kl,jlm->ikm", left, right, x.reshape(side, side, -1), optimize=True).reshape(x.shape)
 
-    yield "kron, dense", pp.kron(*dense), "einsum", contracted
+    yield "kron, dense", pp.operators.kron(*dense), "einsum", contracted
 
 
 if __name__ == "__main__":

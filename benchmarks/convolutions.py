@@ -53,16 +53,20 @@ def spread(rng: np.random.Generator) -> list[np.ndarray]:
 
 
 CASES = {
-    "4 of 4 places": ((128,), lambda rng: pp.kernel_supports(4, [1] * 4), None),
-    "4 of 4 places, sparse code": ((128,), lambda rng: pp.kernel_supports(4, [1] * 4), 0.05),
+    "4 of 4 places": ((128,), lambda rng: pp.convolution.kernel_supports(4, [1] * 4), None),
+    "4 of 4 places, sparse code": ((128,), lambda rng: pp.convolution.kernel_supports(4, [1] * 4), 0.05),
     "4 of 4 places, spread": ((128,), spread, None),
     "4 of 4 places, spread, sparse code": ((128,), spread, 0.05),
-    "4 of 4 places, dilated by 1, 2, 4, 8": ((128,), lambda rng: pp.kernel_supports(4, [1, 2, 4, 8]), None),
-    "6 of 3 places": ((100,), lambda rng: pp.kernel_supports(3, [1] * 6), None),
-    "5 of 5 places": ((135,), lambda rng: pp.kernel_supports(5, [1] * 5), None),
-    "4 of 3×3": ((32, 32), lambda rng: pp.kernel_supports((3, 3), [1] * 4), None),
-    "4 of 3×3, sparse code": ((32, 32), lambda rng: pp.kernel_supports((3, 3), [1] * 4), 0.02),
-    "6 of 3×3": ((32, 32), lambda rng: pp.kernel_supports((3, 3), [1] * 6), None),
+    "4 of 4 places, dilated by 1, 2, 4, 8": (
+        (128,),
+        lambda rng: pp.convolution.kernel_supports(4, [1, 2, 4, 8]),
+        None,
+    ),
+    "6 of 3 places": ((100,), lambda rng: pp.convolution.kernel_supports(3, [1] * 6), None),
+    "5 of 5 places": ((135,), lambda rng: pp.convolution.kernel_supports(5, [1] * 5), None),
+    "4 of 3×3": ((32, 32), lambda rng: pp.convolution.kernel_supports((3, 3), [1] * 4), None),
+    "4 of 3×3, sparse code": ((32, 32), lambda rng: pp.convolution.kernel_supports((3, 3), [1] * 4), 0.02),
+    "6 of 3×3": ((32, 32), lambda rng: pp.convolution.kernel_supports((3, 3), [1] * 6), None),
 }
 
 
@@ -80,11 +84,13 @@ def recovery() -> list[Figures]:
         for draw in range(n_draws):
             supports = make(rng)
             kernels = [rng.standard_normal(len(places)) for places in supports]
-            chain = pp.ConvolutionChain([kernel / np.linalg.norm(kernel) for kernel in kernels], supports, grid)
+            chain = pp.convolution.ConvolutionChain(
+                [kernel / np.linalg.norm(kernel) for kernel in kernels], supports, grid
+            )
             code = None if density is None else np.where(rng.random(grid) < density, rng.standard_normal(grid), 0)
             signal = chain.atom if code is None else chain.apply(code)
             begin = perf_counter()
-            fit = pp.convolution_chain(signal, code, supports, n_restarts=RESTARTS, random_state=draw)
+            fit = pp.convolution.convolution_chain(signal, code, supports, n_restarts=RESTARTS, random_state=draw)
             seconds.append(perf_counter() - begin)
             found += fit.error <= 1e-6
         cells = (
@@ -99,11 +105,11 @@ def recovery() -> list[Figures]:
 
 
 PALM_CASES = {
-    "2 of 4 places": ((32,), pp.kernel_supports(4, [1] * 2)),
-    "3 of 4 places": ((32,), pp.kernel_supports(4, [1] * 3)),
-    "4 of 4 places": ((32,), pp.kernel_supports(4, [1] * 4)),
-    "2 of 3×3": ((8, 8), pp.kernel_supports((3, 3), [1] * 2)),
-    "3 of 3×3": ((8, 8), pp.kernel_supports((3, 3), [1] * 3)),
+    "2 of 4 places": ((32,), pp.convolution.kernel_supports(4, [1] * 2)),
+    "3 of 4 places": ((32,), pp.convolution.kernel_supports(4, [1] * 3)),
+    "4 of 4 places": ((32,), pp.convolution.kernel_supports(4, [1] * 4)),
+    "2 of 3×3": ((8, 8), pp.convolution.kernel_supports((3, 3), [1] * 2)),
+    "3 of 3×3": ((8, 8), pp.convolution.kernel_supports((3, 3), [1] * 3)),
 }
 
 
@@ -119,10 +125,12 @@ def by_palm() -> list[Figures]:
         rng, errors, polished, begin = np.random.default_rng(0), [], [], process_time()
         for _ in range(PALM_DRAWS):
             kernels = [rng.standard_normal(len(places)) for places in supports]
-            chain = pp.ConvolutionChain(kernels, supports, grid)
+            chain = pp.convolution.ConvolutionChain(kernels, supports, grid)
             error, start = best_of_palm(chain, rng)
             errors.append(error)
-            polished.append(pp.convolution_chain(chain.atom, None, supports, init=start, n_restarts=0).error)
+            polished.append(
+                pp.convolution.convolution_chain(chain.atom, None, supports, init=start, n_restarts=0).error
+            )
         counts = (np.array(errors) <= 1e-6, np.array(errors) <= 1e-2, np.array(polished) <= 1e-6)
         seconds = (process_time() - begin) / PALM_DRAWS
         cells = (f"{count.sum()} of {PALM_DRAWS}" for count in counts)
@@ -130,7 +138,9 @@ def by_palm() -> list[Figures]:
     return [table]
 
 
-def best_of_palm(chain: pp.ConvolutionChain, rng: np.random.Generator) -> tuple[float, list[np.ndarray]]:
+def best_of_palm(
+    chain: pp.convolution.ConvolutionChain, rng: np.random.Generator
+) -> tuple[float, list[np.ndarray]]:
     """The lowest error of some starts, and its kernels."""
     n, grid = chain.shape[0], chain.grid
     sets = [pp.constraints.Circulant(n, support=places, grid=grid) for places in chain.supports]
@@ -187,24 +197,24 @@ def lines(n: int, steps: tuple[int, ...], direction: tuple[int, int]) -> list[np
 DYADIC = tuple(2**level for level in range(8))
 LEVELS = DYADIC[:3]
 ATOMS = {
-    "Daubechies-4 scaling function, level 3": (daubechies(3), pp.kernel_supports(8, LEVELS)),
-    "Daubechies-4 scaling function, level 7": (daubechies(7), pp.kernel_supports(8, DYADIC[:7])),
-    "Daubechies-4 scaling function, level 8": (daubechies(8), pp.kernel_supports(8, DYADIC)),
+    "Daubechies-4 scaling function, level 3": (daubechies(3), pp.convolution.kernel_supports(8, LEVELS)),
+    "Daubechies-4 scaling function, level 7": (daubechies(7), pp.convolution.kernel_supports(8, DYADIC[:7])),
+    "Daubechies-4 scaling function, level 8": (daubechies(8), pp.convolution.kernel_supports(8, DYADIC)),
     "Daubechies-4 scaling function, level 3, 2-D": (
         np.outer(daubechies(3), daubechies(3)),
         [*lines(8, LEVELS, (1, 0)), *lines(8, LEVELS, (0, 1))],
     ),
     "windowed cosine": (
         windowed_cosine((470,), (0.05,)),
-        [*pp.kernel_supports(20, [1]), *pp.kernel_supports(4, [10, 20, 40, 80])],
+        [*pp.convolution.kernel_supports(20, [1]), *pp.convolution.kernel_supports(4, [10, 20, 40, 80])],
     ),
     "windowed cosine, 2-D": (
         windowed_cosine((61, 61), (0.06, 0.09)),
-        pp.kernel_supports((5, 5), [1, 2, 3, 4, 5]),
+        pp.convolution.kernel_supports((5, 5), [1, 2, 3, 4, 5]),
     ),
     "curvelet-like, 2-D": (
         curvelet((45, 69), np.arctan2(1, 2), 9.0, 2.5),
-        [*pp.kernel_supports((5, 5), [1, 2, 2]), *lines(5, (1, 2, 3), (1, 2))],
+        [*pp.convolution.kernel_supports((5, 5), [1, 2, 2]), *lines(5, (1, 2, 3), (1, 2))],
     ),
 }
 
@@ -224,7 +234,7 @@ def atoms(folder: Path) -> list[Figures]:
     figure = Figure(figsize=(11, 9.5), layout="constrained")
     parts = figure.subfigures(len(SHOWN), 1)
     for name, (atom, supports) in ATOMS.items():
-        fit = pp.convolution_chain(atom, None, supports, n_restarts=12)
+        fit = pp.convolution.convolution_chain(atom, None, supports, n_restarts=12)
         entries = int((np.abs(atom) > 1e-3 * np.abs(atom).max()).sum())
         count = fit.chain.n_coefficients
         level = -20 * np.log10(fit.error)
@@ -251,7 +261,9 @@ def apply() -> list[Table]:
     for dtype in (np.float64, np.float32):
         rng = np.random.default_rng(0)
         kernels = rng.standard_normal((6, 9)).astype(dtype)
-        chain = pp.ConvolutionChain(kernels, pp.kernel_supports((3, 3), [1] * 6, centered=True), (512, 512))
+        chain = pp.convolution.ConvolutionChain(
+            kernels, pp.convolution.kernel_supports((3, 3), [1] * 6, centered=True), (512, 512)
+        )
         image = rng.standard_normal((512, 512)).astype(dtype)
         composed = np.ones((1, 1), dtype)
         for kernel in kernels:

@@ -48,7 +48,7 @@ def run(folder: Path, first: int = 0) -> list[Likelihoods]:
         f"blocks of variables among {blocks(0)[0].shape[1]} are groups of the tree, from 80 samples, in {found} "
         f"of {N_TREES} draws (aim: 95).",
     )
-    pp.SparseMatrixTransform().fit(np.random.default_rng(0).standard_normal((9, 4)))  # compiles
+    pp.rotations.SparseMatrixTransform().fit(np.random.default_rng(0).standard_normal((9, 4)))  # compiles
     for case, test, draw in sources():
         for n in SAMPLES:
             _compare(table, case, n, [draw(n, first + seed) for seed in range(N_DRAWS)], test)
@@ -57,8 +57,8 @@ def run(folder: Path, first: int = 0) -> list[Likelihoods]:
 
 def estimators() -> dict[str, EmpiricalCovariance]:
     return {
-        OURS: pp.SparseMatrixTransform(),
-        PUBLISHED: pp.SparseMatrixTransform(shrinkage=0),
+        OURS: pp.rotations.SparseMatrixTransform(),
+        PUBLISHED: pp.rotations.SparseMatrixTransform(shrinkage=0),
         "LedoitWolf": LedoitWolf(),
         "OAS": OAS(),
         "GraphicalLassoCV": GraphicalLassoCV(),
@@ -135,7 +135,7 @@ def blocks(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def is_recovered(X: np.ndarray, block: np.ndarray) -> bool:
     """Whether each block is a group of the tree at some level."""
-    model = pp.Treelets().fit(X)
+    model = pp.rotations.Treelets().fit(X)
     groups = [model.groups(level) for level in range(len(model.merges_) + 1)]
     members = [block == each for each in range(3)]
     return all(any(((group == group[own.argmax()]) == own).all() for group in groups) for own in members)

@@ -31,7 +31,9 @@ def dense() -> Table:
     notes = []
 
     def ours() -> None:
-        found["papilio K-SVD"] = pp.ksvd(X, ATOMS, N_NONZERO, max_iter=10, tol=0, random_state=0).dictionary
+        found["papilio K-SVD"] = pp.dictionary.ksvd(
+            X, ATOMS, N_NONZERO, max_iter=10, tol=0, random_state=0
+        ).dictionary
 
     def package() -> None:
         model = ksvd_package.ApproximateKSVD(n_components=ATOMS, max_iter=10, transform_n_nonzero_coefs=N_NONZERO)
@@ -54,7 +56,9 @@ def dense() -> Table:
     found.clear()
 
     def online() -> None:
-        found["papilio online"] = pp.online_dictionary(X, ATOMS, N_NONZERO, tol=0, random_state=0).dictionary
+        found["papilio online"] = pp.dictionary.online_dictionary(
+            X, ATOMS, N_NONZERO, tol=0, random_state=0
+        ).dictionary
 
     def train() -> None:
         found["SPAMS trainDL"] = spams.trainDL(
@@ -78,9 +82,9 @@ def fast() -> Table:
     """The paper's fit, PALM's time on few and on many signals, and a large fit."""
     data = pp.datasets.rand(random_state=0)
     schedule = pp.Schedule.paper(32, 5, 2, 512)
-    start = pp.ksvd(data.signals, 32, 5, random_state=0).dictionary
+    start = pp.dictionary.ksvd(data.signals, 32, 5, random_state=0).dictionary
     times = best_times(
-        {OURS: lambda: pp.fast_dictionary(data.signals, schedule, 5, init=start, refine=False)}, 5, 2
+        {OURS: lambda: pp.dictionary.fast_dictionary(data.signals, schedule, 5, init=start, refine=False)}, 5, 2
     )
     table = Table("Learning a fast dictionary", "")
     paper = f"The paper's fit (Q = 5, p = 2, P = 512, 500 signals of 32, K-SVD excluded): {clock(times[OURS])}"

@@ -51,7 +51,7 @@ def patches(alpha: float = 0.1, count: int = 40_000) -> Table:
     }
     for name, options in cases.items():
         begin = perf_counter()
-        model = pp.LearnedEncoder(D, 5, alpha=alpha, tol=0, random_state=0, **options).fit(X)
+        model = pp.coding.LearnedEncoder(D, 5, alpha=alpha, tol=0, random_state=0, **options).fit(X)
         reached = mean_objective(D, new, model.transform(new.T).T, alpha) / best - 1
         as_many = next(n for n in range(1, 1000) if above(D, new, alpha, n, best) <= reached)
         notes.append(
@@ -84,7 +84,7 @@ def products(alpha: float = 0.05, count: int = 512) -> Table:
     X, new = rows[:TRAINED_ON], rows[TRAINED_ON:]
     options = {"alpha": alpha, "max_iter": 5, "tol": 0, "batch_size": 64, "random_state": 0}
     matrices = {OURS: op, "dense encoder": D}
-    models = {name: pp.LearnedEncoder(each, 5, **options).fit(X) for name, each in matrices.items()}
+    models = {name: pp.coding.LearnedEncoder(each, 5, **options).fit(X) for name, each in matrices.items()}
     scores = {name: -model.score(new) for name, model in models.items()}
     ratio = scores[OURS] / scores["dense encoder"] - 1
     exact = mean_objective(D, new.T, pp.lasso(op, new.T, alpha).toarray(), alpha)

@@ -32,10 +32,10 @@ class Bases:
 
     def markdown(self) -> str:
         note = (
-            "Relative error ‖L − UΛUᵀ‖/‖L‖ with n·log₂n and 2n·log₂n rotations: `graphs.fourier` without and with "
-            "sweeps, and pyfaust's `eigtj` with its default, n/2 rotations per factor, and with one per factor, "
-            "which is as greedy as it gets (its product then has as many factors as rotations). Graphs of PyGSP. "
-            f"A dash: not done after {PATIENCE} s."
+            "Relative error ‖L − UΛUᵀ‖/‖L‖ with n·log₂n and 2n·log₂n rotations: `rotations.graph_fourier` "
+            "without and with sweeps, and pyfaust's `eigtj` with its default, n/2 rotations per factor, and with "
+            "one per factor, which is as greedy as it gets (its product then has as many factors as rotations). "
+            f"Graphs of PyGSP. A dash: not done after {PATIENCE} s."
         )
         head = (
             "| graph | n | rotations | greedy | swept | factors | time | eigtj | time | one per factor | time |\n"
@@ -50,15 +50,15 @@ def run(folder: Path, names: tuple[str, ...] = NAMES) -> list[Table | Bases]:
         "Products with a graph Fourier transform",
         "U with n·log₂n rotations, as found above, in double precision.",
     )
-    pp.graphs.fourier(sp.csr_array(1 - np.eye(8)))  # kernels are compiled
+    pp.rotations.graph_fourier(sp.csr_array(1 - np.eye(8)))  # kernels are compiled
     for name in names:
         L = laplacian_of(name)
         n = L.shape[0]
         for times in (1, 2):
             count = int(times * n * log2(n))
-            greedy = pp.graphs.fourier(L, n_rotations=count, n_sweeps=0)
+            greedy = pp.rotations.graph_fourier(L, n_rotations=count, n_sweeps=0)
             begin = perf_counter()
-            fit = pp.graphs.fourier(L, n_rotations=count)
+            fit = pp.rotations.graph_fourier(L, n_rotations=count)
             seconds = perf_counter() - begin
             peers = [
                 with_patience(eigtj, L.toarray(), count, each) for each in (None, 1) if each is None or n < 1000

@@ -78,7 +78,9 @@ def beside_nmf(seed: int) -> Lines:
                 return model.fit_transform(V, W=W.copy(), H=H.copy())
 
             def ours(loss=loss, V=V, W=W, H=H):
-                return pp.nonnegative_chain(V, W.shape[1], init=(W, H), loss=loss, max_iter=N_ITER, tol=0)
+                return pp.nonnegative.nonnegative_chain(
+                    V, W.shape[1], init=(W, H), loss=loss, max_iter=N_ITER, tol=0
+                )
 
             objective = ours().objective
             theirs()
@@ -115,7 +117,7 @@ def measured(chain, draw: int) -> tuple[float, ...]:
     sizes, entries, is_balanced = chain
     truth = planted(sizes, entries, draw, is_balanced)
     V, begin = truth[0] @ truth[1] @ truth[2], process_time()
-    fit = pp.nonnegative_chain(V, sizes[1:-1], sparsity=entries)
+    fit = pp.nonnegative.nonnegative_chain(V, sizes[1:-1], sparsity=entries)
     seconds = process_time() - begin
     found = [factor.toarray() for factor in fit.operator.factors]
     scores = support_score(found, truth), support_score(only_read(found), only_read(truth))

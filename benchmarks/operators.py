@@ -1,4 +1,4 @@
-"""Operators that nobody stores, from a function of their entries: ``python benchmarks/operators.py`` (minutes).
+"""Implicit matrices, from a function of their entries: ``python benchmarks/operators.py`` (minutes).
 
 A Fourier integral operator exp(2πi(xξ + c(x)|ξ|)), c(x) = (2 + sin 2πx)/8, and a non-uniform Fourier transform,
 n = 2^13 to 2^17, to a relative error of 1e-6. Each size has a process of its own, so that its memory is its own.
@@ -101,7 +101,7 @@ def _finufft() -> Any:
 
 
 @dataclass
-class Unstored:
+class Sizes:
     """A table of sizes."""
 
     title: str
@@ -133,12 +133,12 @@ class Unstored:
         return "\n".join([f"## {self.title}", "", self.note, "", head, *self.rows, "", *self.remarks, ""])
 
 
-def run(folder: Path) -> list[Unstored]:
+def run(folder: Path) -> list[Sizes]:
     return [_table(name) for name in OPERATORS]
 
 
-def _table(name: str) -> Unstored:
-    table = Unstored(
+def _table(name: str) -> Sizes:
+    table = Sizes(
         f"From entries: {NAMES[name]}",
         f"`factorize(entries, shape=(n, n), max_error={MAX_ERROR:g})`. The memory is that of the process until "
         "the product is built. Rows are computed in blocks of 50, by NumPy.",

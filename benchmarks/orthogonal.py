@@ -19,9 +19,8 @@ from threadpoolctl import threadpool_limits
 
 import papilio as pp
 from papilio.kernels.rotations import POLAR
-from papilio.rotations.chain import entries
-from papilio.rotations.greedy import Growth
-from papilio.rotations.orthogonal import approached
+from papilio.rotations.chain import Chain, depth
+from papilio.rotations.growth import Growth, approached
 from papilio.runtime.session import Session
 
 N_PATCHES, SIDE, SPARSITY = 10_000, 8, 6
@@ -86,12 +85,17 @@ def one_at_a_time(M: np.ndarray, count: int) -> tuple[float, int]:
     growth = Growth(POLAR, M.copy(), width=1)
     while growth.count < count and growth.add(1):
         pass
-    return _error(np.trace(growth.matrix), len(M)), growth.entries
+    return _error(np.trace(growth.matrix), len(M)), _entries(growth.chain())
 
 
 def in_layers(M: np.ndarray, count: int, n_sweeps: int) -> tuple[float, int]:
     turned = approached(Session(), M, lambda growth: count - growth.count, n_sweeps)
-    return _error(turned.trace, len(M)), entries(turned.chain)
+    return _error(turned.trace, len(M)), _entries(turned.chain)
+
+
+def _entries(chain: Chain) -> int:
+    """The entries of a chain as a product, with the ones of coordinates that a layer does not change."""
+    return chain.size * max(depth(chain), 1) + 2 * len(chain.pairs)
 
 
 def _error(trace: float, n: int) -> float:
@@ -119,8 +123,8 @@ def svd() -> Table:
     }
     for name, A in matrices.items():
         count = int(max(A.shape) * np.log2(max(A.shape)))
-        plain = pp.fast_svd(A, n_rotations=count, n_sweeps=0)
-        fit, seconds = timed(lambda A=A, count=count: pp.fast_svd(A, n_rotations=count))
+        plain = pp.rotations.fast_svd(A, n_rotations=count, n_sweeps=0)
+        fit, seconds = timed(lambda A=A, count=count: pp.rotations.fast_svd(A, n_rotations=count))
         theirs, taken = ("", "")
         if pyfaust is not None:
             (U, _, V), other = timed(lambda A=A, count=count: pyfaust.fact.svdtj(A, count))

@@ -21,10 +21,9 @@ import numpy as np
 from common import clock, peak_memory
 
 import papilio as pp
-from papilio.coding.coder import Coder
-from papilio.dictionary import statistics as summary
-from papilio.dictionary.statistics import Coding, code_part, merge_statistics
-from papilio.samples import as_samples, passed_over
+from papilio.dictionary import signals
+from papilio.dictionary.signals import Coder, Coding, code_part, merge_statistics
+from papilio.samples import as_samples, map_reduce
 
 ATOMS, NONZERO, COMPLEXITY = 256, 5, 0.4
 SAMPLES = 4_000_000
@@ -142,27 +141,29 @@ def fit(path: str, workers: int) -> dict[str, Any]:
     }
 
 
-class TimedCoder(Coder):
-    """Knows how long it has coded, on all threads together."""
+class TimedCodes:
+    """OMP that knows how long it has coded, on all threads together."""
 
-    seconds = 0.0
+    def __init__(self) -> None:
+        self.seconds, self._codes = 0.0, signals.omp_codes
 
-    def code(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
         begin = perf_counter()
-        codes = super().code(*arguments)
-        TimedCoder.seconds += perf_counter() - begin
+        codes = self._codes(*arguments, **options)
+        self.seconds += perf_counter() - begin
         return codes
 
 
 def timed() -> float:
     """Let passes in this process use that one; returns what it has taken so far."""
-    summary.Coder = TimedCoder
-    return TimedCoder.seconds
+    if not isinstance(signals.omp_codes, TimedCodes):
+        signals.omp_codes = TimedCodes()
+    return float(signals.omp_codes.seconds)
 
 
 def passes(path: str, workers: int) -> dict[str, Any]:
     """The best of three passes over some samples each, taken in turn; OMP's time in it, and what workers sent."""
-    coding = Coding(dictionary(path), NONZERO)
+    coding = Coding(dictionary(path), Coder(NONZERO))
     timed, sent = (getattr(import_module("scale"), name) for name in ("timed", "sent"))  # as workers find them
     with Cluster(workers) as client:
 
@@ -171,7 +172,7 @@ def passes(path: str, workers: int) -> dict[str, Any]:
 
         best: dict[str, Any] = {str(count): {"seconds": np.inf} for count in COUNTS}
         over_all(timed)
-        passed_over(
+        map_reduce(
             as_samples(np.load(path, mmap_mode="r")[:30_000]), code_part, coding, merge_statistics
         )  # compiles, loads
         for _ in range(3):
@@ -179,7 +180,7 @@ def passes(path: str, workers: int) -> dict[str, Any]:
                 samples = as_samples(np.load(path, mmap_mode="r")[:count])
                 coded, out = over_all(timed), over_all(sent)
                 begin = perf_counter()
-                passed_over(samples, code_part, coding, merge_statistics)
+                map_reduce(samples, code_part, coding, merge_statistics)
                 seconds = perf_counter() - begin
                 coded = [after - before for after, before in zip(over_all(timed), coded, strict=True)]
                 out = [after - before for after, before in zip(over_all(sent), out, strict=True)]

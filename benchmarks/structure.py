@@ -17,7 +17,7 @@ from scipy.fft import dct, fft
 from scipy.linalg import hadamard
 
 import papilio as pp
-from papilio.search.candidates import even_schedule
+from papilio.search.methods.hierarchical import even_schedule
 
 PLAIN = "papilio's hierarchical PALM alone"
 
@@ -255,7 +255,7 @@ def _errors(make: Callable, n: int, sigma: float, count: int) -> list[tuple[floa
         matrix = clean + sigma * noise * np.linalg.norm(clean) / np.linalg.norm(noise)
         fit = pp.butterfly(matrix, random_state=0)
         product = fit.operator.toarray()
-        if fit.status is pp.Status.NO_STRUCTURE:
+        if fit.status is pp.results.Status.NO_STRUCTURE:
             product = np.full_like(product, np.inf)
         size = np.linalg.norm(clean)
         found.append((np.linalg.norm(product - matrix) / size, np.linalg.norm(product - clean) / size))

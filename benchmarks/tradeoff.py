@@ -18,7 +18,7 @@ def run(folder: Path) -> list[Table]:
     for name, M in matrices().items():
         notes.append(compared(table, name, lambda M=M: pp.tradeoff(M), lambda c, M=M: factorized(M, c)))
     X = pp.datasets.image_patches(10_000, 8, random_state=0)
-    sweep = lambda: pp.dictionary_tradeoff(X.T, 128, 5)  # noqa: E731
+    sweep = lambda: pp.dictionary.dictionary_tradeoff(X.T, 128, 5)  # noqa: E731
     notes.append(compared(table, "10,000 patches of 8×8, 128 atoms, 5 per patch", sweep, lambda c: learned(X, c)))
     table.note = (
         "`tradeoff` against a separate `factorize(M, complexity=c)` or "

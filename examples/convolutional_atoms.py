@@ -31,10 +31,10 @@ N_ATOMS, N_COEFS = 8, 800
 photograph = load_sample_image("china.jpg") @ [0.299, 0.587, 0.114]
 image = photograph[TOP : TOP + SIDE, LEFT : LEFT + SIDE]
 detail = image - gaussian_filter(image, 4, mode="wrap")
-supports = pp.kernel_supports((3, 3), [1, 1, 2], centered=True)
+supports = pp.convolution.kernel_supports((3, 3), [1, 1, 2], centered=True)
 
 begin = perf_counter()
-learned = pp.convolutional_dictionary(detail, N_ATOMS, supports, N_COEFS, max_iter=25, random_state=0)
+learned = pp.convolution.convolutional_dictionary(detail, N_ATOMS, supports, N_COEFS, max_iter=25, random_state=0)
 errors = learned.history.error
 print(f"{len(errors)} iterations in {perf_counter() - begin:.1f} s: error {errors[0]:.3f} → {learned.error:.3f}")
 

@@ -3,9 +3,9 @@ A covariance from few samples
 =============================
 
 With 64 sensors and fewer measurements than that, the sample covariance is singular, and cannot be used for a
-whitening filter or a likelihood. :class:`papilio.SparseMatrixTransform` describes the covariance by a few
-rotations of pairs of sensors; cross-validation chooses how many. It is compared with estimators of scikit-learn,
-on data that suit it and on data that do not.
+whitening filter or a likelihood. :class:`papilio.rotations.SparseMatrixTransform` describes the covariance by a
+few rotations of pairs of sensors; cross-validation chooses how many. It is compared with estimators of
+scikit-learn, on data that suit it and on data that do not.
 """
 
 import sys
@@ -66,7 +66,7 @@ kinds = {
 # The score of an estimator is the Gaussian log-likelihood per sample, averaged over three draws: the higher, the
 # better. The table and the figure show how far each one is below the best of the three.
 
-estimators = {"SparseMatrixTransform": pp.SparseMatrixTransform, "Ledoit–Wolf": LedoitWolf, "OAS": OAS}
+estimators = {"SparseMatrixTransform": pp.rotations.SparseMatrixTransform, "Ledoit–Wolf": LedoitWolf, "OAS": OAS}
 styles = dict(zip(estimators, (("#d55e00", "o"), ("#0072b2", "s"), ("0.45", "^")), strict=True))
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
 print(f"{'samples':<36}" + "".join(f"{count:>8}" for count in COUNTS))
@@ -100,7 +100,7 @@ axes[0].legend(frameon=False, fontsize="small")
 # is the product of the chosen rotations.
 
 X = kinds["few mixtures"](64)
-model = pp.SparseMatrixTransform(assume_centered=True).fit(X)
+model = pp.rotations.SparseMatrixTransform(assume_centered=True).fit(X)
 print(f"{model.n_rotations_} rotations, {model.operator_.nnz} entries of {SENSORS**2} for the eigenvectors")
 
 fig, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")

@@ -8,8 +8,8 @@ frequencies of the graph Fourier transform, while noise is spread over all of th
 by the share of noise in its variance over a month, as in a Wiener filter.
 
 The transform is the matrix of eigenvectors of the Laplacian: a million numbers, applied to the reports of each
-hour. :func:`papilio.graphs.fourier` approximates it by a product of rotations. What does that save, and how much
-more noise is left? The data are simulated, with a fixed seed.
+hour. :func:`papilio.rotations.graph_fourier` approximates it by a product of rotations. What does that save, and
+how much more noise is left? The data are simulated, with a fixed seed.
 """
 
 import sys
@@ -73,18 +73,18 @@ def best_time(basis, signals):
 
 
 def exact():
-    return scipy.linalg.eigh(pp.graphs.laplacian(graph).toarray())[1], 0.0
+    return scipy.linalg.eigh(pp.rotations.graph_laplacian(graph).toarray())[1], 0.0
 
 
 kept = {}
 
 
 def rotations(complexity):
-    fit = kept[complexity] = pp.graphs.fourier(graph, complexity=complexity)
+    fit = kept[complexity] = pp.rotations.graph_fourier(graph, complexity=complexity)
     return fit.operator, fit.error
 
 
-pp.graphs.fourier(graph[:64, :64])  # kernels are compiled, once on a machine: that is not timed
+pp.rotations.graph_fourier(graph[:64, :64])  # kernels are compiled, once on a machine: that is not timed
 found = {"dense, LAPACK": exact}
 found |= {f"rotations, {c:.2f}": lambda c=c: rotations(c) for c in COMPLEXITIES}
 rows = {}

@@ -30,7 +30,9 @@ PIXELS, STROKES = 4, 5  # of a stroke, and of a part
 
 X = load_digits().data[:300] / 16
 plain = NMF(N_PARTS, init="nndsvda", max_iter=3000, random_state=0).fit(X)
-layers = pp.MultilayerNMF(ranks=(N_STROKES, N_PARTS), sparsity=(PIXELS, STROKES), n_init=1, random_state=0).fit(X)
+layers = pp.nonnegative.MultilayerNMF(
+    ranks=(N_STROKES, N_PARTS), sparsity=(PIXELS, STROKES), n_init=1, random_state=0
+).fit(X)
 strokes, combinations = layers.operator_.factors
 codes = layers.transform(X)
 

@@ -4,8 +4,8 @@ Which measurements say the same?
 
 In scikit-learn's breast cancer data, thirty measurements describe the cell nuclei of a patient. Many of them say
 nearly the same: radius, perimeter and area, for instance. Principal components mix all thirty.
-:class:`papilio.Treelets` instead builds a tree of the measurements, and a basis whose vectors are zero outside of
-a group in this tree. What does that cost a classifier that only sees a few numbers per patient?
+:class:`papilio.rotations.Treelets` instead builds a tree of the measurements, and a basis whose vectors are zero
+outside of a group in this tree. What does that cost a classifier that only sees a few numbers per patient?
 """
 
 import sys
@@ -33,7 +33,7 @@ N_COMPONENTS = 6
 
 data = load_breast_cancer()
 X, features = StandardScaler().fit_transform(data.data), data.feature_names
-model = pp.Treelets(N_COMPONENTS).fit(X)
+model = pp.rotations.Treelets(N_COMPONENTS).fit(X)
 print("The first merges, with the correlation of the two that are merged:")
 for (total, difference), correlation in list(zip(model.merges_, model.correlations_, strict=True))[:5]:
     print(f"  {correlation:6.3f}  {features[total]} and {features[difference]}")
@@ -68,7 +68,7 @@ rows = {
         pca.components_.size,
         pca.explained_variance_ratio_.sum(),
     ),
-    f"{N_COMPONENTS} treelets": (pp.Treelets(N_COMPONENTS), entries, model.energies_.sum()),
+    f"{N_COMPONENTS} treelets": (pp.rotations.Treelets(N_COMPONENTS), entries, model.energies_.sum()),
 }
 folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=4, random_state=0)
 print(f"{'a classifier sees':<24} {'entries':>8} {'variance':>9} {'accuracy':>9}")

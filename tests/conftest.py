@@ -12,7 +12,7 @@ import pytest
 
 import papilio as pp
 
-from .helpers import DTYPES
+from .helpers import DTYPES, Clock
 from .limits import lower
 from .tiers import is_apart, is_left_out, is_slow, that_cover_all_values, turn_of, unknown_names, values_of
 
@@ -85,6 +85,14 @@ def large(monkeypatch):
 def few_rounds(monkeypatch):
     """Short annealing, where only the rules of a search count."""
     lower(monkeypatch, annealing_rounds=4)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Times of products that depend on their entries only, and not on the machine: `helpers.Clock`."""
+    for module in ("papilio.search.pricing", "papilio.search.factorize"):
+        monkeypatch.setattr(f"{module}.Pricing", Clock)
+    return Clock
 
 
 @pytest.fixture

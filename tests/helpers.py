@@ -2,8 +2,11 @@
 
 import inspect
 from functools import wraps
+from importlib import import_module
 
 import numpy as np
+
+from papilio.search.pricing import Pricing
 
 ALL_DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
 # Single precision and complex numbers, each with kernels of their own. Those of complex64 are compiled in tests of
@@ -63,3 +66,29 @@ def for_each(parameter, values):
         return test_of_all
 
     return decorate
+
+
+def set_in_coding(monkeypatch, settings):
+    """Change limits, or choices, of what codes signals, wherever these names are read."""
+    pursuit = import_module("papilio.coding.matching_pursuit")
+    owners = import_module("papilio.coding.atoms"), pursuit, pursuit.Atoms
+    for name, value in settings.items():
+        found = [owner for owner in owners if hasattr(owner, name)]
+        assert found, name
+        for owner in found:
+            monkeypatch.setattr(owner, name, value)
+
+
+class Clock(Pricing):
+    """A machine on which each entry of a product takes twice as long as one of the dense matrix, and a call 50."""
+
+    rate, call, bias = 2.0, 50.0, 1.0
+
+    def __init__(self, shape, dtype, vectors):
+        self.shape, self.vectors = shape, vectors
+
+    def modelled(self, operator):
+        return self.bias * (self.rate * operator.nnz + self.call)
+
+    def measured(self, operator):
+        return self.rate * operator.nnz + self.call

@@ -19,14 +19,16 @@ def dct(d, dtype=np.float64):
 
 
 def learn_sparse_ksvd(X, **options):
-    return pp.sparse_ksvd(X, dct(X.shape[0], X.dtype), N_ATOMS, N_NONZERO, k=3, **options)
+    return pp.dictionary.sparse_ksvd(X, dct(X.shape[0], X.dtype), N_ATOMS, N_NONZERO, k=3, **options)
 
 
 LEARNERS = {
-    "ksvd": lambda X, **options: pp.ksvd(X, N_ATOMS, N_NONZERO, **options),
+    "ksvd": lambda X, **options: pp.dictionary.ksvd(X, N_ATOMS, N_NONZERO, **options),
     "sparse_ksvd": learn_sparse_ksvd,
-    "online_dictionary": lambda X, **options: pp.online_dictionary(X, N_ATOMS, N_NONZERO, **options),
-    "fast_dictionary": lambda X, **options: pp.fast_dictionary(X, SCHEDULE, N_NONZERO, refine=False, **options),
+    "online_dictionary": lambda X, **options: pp.dictionary.online_dictionary(X, N_ATOMS, N_NONZERO, **options),
+    "fast_dictionary": lambda X, **options: pp.dictionary.fast_dictionary(
+        X, SCHEDULE, N_NONZERO, refine=False, **options
+    ),
 }
 
 

@@ -4,13 +4,13 @@ LIMITS = {
     "sample": "papilio.dictionary.signals._SAMPLE",
     "sample_per_atom": "papilio.dictionary.signals._SAMPLE_PER_ATOM",
     "passes": "papilio.dictionary.signals._PASSES",
-    "refinement_rounds": "papilio.dictionary.refinement._ROUNDS",
-    "annealing_rounds": "papilio.search.candidates._ROUNDS",
+    "refinement_rounds": "papilio.dictionary.fast._ROUNDS",
+    "annealing_rounds": "papilio.search.methods.hierarchical._ROUNDS",
     "rows_per_part": "papilio.samples.rows._PART_ROWS",
-    "seconds_between_looks": "papilio.samples.clusters._SECONDS_BETWEEN_LOOKS",
+    "seconds_between_looks": "papilio.samples.dask._SECONDS_BETWEEN_LOOKS",
     "parts": "papilio.samples.rows._MOST_PARTS",
-    "stream_batch": "papilio.estimators.streams._BATCH",
-    "seconds_between_lines": "papilio.cli.progress._SECONDS_BETWEEN_LINES",
+    "stream_batch": "papilio.dictionary.estimator._BATCH",
+    "seconds_between_lines": "papilio.cli.console._SECONDS_BETWEEN_LINES",
     "seconds_between_checkpoints": "papilio.runtime.session._SECONDS_BETWEEN_CHECKPOINTS",
 }
 

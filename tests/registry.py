@@ -77,10 +77,10 @@ LEFT = pp.SparseProduct([MATRIX, MATRIX.T * (1 + 2j), np.eye(3)[[2, 0, 1]]], 0.5
 RIGHT = pp.SparseProduct([MATRIX[:, :3]], -2.0)
 OPERATORS: dict[str, Callable[[], pp.SparseProduct]] = {
     "SparseProduct": lambda: pp.SparseProduct([MATRIX, MATRIX.T], 3.0),
-    "hstack": lambda: pp.hstack([LEFT, RIGHT]),
-    "vstack": lambda: pp.vstack([LEFT, RIGHT]),
-    "block_diag": lambda: pp.block_diag([LEFT, RIGHT]),
-    "kron": lambda: pp.kron(LEFT, RIGHT),
+    "operators.hstack": lambda: pp.operators.hstack([LEFT, RIGHT]),
+    "operators.vstack": lambda: pp.operators.vstack([LEFT, RIGHT]),
+    "operators.block_diag": lambda: pp.operators.block_diag([LEFT, RIGHT]),
+    "operators.kron": lambda: pp.operators.kron(LEFT, RIGHT),
     "sum": lambda: LEFT + RIGHT,
     "difference": lambda: RIGHT - LEFT,
     "real": lambda: LEFT.real,

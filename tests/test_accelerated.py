@@ -1,4 +1,4 @@
-"""PALM's iteration on moments: the same steps as the general one on plain matrices, and descent on data."""
+"""PALM with inertia on the moments of data themselves: its descent, its errors, and what it converges to."""
 
 from itertools import pairwise
 
@@ -7,11 +7,9 @@ import pytest
 
 import papilio as pp
 from papilio.constraints import Dense, Fixed, Sparse, SparseBlocks, SparseColumns, SparseRows
-from papilio.solvers.accelerated import AcceleratedDescent
-from papilio.solvers.chain import Chain
-from papilio.solvers.descent import GeneralDescent
+from papilio.solvers import palm as module
 from papilio.solvers.moments import Moments
-from papilio.solvers.palm import ORDERS, default_start
+from papilio.solvers.palm import ORDERS, Descent, Limits, default_start
 
 DTYPES = (np.float32, np.float64, np.complex128)
 SETS = {
@@ -39,23 +37,14 @@ def dense_product(factors, scale):
     return scale * np.linalg.multi_dot(factors) if len(factors) > 1 else scale * factors[0]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", SETS)
-def test_on_a_plain_matrix_steps_are_those_of_the_general_iteration(name, order, dtype):
-    sets = SETS[name]
-    moments = Moments(numbers(np.random.default_rng(3), (6, 9), dtype))
-    start = default_start(sets, order, np.dtype(dtype))
-    general = GeneralDescent(Chain(moments, start, order), sets)
-    other = AcceleratedDescent(moments, sets, start, order == ORDERS[1])
-    scale, close = 1.0, 1e-3 if np.finfo(dtype).bits == 32 else 1e-9
-    for _ in range(3):
-        expected_scale, expected_error = general._iterate(scale, exact_norms=True)
-        scale, error = other._iterate(scale, exact_norms=True)
-        assert scale == pytest.approx(expected_scale, rel=close)
-        assert error == pytest.approx(expected_error, rel=close)
-        for found, expected in zip(other.factors, general.factors, strict=True):
-            np.testing.assert_allclose(found, expected, atol=close)
+@pytest.fixture(autouse=True)
+def as_if_large(monkeypatch):
+    """Moments are used as they are, which is done for large problems only."""
+    monkeypatch.setattr(module, "is_small", lambda sets: False)
+
+
+def descent_of(moments, sets, start, order=ORDERS[0]):
+    return Descent(moments, sets, start, Limits(order, inertia=True))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -64,7 +53,7 @@ def test_on_a_plain_matrix_steps_are_those_of_the_general_iteration(name, order,
 def test_on_data_the_error_never_rises_and_is_that_of_the_definition(name, order, dtype):
     sets, (X, G) = SETS[name], data(dtype)
     moments = Moments.of(X, G)
-    descent = AcceleratedDescent(moments, sets, default_start(sets, order, np.dtype(dtype)), order == ORDERS[1])
+    descent = descent_of(moments, sets, default_start(sets, order, np.dtype(dtype)), order)
     scale, errors = descent.advance(1.0, np.inf), []
     scale, error = scale
     rounding = 1e-3 if np.finfo(dtype).bits == 32 else 1e-9
@@ -85,7 +74,7 @@ def test_one_factor_of_any_entries_becomes_the_least_squares_dictionary():
     moments = Moments.of(X, G)
     fitted = np.linalg.lstsq(G.T, X.T, rcond=None)[0].T
     sets = [Dense((6, 9))]
-    descent = AcceleratedDescent(moments, sets, [np.zeros((6, 9))], False)
+    descent = descent_of(moments, sets, [np.zeros((6, 9))])
     scale, error = 1.0, np.inf
     for _ in range(200):
         scale, error = descent.advance(scale, error)
@@ -98,7 +87,7 @@ def test_atoms_that_are_seldom_used_are_fitted_as_soon_as_others():
     codes = rng.standard_normal((9, 400)) * np.logspace(-3, 0, 9)[:, None]
     D = rng.standard_normal((6, 9))
     moments = Moments.of(D @ codes, codes)
-    descent = AcceleratedDescent(moments, [Dense((6, 9))], [np.zeros((6, 9))], False)
+    descent = descent_of(moments, [Dense((6, 9))], [np.zeros((6, 9))])
     scale, error = 1.0, np.inf
     for _ in range(30):
         scale, error = descent.advance(scale, error)
@@ -113,7 +102,7 @@ def test_the_unit_of_the_data_does_not_matter(exponent):
     found = []
     for unit in (1.0, 2.0**exponent):
         moments = Moments.of(unit * X, G)
-        descent = AcceleratedDescent(moments, sets, default_start(sets, ORDERS[0], np.dtype(float)), False)
+        descent = descent_of(moments, sets, default_start(sets, ORDERS[0], np.dtype(float)))
         scale, error = 1.0 * unit, np.inf
         for _ in range(10):
             scale, error = descent.advance(scale, error)

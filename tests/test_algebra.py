@@ -73,9 +73,9 @@ def test_stacks_and_sums_are_numpys_and_have_the_entries_that_are_promised(data:
     down = [first, *(data.draw(products(columns=columns)) for _ in range(count - 1))]
     alike = [first, *(data.draw(products(rows, columns)) for _ in range(count - 1))]
     for join, ops, expected in (
-        (pp.hstack, across, np.hstack([dense(op) for op in across])),
-        (pp.vstack, down, np.vstack([dense(op) for op in down])),
-        (pp.block_diag, across, scipy.linalg.block_diag(*[dense(op) for op in across])),
+        (pp.operators.hstack, across, np.hstack([dense(op) for op in across])),
+        (pp.operators.vstack, down, np.vstack([dense(op) for op in down])),
+        (pp.operators.block_diag, across, scipy.linalg.block_diag(*[dense(op) for op in across])),
         (lambda ops: reduce(operator.add, ops), alike, sum(dense(op) for op in alike)),
         (sum, alike, sum(dense(op) for op in alike)),
         (lambda ops: reduce(operator.sub, ops), alike, reduce(np.subtract, [dense(op) for op in alike])),
@@ -105,17 +105,19 @@ def test_factors_in_common_stand_once() -> None:
     np.testing.assert_array_equal(dense(total), dense(both[0]) + dense(both[1]))
     assert (H8 + 2 * H8).nnz == H8.nnz
     assert (H8 - H8).nnz == 2 * 2 * 8  # the last factors cancel
-    assert pp.hstack([H8, H8]).nnz == H8.nnz + 2 * 8
-    assert pp.vstack([H8, H8]).nnz == H8.nnz + 2 * 8
-    np.testing.assert_array_equal(dense(pp.vstack([H8, -H8])), np.vstack([dense(H8), -dense(H8)]))
+    assert pp.operators.hstack([H8, H8]).nnz == H8.nnz + 2 * 8
+    assert pp.operators.vstack([H8, H8]).nnz == H8.nnz + 2 * 8
+    np.testing.assert_array_equal(dense(pp.operators.vstack([H8, -H8])), np.vstack([dense(H8), -dense(H8)]))
 
 
 def test_single_factors_stay_single() -> None:
     a, b = chain((3, 4)), chain((3, 4), seed=1)
-    assert [len(op.factors) for op in (a + b, a - b, pp.hstack([a, b]), pp.vstack([a, b]))] == [1, 1, 1, 1]
-    assert pp.hstack([a]) == a
+    assert [
+        len(op.factors) for op in (a + b, a - b, pp.operators.hstack([a, b]), pp.operators.vstack([a, b]))
+    ] == [1, 1, 1, 1]
+    assert pp.operators.hstack([a]) == a
     full = SparseProduct([np.ones((2, 2))])
-    assert isinstance(pp.hstack([full, full]).factors[0], np.ndarray)  # stays a plain array
+    assert isinstance(pp.operators.hstack([full, full]).factors[0], np.ndarray)  # stays a plain array
 
 
 def test_equal_scales_stay_outside_and_others_go_into_a_factor() -> None:
@@ -132,8 +134,8 @@ def test_equal_scales_stay_outside_and_others_go_into_a_factor() -> None:
 def test_matrices_count_as_products_of_one_factor() -> None:
     matrix = np.arange(6.0).reshape(2, 3)
     for form in (matrix, matrix.tolist(), sp.coo_array(matrix)):
-        np.testing.assert_array_equal(dense(pp.vstack([form, chain((4, 2, 3))]))[:2], matrix)
-    np.testing.assert_array_equal(dense(pp.kron(matrix, [[2]])), 2 * matrix)
+        np.testing.assert_array_equal(dense(pp.operators.vstack([form, chain((4, 2, 3))]))[:2], matrix)
+    np.testing.assert_array_equal(dense(pp.operators.kron(matrix, [[2]])), 2 * matrix)
 
 
 def test_sums_with_other_operators_are_scipys(dtype: Any) -> None:
@@ -157,7 +159,7 @@ def test_sums_are_saved_and_loaded(tmp_path: Any) -> None:
 @settings(deadline=None, max_examples=25)
 @given(a=products(), b=products())
 def test_kron_is_numpys_with_no_more_entries_than_one_after_the_other(a: SparseProduct, b: SparseProduct) -> None:
-    op = pp.kron(a, b)
+    op = pp.operators.kron(a, b)
     require_sound(op, np.kron(dense(a), dense(b)), [a.dtype, b.dtype])
     first, second = a.nnz * b.shape[0] + a.shape[1] * b.nnz, a.shape[0] * b.nnz + a.nnz * b.shape[1]
     assert op.nnz <= min(first, second)
@@ -165,20 +167,22 @@ def test_kron_is_numpys_with_no_more_entries_than_one_after_the_other(a: SparseP
 
 
 def test_kron_takes_the_order_and_the_pairs_of_fewest_entries() -> None:
-    assert pp.kron(H8, H8).nnz == pp.transforms.hadamard(64).nnz
-    assert len(pp.kron(H8, H8).factors) == 3  # pairs of two entries per row are no more apart than together
+    assert pp.operators.kron(H8, H8).nnz == pp.transforms.hadamard(64).nnz
+    assert (
+        len(pp.operators.kron(H8, H8).factors) == 3
+    )  # pairs of two entries per row are no more apart than together
     dft = pp.transforms.dft(16)  # four stages of two entries per row, and a permutation
-    assert len(pp.kron(dft, dft).factors) == 5
+    assert len(pp.operators.kron(dft, dft).factors) == 5
     tall, wide = SparseProduct([np.ones((50, 2))]), SparseProduct([np.ones((2, 50))])
-    assert pp.kron(tall, wide).nnz == 100 * 2 + 2 * 100  # 2500 × 4 × 100: narrow inside
-    assert pp.kron(wide, tall).nnz == 100 * 2 + 2 * 100
+    assert pp.operators.kron(tall, wide).nnz == 100 * 2 + 2 * 100  # 2500 × 4 × 100: narrow inside
+    assert pp.operators.kron(wide, tall).nnz == 100 * 2 + 2 * 100
     many = SparseProduct([np.ones((5, 5))])
-    assert pp.kron(many, many).nnz == 2 * 5 * 25
+    assert pp.operators.kron(many, many).nnz == 2 * 5 * 25
 
 
 def test_kron_multiplies_no_factors_whose_product_leaves_the_number_range() -> None:
     a = SparseProduct([1e200 * np.eye(2), 1e-200 * np.eye(2)])
-    np.testing.assert_allclose(dense(pp.kron(a, a)), np.eye(4), rtol=1e-14)
+    np.testing.assert_allclose(dense(pp.operators.kron(a, a)), np.eye(4), rtol=1e-14)
 
 
 # -- real and imaginary parts --------------------------------------------------------------------------
@@ -236,19 +240,28 @@ BAD = [
     (
         TypeError,
         "^operators must be a sequence",
-        "pp.hstack(A) | pp.vstack(3) | pp.block_diag('ab') | pp.hstack(None)",
+        "pp.operators.hstack(A) | pp.operators.vstack(3) | "
+        "pp.operators.block_diag('ab') | pp.operators.hstack(None)",
     ),
-    (TypeError, "^operators must be a sequence", "pp.hstack(np.ones((2, 3, 3)))"),
-    (ValueError, "^operators must hold at least one", "pp.hstack([]) | pp.vstack(()) | pp.block_diag([])"),
-    (ValueError, "equally many rows, got 3, 4", "pp.hstack([A, A.T])"),
-    (ValueError, "equally many columns, got 4, 3", "pp.vstack([A, A.T])"),
+    (TypeError, "^operators must be a sequence", "pp.operators.hstack(np.ones((2, 3, 3)))"),
+    (
+        ValueError,
+        "^operators must hold at least one",
+        "pp.operators.hstack([]) | pp.operators.vstack(()) | pp.operators.block_diag([])",
+    ),
+    (ValueError, "equally many rows, got 3, 4", "pp.operators.hstack([A, A.T])"),
+    (ValueError, "equally many columns, got 4, 3", "pp.operators.vstack([A, A.T])"),
     (ValueError, "equally many rows and columns", "A + A.T | A - A.T"),
-    (TypeError, r"operators\[1\] must be", "pp.hstack([A, aslinearoperator(np.eye(3))])"),
-    (TypeError, r"operators\[1\] must hold", "pp.hstack([A, [['a']]])"),
-    (ValueError, r"operators\[0\] must", "pp.hstack([np.ones(3), A]) | pp.vstack([[[np.nan]]])"),
-    (ValueError, "a must", "pp.kron(np.ones(3), A)"),
-    (TypeError, "b must", "pp.kron(A, aslinearoperator(np.eye(3)))"),
-    (ValueError, "a and b must make", "pp.kron(LARGE, LARGE)"),
+    (TypeError, r"operators\[1\] must be", "pp.operators.hstack([A, aslinearoperator(np.eye(3))])"),
+    (TypeError, r"operators\[1\] must hold", "pp.operators.hstack([A, [['a']]])"),
+    (
+        ValueError,
+        r"operators\[0\] must",
+        "pp.operators.hstack([np.ones(3), A]) | pp.operators.vstack([[[np.nan]]])",
+    ),
+    (ValueError, "a must", "pp.operators.kron(np.ones(3), A)"),
+    (TypeError, "b must", "pp.operators.kron(A, aslinearoperator(np.eye(3)))"),
+    (ValueError, "a and b must make", "pp.operators.kron(LARGE, LARGE)"),
     (ValueError, "finite", "HUGE + HUGE"),
     (TypeError, "SparseProduct", "A + 1 | 1 + A | A - 1 | A + None | 0.0 + A"),
 ]

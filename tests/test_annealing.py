@@ -7,8 +7,8 @@ import pytest
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.annealing import annealed
-from papilio.search.candidates import even_schedule
+from papilio.search.methods.hierarchical import even_schedule
+from papilio.solvers.annealing import annealed
 from papilio.solvers.hierarchical import factorize_by_splits
 from papilio.solvers.palm import Limits
 
@@ -56,7 +56,7 @@ def test_the_result_is_in_the_sets_and_never_worse_than_the_start(name, seed):
 def test_a_start_that_is_exact_stays():
     schedule = SCHEDULES["two-left"]
     fit = started(gaussian((12, 12)), schedule)
-    start = replace(fit, error=1e-16, history=pp.History())
+    start = replace(fit, error=1e-16, history=pp.results.History())
     same = annealed(Session(), fit.operator.toarray(), schedule, start, 2)
     assert same.error < 1e-12
     assert same.operator == start.operator
@@ -149,7 +149,9 @@ def test_a_large_matrix_that_is_found_in_single_precision_ends_exact_in_its_own(
     X = gaussian((72, 72))
     schedule = even_schedule(X.shape, 2, 2 * X.size, "left")  # no entry need be zero
     operator = pp.SparseProduct([np.eye(72), X + 0.1 * gaussian(X.shape, seed=1)])
-    start = pp.Factorization(operator, true_error(X, operator), 1, pp.Status.MAX_ITER, pp.History())
+    start = pp.Factorization(
+        operator, true_error(X, operator), 1, pp.results.Status.MAX_ITER, pp.results.History()
+    )
     fit = annealed(Session(random_state=0), X, schedule, start, 1)
     assert fit.operator.dtype == X.dtype
     assert fit.error < 1e-12 < start.error

@@ -5,9 +5,16 @@ import pytest
 import scipy.sparse as sp
 
 import papilio as pp
-from papilio.dictionary.atoms import COHERENT, RARE, early_signals, first_atoms, growing_share, replace_bad_atoms
-from papilio.dictionary.learner import Best
-from papilio.dictionary.sums import energies_of, energies_of_codes, is_rounding, moments_of_rows, residuals_of
+from papilio.dictionary.base import (
+    COHERENT,
+    RARE,
+    Best,
+    early_signals,
+    first_atoms,
+    growing_share,
+    replace_bad_atoms,
+)
+from papilio.dictionary.signals import energies_of, energies_of_codes, is_rounding, moments_of_rows, residuals_of
 from papilio.kernels import atoms as kernels
 
 from .helpers import gaussian
@@ -349,17 +356,28 @@ def test_given_first_atoms_are_taken_with_unit_norm_and_copied(dtype):
 
 @pytest.mark.parametrize(("tol", "ends"), [(0.0, False), (1e-3, True)])
 def test_progress_keeps_the_best_and_ends_after_ten_times_without_any(tol, ends):
-    progress = Best(tol, {})
+    progress = Best()
     for count, error in enumerate([0.5, 0.4, *[0.4] * 9, 0.3999]):
-        assert not progress.has_settled
-        progress.record(error, count)
-    assert progress.has_settled == ends  # a gain of less than tol is none, but the better one is kept
+        assert not progress.has_settled(tol)
+        progress.record(error, count, tol)
+    assert progress.has_settled(tol) == ends  # a gain of less than tol is none, but the better one is kept
     assert (progress.error, progress.candidate) == (0.3999, 11)
-    progress.record(0.6, 12)
+    progress.record(0.6, 12, tol)
     assert progress.candidate == 11
 
 
 def test_an_exact_fit_ends_any_learner():
-    progress = Best(0.0, {})
-    progress.record(0.0, None)
-    assert progress.has_settled
+    progress = Best()
+    progress.record(0.0, None, 0.0)
+    assert progress.has_settled(0.0)
+
+
+@pytest.mark.parametrize(("falls", "status"), [(0.001, "converged"), (0.02, "max_iter")])
+def test_a_limit_that_is_reached_with_little_left_to_gain_counts_as_convergence(falls, status):
+    progress = Best()
+    for i in range(15):
+        progress.record((1 - falls) ** i, i, 1e-4)
+    assert not progress.has_settled(1e-4)
+    assert progress.status(False, 1e-4) == status
+    assert progress.status(False, 0.0) == "max_iter"
+    assert progress.status(True, 1e-4) == "stopped"

@@ -2,17 +2,24 @@
 
 import numpy as np
 import pytest
+from scipy.interpolate import BSpline
 from scipy.linalg import interpolative
 
 import papilio as pp
 from papilio.kernels.interpolation import interpolate
 from papilio.runtime.session import Session
-from papilio.search.butterfly_curves import butterfly_curves
-from papilio.search.nested.clusters import clusters_in_order, clusters_of_points
+from papilio.search.implicit import Entries, spread
+from papilio.search.methods.butterfly import butterfly_curves
+from papilio.search.nested.cluster_trees import clusters_in_order, clusters_of_points
+from papilio.search.nested.rank_butterfly import (
+    Precision,
+    Shape,
+    butterfly_of_rank,
+    deepest,
+    planned,
+    predicted_entries,
+)
 from papilio.search.targets import Target
-from papilio.search.unstored.butterfly_shapes import deepest, planned, predicted_entries
-from papilio.search.unstored.rank_butterfly import Precision, Shape, butterfly_of_rank
-from papilio.search.unstored.sampled import Entries, spread
 
 from .helpers import gaussian, true_error
 
@@ -162,6 +169,53 @@ def test_random_matrices_have_no_plan_that_pays():
     assert list(butterfly_curves(Session(), matrix, Target(matrix.size))) == []
 
 
+def smoother(n_points, n_splines, corner):
+    """A corner of the matrix that smooths by cubic splines: all but zero far from the diagonal."""
+    knots = np.concatenate([[0] * 3, np.linspace(0, 1, n_splines - 2), [1] * 3])
+    points = np.linspace(0, 1, n_points, endpoint=False)
+    basis = BSpline.design_matrix(points, knots, 3).toarray()
+    gram = basis.T @ basis + 1e-3 * np.eye(n_splines)
+    return (basis @ np.linalg.solve(gram, basis.T))[:corner, :corner]
+
+
+def best_within(matrix, target):
+    """The entries and the error of the best product by a target."""
+    curves = list(butterfly_curves(Session(), matrix, target))
+    ranks = [curve.best(target) for curve in curves]
+    k = min(range(len(ranks)), key=lambda k: ranks[k][0])
+    assert ranks[k][0] < np.inf
+    return int(curves[k].entries[ranks[k][1]]), float(curves[k].errors[ranks[k][1]])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "complexities"),
+    [
+        ((384, 64, 128), np.linspace(0.1, 0.2, 6)),
+        pytest.param((600, 100, 200), np.linspace(0.07, 0.12, 11), marks=pytest.mark.slow),
+    ],
+)
+def test_each_target_finds_what_another_one_finds(sizes, complexities):
+    matrix = smoother(*sizes)
+    by_error = [best_within(matrix, Target(matrix.size, limit=10.0**-k)) for k in range(1, 7)]
+    budgets = [int(complexity * matrix.size) for complexity in complexities]
+    by_entries = [best_within(matrix, Target(matrix.size, budget=budget)) for budget in budgets]
+    errors = [error for _, error in by_entries]
+    assert errors == sorted(errors, reverse=True)
+    assert [entries for entries, _ in by_error] == sorted(entries for entries, _ in by_error)
+    for budget, (entries, error) in zip(budgets, by_entries, strict=True):
+        assert entries <= budget
+        assert error <= min((other for count, other in by_error if count <= budget), default=np.inf)
+
+
+def test_a_budget_is_met_where_plans_are_wrong():
+    matrix = smoother(1200, 200, 400)  # of which not all products are built
+    for complexity in (0.04, 0.06, 0.1):
+        target = Target(matrix.size, budget=int(complexity * matrix.size))
+        curves = list(butterfly_curves(Session(), matrix, target))
+        assert 1 <= len(curves) <= 5
+        assert min(curve.entries[0] for curve in curves) <= target.budget
+
+
 def test_touched_and_kept_entries_grow_as_n_log_n():
     touched, kept = [], []
     for n in (256, 512, 1024):
@@ -220,6 +274,12 @@ def test_waves_between_points_in_the_plane():
 
     coordinates = (receivers, sources)
     fit = pp.factorize(entries, shape=(700, 900), method="butterfly", max_error=1e-3, coordinates=coordinates)
-    assert fit.status is pp.Status.CONVERGED
+    assert fit.status is pp.results.Status.CONVERGED
     assert true_error(whole(entries, (700, 900)), fit.operator) <= 3e-3
     assert fit.operator.relative_complexity < 0.15
+
+
+def test_stored_matrices_may_have_entries_of_any_size():
+    matrix = np.full((160, 160), 1e-200)
+    matrix[3, 5], matrix[7, 1] = 1.0, 2.0
+    assert np.isfinite(pp.factorize(matrix, method="butterfly", max_error=0.5).error)

@@ -8,10 +8,11 @@ import pytest
 import papilio as pp
 from papilio.results import Factorization, History, Status
 from papilio.runtime.session import Session
-from papilio.search import candidates as module
-from papilio.search.attempts import METHODS as ALL_METHODS
-from papilio.search.attempts import Search
-from papilio.search.candidates import best_candidate, candidates, even_schedule, expected_steps
+from papilio.search.methods import METHODS as ALL_METHODS
+from papilio.search.methods import hierarchical as module
+from papilio.search.methods.hierarchical import best_candidate, candidates, even_schedule, expected_steps
+from papilio.search.problems import Stored
+from papilio.search.search import Search
 from papilio.search.targets import Target, least_entries
 
 from .helpers import gaussian
@@ -119,7 +120,19 @@ def test_candidates_have_the_number_of_factors_that_is_asked_for():
 
 
 def search_for(X, callback=None, n_factors=None, methods=ALL_METHODS):
-    return Search(Session(callback), X, Target(X.size), n_factors, methods)
+    chosen = [method for method in ALL_METHODS if methods is ALL_METHODS or method.name in methods]
+    return Search(Stored(Session(callback), X), Target(X.size, n_factors=n_factors), chosen)
+
+
+def run(search, budget):
+    """The best fit of `best_candidate`; the search records all of them."""
+    fits = []
+
+    def curves():
+        fits.append((yield from best_candidate(search, budget)))
+
+    search.explore("hierarchical", curves())
+    return fits[0]
 
 
 # -- low rank ------------------------------------------------------------------------------------------
@@ -132,7 +145,7 @@ def test_low_rank_is_the_best_of_its_rank(shape, dtype):
     if np.iscomplexobj(X):
         X += (1j * gaussian(shape, seed=1)).astype(dtype)
     for rank in range(1, min(shape)):
-        operator = search_for(X).of_rank(rank)
+        operator = search_for(X).problem.of_rank(rank)
         assert operator.dtype == dtype
         assert operator.nnz == rank * sum(shape)
         sizes = np.linalg.svd(X.astype(complex), compute_uv=False)
@@ -187,7 +200,7 @@ def test_with_a_time_budget_the_time_that_passed_counts_as_done():
 
 def test_a_search_lists_what_it_is_told():
     search = search_for(gaussian((6, 6)))
-    fit = Factorization(search.of_rank(2), 0.25, 0, Status.CONVERGED, History())
+    fit = Factorization(search.problem.of_rank(2), 0.25, 0, Status.CONVERGED, History())
     added = search.add("low_rank", "rank 2", fit, 0.0)
     assert added.method == "low_rank"
     assert search.attempts[0][:4] == ("low_rank", "rank 2", fit.error, 24)
@@ -202,7 +215,7 @@ METHODS = ("hierarchical", "low_rank")
 
 def test_the_search_returns_the_best_of_all_attempts(few_rounds):
     search = search_for(gaussian((12, 12)), methods=METHODS)
-    fit = best_candidate(search, 72)
+    fit = run(search, 72)
     assert fit.error == min(attempt.error for attempt in search.attempts)
     assert len(search.attempts) == len(candidates((12, 12), 72, None, METHODS)) + 1
     assert search.attempts[-1].detail.endswith("annealed for longer")
@@ -210,13 +223,13 @@ def test_the_search_returns_the_best_of_all_attempts(few_rounds):
 
 
 def test_the_search_among_nothing_finds_nothing():
-    assert best_candidate(search_for(gaussian((4, 4)), methods=()), 12) is None
-    assert best_candidate(search_for(np.zeros((4, 4))), 12) is None
+    assert run(search_for(gaussian((4, 4)), methods=()), 12) is None
+    assert run(search_for(np.zeros((4, 4))), 12) is None
 
 
 def test_an_attempt_has_its_own_part_of_the_history(few_rounds):
     search = search_for(gaussian((12, 12)), methods=METHODS)
-    fit = best_candidate(search, 72)
+    fit = run(search, 72)
     assert fit.n_iter == len(fit.history) < len(search.session.history)
     assert set(map(id, fit.history)) <= set(map(id, search.session.history))
     assert (np.diff(fit.history.seconds) >= 0).all()
@@ -226,7 +239,7 @@ def test_an_attempt_has_its_own_part_of_the_history(few_rounds):
 def test_a_search_that_is_stopped_anywhere_ends_in_the_sets_of_a_candidate(few_rounds, n_factors):
     for at in (1, 2, 30, 120, 250):
         search = search_for(gaussian((10, 10)), counting(at), n_factors, ("hierarchical",))
-        fit = best_candidate(search, 60)
+        fit = run(search, 60)
         assert search.session.stopped
         assert len(fit.operator.factors) == n_factors
         assert fit.operator.nnz <= 60
@@ -249,7 +262,7 @@ def test_a_search_that_is_stopped_among_many_candidates_keeps_the_budget(few_rou
         return step.phase.endswith(phase)
 
     search = search_for(gaussian((10, 10)), stop, methods=METHODS)
-    fit = best_candidate(search, 60)
+    fit = run(search, 60)
     assert [name.endswith(phase) for name in seen] == [False] * (len(seen) - 1) + [True]
     assert fit.error == min(attempt.error for attempt in search.attempts)
     assert all(attempt.nnz <= 60 for attempt in search.attempts)
@@ -279,7 +292,7 @@ def test_more_effort_and_smaller_matrices_plan_more_steps(shape):
 
 def test_the_plan_is_about_what_the_search_takes():
     seen = []
-    best_candidate(search_for(gaussian((12, 12)), seen.append, methods=METHODS), 72)
+    run(search_for(gaussian((12, 12)), seen.append, methods=METHODS), 72)
     assert 0.3 * planned((12, 12)) < len(seen) < 1.5 * planned((12, 12))
     done = [step.done for step in seen]
     assert done == sorted(done)

@@ -1,7 +1,6 @@
 """Checkpoints: a run that is killed, wherever it is, goes on to the same bits."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import pytest
 
 import papilio as pp
 from papilio.runtime.checkpoint import Checkpoint, holds_result
-from papilio.runtime.files import read_arrays
 
 from .large import LEARNERS, X, assert_same, make, on_disk
 from .learners import N_ATOMS, N_NONZERO
@@ -95,7 +93,7 @@ def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits(learner, tmp_pat
 def test_a_run_that_is_killed_again_and_again_comes_to_an_end(tmp_path, path):
     data = on_disk(tmp_path)
     expected, seen = calls_of(make("fast"), data)
-    enough_for_a_step = seen.count("scan") + 12
+    enough_for_a_step = seen.count("scan") + 40  # a level of the hierarchy is the longest step
     deaths = 0
     while deaths < len(seen):
         try:
@@ -103,7 +101,7 @@ def test_a_run_that_is_killed_again_and_again_comes_to_an_end(tmp_path, path):
             break
         except Killed:
             deaths += 1
-    assert deaths > 5
+    assert deaths > 1
     assert_same(model, expected)
 
 
@@ -165,7 +163,7 @@ def test_a_pass_does_not_begin_anew(tmp_path, path):
     assert again.count("pass 1") < seen.count("pass 1") / 2
 
 
-@pytest.mark.parametrize("place", range(1, 7))
+@pytest.mark.parametrize("place", range(1, 5))
 def test_a_kill_while_a_state_is_written_loses_nothing(place, tmp_path, path, monkeypatch):
     data = on_disk(tmp_path)
     expected = make("ksvd").fit(data)
@@ -237,69 +235,35 @@ def killed(tmp_path, path):
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damaged_file_is_refused_and_the_one_before_serves(damage, killed, path):
+def test_a_damaged_file_is_refused_with_what_to_do_and_stays(damage, killed, path):
     data, expected = killed
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.warns(UserWarning, match=f"checkpoint is damaged: .*{path.name}' is not"):
-        assert_same(make("ksvd", checkpoint=path).fit(data), expected)
-    take_result(path)
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_without_an_intact_file_a_run_does_not_begin(damage, killed, path):
-    data, _ = killed
-    for each in (path, Path(f"{path}.before")):
-        each.write_bytes(damage(each.read_bytes()))
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match="checkpoint is damaged, and so is the one before it"):
+    damaged = damage(path.read_bytes())
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match=f"{path.name}' is damaged, or is no checkpoint; delete it, or choose"):
         make("ksvd", checkpoint=path).fit(data)
-    assert path.read_bytes() == before
-
-
-def test_the_one_before_is_kept_until_a_new_state_is_there(killed, path, monkeypatch):
-    """The damaged file must not take its place first."""
-    data, expected = killed
-    path.write_bytes(b"")
-
-    def dying(*paths):
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr("papilio.runtime.checkpoint.os.replace", dying)
-        with pytest.warns(UserWarning, match="damaged"), pytest.raises(Killed):
-            make("ksvd", checkpoint=path).fit(data)
-    with pytest.warns(UserWarning, match="damaged"):
-        assert_same(make("ksvd", checkpoint=path).fit(data), expected)
+    assert path.read_bytes() == damaged
+    path.unlink()
+    assert_same(make("ksvd", checkpoint=path).fit(data), expected)
 
 
 def test_a_flipped_bit_is_seen_wherever_it_would_matter(tmp_path):
-    path = tmp_path / "state"
+    path, values = tmp_path / "state", np.arange(12.0).reshape(3, 4).T  # sums in another order have other bits
     checkpoint = Checkpoint(path, {"learner": "none"})
-    checkpoint.write({"values": np.arange(12.0).reshape(3, 4).T})
+    checkpoint.write({"values": values, "count": 3})
     checkpoint.release()
-    content, sound = path.read_bytes(), read_arrays(path)
-    assert sound["values"].flags.f_contiguous  # sums in another order would have other bits
-    seen = 0
+    content, seen = path.read_bytes(), 0
     for place in range(0, len(content), 3):
         path.write_bytes(content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :])
         try:
-            found = read_arrays(path)
+            checkpoint = Checkpoint(path, {"learner": "none"})
         except ValueError:
             seen += 1
             continue
-        assert found.keys() == sound.keys()  # a date, say
-        assert all(np.array_equal(found[name], sound[name]) for name in sound)
+        checkpoint.release()
+        assert checkpoint.state["count"] == 3  # only a date, say, is another one
+        assert checkpoint.state["values"].flags.f_contiguous
+        np.testing.assert_array_equal(checkpoint.state["values"], values)
     assert seen > len(content) // 6
-
-
-def test_a_checkpoint_of_the_first_format_is_refused_with_what_to_do(path):
-    shutil.copy(ROOT / "tests" / "data" / "checkpoint_v1.npz", path)
-    before = path.read_bytes()
-    with pytest.raises(
-        ValueError, match=r"another version of papilio \(unknown; .*: finish the run with that version, or delete"
-    ):
-        pp.KSVD(4, 2, max_iter=5, random_state=0, checkpoint=path).fit(np.zeros((60, 6)))
-    assert path.read_bytes() == before
 
 
 # -- other runs -----------------------------------------------------------------------------------------
@@ -429,7 +393,7 @@ def told(step):
     if step.phase == sys.argv[4]:
         time.sleep(1)  # to be killed in
 
-model = pp.FastDictionaryLearning(12, 2, random_state=0, max_iter=50, checkpoint=sys.argv[2], callback=told)
+model = pp.FastDictionaryLearning(12, 2, random_state=0, checkpoint=sys.argv[2], callback=told)
 model.fit(pp.datasets.on_disk(sys.argv[1]))
 np.save(sys.argv[3], model.components_)
 """

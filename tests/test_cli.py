@@ -11,10 +11,9 @@ import scipy.sparse as sp
 from PIL import Image
 
 import papilio as pp
-from papilio.cli import app, demo, factorize, learn, progress
-from papilio.cli.errors import Stopped
+from papilio.cli import app, console, demo, factorizations, learn
+from papilio.cli.console import Stopped, Terminal
 from papilio.cli.inputs import draw_patches, read_matrix
-from papilio.cli.terminal import Terminal
 from papilio.operators import speed as measure
 
 from .processes import COMMAND, environment, run
@@ -232,16 +231,16 @@ def test_every_other_error_is_one_line_too(error, message, code, monkeypatch, ca
 
 def test_a_factorization_that_is_stopped_is_saved(tmp_path, monkeypatch, capsys):
     np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((24, 24)))
-    report = progress.ProgressBar.report
+    report = console.ProgressBar.report
 
     def interrupting(bar, step):
         if not bar.stopping:
             os.kill(os.getpid(), 2)  # Ctrl-C
         return report(bar, step)
 
-    monkeypatch.setattr(progress.ProgressBar, "report", interrupting)
+    monkeypatch.setattr(console.ProgressBar, "report", interrupting)
     with pytest.raises(Stopped, match="the factors so far are in"):
-        factorize.factorize(str(tmp_path / "M.npy"), tmp_path / "op.npz")
+        factorizations.factorize(str(tmp_path / "M.npy"), tmp_path / "op.npz")
     assert pp.load(tmp_path / "op.npz").shape == (24, 24)
     assert capsys.readouterr().out == ""
 

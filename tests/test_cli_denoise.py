@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 import papilio as pp
-from papilio.cli.errors import BadInput
-from papilio.cli.image_files import read_image
+from papilio.cli.console import BadInput
+from papilio.cli.inputs import read_pixels as read_image
 
 SIGMA = 20
 DCT = pp.images.redundant_dct(8, 16)
@@ -35,6 +35,21 @@ def save(name, pixels):
 def load(name):
     with Image.open(name) as image:
         return np.asarray(image)
+
+
+def test_the_noise_is_estimated_if_nobody_says_it(papilio):
+    before = noisy((64, 64)).astype(np.uint8)
+    save("noisy.png", before)
+    code, out, err = papilio("denoise", "noisy.png", "-o", "clean.png", "--dictionary", "dct.npz", "--json")
+    sigma = json.loads(out)["sigma"]
+    assert code == 0
+    assert sigma == pytest.approx(SIGMA, rel=0.1)
+    assert f"the noise was estimated: --sigma {sigma:.3g}" in err
+    np.testing.assert_array_equal(load("clean.png"), pp.images.denoise(before, sigma, DCT))
+    save("flat.png", np.full((8, 8), 7, np.uint8))
+    code, _, err = papilio("denoise", "flat.png", "-o", "clean.png", "--dictionary", "dct.npz")
+    assert code == 2
+    assert "give its standard deviation with --sigma" in err
 
 
 @pytest.mark.parametrize("end", ["png", "tif"])
@@ -104,7 +119,6 @@ def test_quiet_says_nothing(papilio):
         (("noisy.txt", "-o", "out.png", "--sigma", 1), "noisy.txt: unknown format"),
         (("noisy.png", "-o", "out.png", "--sigma", -1), "sigma must be a finite real number of at least 0"),
         (("noisy.png", "-o", "out.png", "--sigma", 1, "--stride", 9), "stride"),
-        (("noisy.png", "-o", "out.png"), "--sigma"),
         (("small.png", "-o", "out.png", "--sigma", 1), "image must have at least 8×8"),
         (("float.npy", "-o", "out.png", "--sigma", 1), "cannot hold grey pixels of float64; .npy can"),
         (("channels.npy", "-o", "out.png", "--sigma", 1), "holds (height, width) or (height, width, 3) pixels"),
@@ -176,5 +190,5 @@ def test_the_built_in_picture_has_as_much_noise_as_it_says(here):
     assert weak.shape == (128, 128)
     inside = (weak > 60) & (weak < 195)  # where nothing is clipped
     assert abs(np.std((strong - weak)[inside]) - 20) < 1
-    with pytest.raises(BadInput, match="unknown format"):
+    with pytest.raises(BadInput, match="must be a whole one"):
         read_image("noisy:loud")

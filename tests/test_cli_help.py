@@ -9,10 +9,10 @@ from rich.console import Console
 
 import papilio as pp
 from papilio.cli import app, built_in, demo
-from papilio.cli.image_files import read_image
+from papilio.cli.console import Terminal, gain_cell, table
 from papilio.cli.inputs import read
-from papilio.cli.terminal import Terminal, gain_cell, table
-from papilio.search.attempts import METHODS
+from papilio.cli.inputs import read_pixels as read_image
+from papilio.search.methods import NAMES as METHODS
 
 COMMANDS = [command.__name__ for command in app._COMMANDS]
 
@@ -34,6 +34,17 @@ def test_the_help_of_factorize_names_every_method(papilio):
     told = " ".join(papilio("factorize", "-h")[1].split())
     named = told.partition("Method: ")[2].partition(";")[0].replace(" or ", ", ")
     assert tuple(named.split(", ")) == METHODS
+
+
+@pytest.mark.parametrize("words", [("--version",), ("denoise", "--nonsense"), ("--help",)])
+def test_what_needs_no_work_loads_no_libraries_for_it(words):
+    """A usage error or a TAB must not wait for compiled code."""
+    script = (
+        "import sys; from papilio.cli import app; app.run(); "
+        "print([name for name in ('numba', 'scipy', 'sklearn', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_python_m_papilio_is_the_command_line():
@@ -142,11 +153,11 @@ def test_a_speed_up_below_one_says_that_it_is_slower():
 
 
 def test_bench_marks_what_is_slower(papilio, monkeypatch, here):
-    from papilio.cli import bench
+    from papilio.operators import speed
     from papilio.operators.speed import Speed
 
     speeds = [Speed("operator", 1, 1e-6, 2e-6), Speed("operator", 256, 4e-6, 2e-6)]
-    monkeypatch.setattr(bench, "both_ways", lambda *_: iter(speeds))
+    monkeypatch.setattr(speed, "both_ways", lambda *_: iter(speeds))
     lines = [line for line in papilio("bench", "hadamard:8")[1].splitlines() if "operator" in line]
     assert ["slower" in line for line in lines] == [True, False]
 

@@ -9,8 +9,7 @@ import pytest
 
 import papilio as pp
 from papilio.cli import learn
-from papilio.cli.errors import BadInput, Failed, Stopped
-from papilio.cli.progress import ProgressBar
+from papilio.cli.console import BadInput, Failed, ProgressBar, Stopped
 from papilio.samples.passes import current_client
 
 from .full_disk import fill, no_room, small_disk

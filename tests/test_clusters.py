@@ -1,20 +1,23 @@
 """Clusters: trees over all lines, whatever their number, in order, from points, and from the matrix itself."""
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.runtime.session import Interrupted, Session
-from papilio.search.nested.clusters import (
+from papilio.search.nested.cluster_trees import (
+    as_coordinates,
     bisected_together,
     clusters_in_order,
     clusters_of_both,
+    clusters_of_matrix,
     clusters_of_points,
+    may_be_nested,
+    trees_of,
 )
-from papilio.search.nested.co_bisection import clusters_of_matrix
-from papilio.search.nested.coordinates import as_coordinates
-from papilio.search.nested.trees import may_be_nested, trees_of
 
 
 def assert_is_a_tree(clusters, count, depth):
@@ -48,6 +51,13 @@ def test_clusters_are_trees_over_all_lines(m, n, depth, seed):
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 17])
 def test_runs_of_lines_stay_in_order(count):
     np.testing.assert_array_equal(clusters_in_order(count, 3).order, np.arange(count))
+
+
+def test_a_million_lines_are_halved_at_once():
+    begin = perf_counter()
+    clusters = clusters_in_order(10**6, 18)
+    assert perf_counter() - begin < 1.0
+    assert np.ptp(clusters.sizes(18)) == 1
 
 
 def test_points_on_a_line_are_cut_into_intervals():

@@ -15,13 +15,13 @@ from sklearn.linear_model import orthogonal_mp, orthogonal_mp_gram
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import papilio as pp
-from papilio.coding import coder as coding
-from papilio.coding.coder import Coder
-from papilio.coding.cost import Cost
+from papilio.coding import Atoms, omp_codes
+from papilio.coding import matching_pursuit as pursuit
+from papilio.coding.atoms import Cost
 from papilio.kernels.pursuit import _largest, _subtract, inner, pack, search
 from papilio.linalg import shifted, wide
 
-from .helpers import ALL_DTYPES, LAYOUTS, gaussian
+from .helpers import ALL_DTYPES, LAYOUTS, gaussian, set_in_coding
 from .twins import regular
 
 pytestmark = pytest.mark.usefixtures("default_threads")
@@ -33,25 +33,32 @@ OPTIONS = {
     "tol": {"tol": 6.0},
     "both": {"n_nonzero_coefs": 6, "tol": 8.0},
 }
-BY_RESIDUALS = {"_SMALL": 0, "cost_of": lambda _: Cost(1.0, 10.0), "prefer_residuals": lambda *_: True}
+BY_RESIDUALS = {"SMALL": 0, "cost": Cost(1.0, 1.0, 10.0), "_cheapest": lambda *_: pursuit._ByAtoms}
+BY_PRODUCTS = {
+    **BY_RESIDUALS,
+    "_cheapest": lambda atoms, *_: pursuit._ByAtoms if atoms.product is None else pursuit._ByProducts,
+}
+BY_GRAM = {"_cheapest": lambda *_: pursuit._ByGram}
 # What is made small so that little data goes every way: by the whole Gram matrix, or by rows of it that are
-# remembered, forgotten when there is no room, or all that a chunk has room for; products also by residuals.
+# remembered, forgotten when there is no room, or all that a chunk has room for; products also by residuals, from
+# which atoms are subtracted that are looked up, kept or not kept.
 WAYS = {
     "whole": {},
-    "whole, a signal at a time": {"_CHUNK": 1},
-    "whole, in chunks": {"_CHUNK": 700, "_DENSE_BYTES": 0},
-    "rows, room for some": {"_GRAM_BYTES": 48 * 48 * 4 // 2, "_LOCKSTEP": 700},
-    "rows, room for one signal": {"_GRAM_BYTES": 0, "_DENSE_BYTES": 0, "_CHUNK": 100},
+    "whole, a signal at a time": {"CHUNK": 1},
+    "whole, in chunks": {"CHUNK": 700},
+    "rows, room for some": {**BY_GRAM, "GRAM_BYTES": 48 * 48 * 4 // 2, "_LOCKSTEP": 700},
+    "rows, room for one signal": {**BY_GRAM, "GRAM_BYTES": 0, "CHUNK": 100},
     "residuals": BY_RESIDUALS,
     "residuals, atoms of any norm": {**BY_RESIDUALS, "_have_squares": lambda _: False},
-    "residuals, atoms from the product": {**BY_RESIDUALS, "_DENSE_BYTES": 0, "_TOGETHER": 1},
+    "residuals, by products": {**BY_PRODUCTS, "_ROOM": 4},
+    "residuals, by products, room for some": {**BY_PRODUCTS, "_CHANGES_BYTES": 48 * 15 * 8 * 3, "_ROOM": 4},
+    "residuals, by products, room for none": {**BY_PRODUCTS, "_CHANGES_BYTES": 0},
 }
 
 
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
-    for name, value in WAYS[request.param].items():
-        monkeypatch.setattr(coding, name, value)
+    set_in_coding(monkeypatch, WAYS[request.param])
     return request.param
 
 
@@ -133,13 +140,13 @@ def plain_codes(kind, dtype, name):
 def test_codes_are_those_of_a_plain_loop_whatever_the_way(kind, dtype, way):
     D, X = data(dtype)
     op = chain(dtype) if kind == "product" else D
-    coder = Coder(op)
+    atoms = Atoms(op)
     for name, options in OPTIONS.items():
-        codes = coder.code(X, **options)
+        codes = omp_codes(atoms, X, **options)
         assert_close(codes, plain_codes(kind, dtype, name), dtype)
         assert codes.dtype == dtype
         if kind == "product" or not way.startswith("residuals"):
-            assert (coder._gram is None) == way.startswith(("rows", "residuals"))
+            assert (atoms.gram is None) == way.startswith(("rows", "residuals"))
 
 
 @pytest.mark.parametrize("solver", ["orthogonal_mp", "orthogonal_mp_gram"])
@@ -385,7 +392,7 @@ def test_any_small_problem_ends_with_a_sound_code(problem, limit, tol):
 @EITHER
 @pytest.mark.parametrize("kind", ["dense", "product"])
 def test_codes_do_not_depend_on_the_number_of_threads(kind, dtype, way, monkeypatch):
-    monkeypatch.setattr(coding, "_CHUNK", min(coding._CHUNK, 1000))
+    set_in_coding(monkeypatch, {"CHUNK": 1 if way == "whole, a signal at a time" else 700})
     op = chain(dtype) if kind == "product" else data(dtype)[0]
     X = data(dtype, n_signals=150 if way.startswith("whole") else 20)[1]
     for stop in ({"n_nonzero_coefs": 4}, {"n_nonzero_coefs": 8, "tol": 15.0}):
@@ -401,11 +408,11 @@ def test_codes_do_not_depend_on_the_number_of_threads(kind, dtype, way, monkeypa
 def test_signals_are_coded_alike_one_by_one_and_together(kind, dtype, way):
     op = chain(dtype) if kind == "product" else data(dtype)[0]
     X = data(dtype)[1]
-    coder = Coder(op)
-    together = coder.code(X, 5).toarray()
+    atoms = Atoms(op)
+    together = omp_codes(atoms, X, 5).toarray()
     assert_close(np.hstack([pp.omp(op, x, 5).toarray() for x in X.T]), together, dtype, 1e3)
     batches = np.split(X, [1, 3, 7], axis=1)
-    assert_close(np.hstack([coder.code(batch, 5).toarray() for batch in batches]), together, dtype, 1e3)
+    assert_close(np.hstack([omp_codes(atoms, batch, 5).toarray() for batch in batches]), together, dtype, 1e3)
 
 
 @EITHER
@@ -422,10 +429,10 @@ def test_codes_do_not_depend_on_the_memory_layout(layout, dtype):
 @pytest.mark.parametrize("kind", ["dense", "product"])
 def test_rows_of_the_gram_matrix_are_computed_once_while_there_is_room(kind, monkeypatch):
     computed = []
-    atoms = Coder._atoms
-    monkeypatch.setattr(Coder, "_atoms", lambda *args: computed.extend(args[1]) or atoms(*args))
-    monkeypatch.setattr(coding, "_SMALL", 0)
-    monkeypatch.setattr(coding, "_LOCKSTEP", 100)  # two signals at a time
+    rows = Atoms.rows
+    monkeypatch.setattr(Atoms, "rows", lambda *args: computed.extend(args[1]) or rows(*args))
+    # Two signals at a time.
+    set_in_coding(monkeypatch, {"SMALL": 0, "_LOCKSTEP": 100, "_cheapest": lambda *_: pursuit._ByGram})
     D, X = data(n_signals=40)
     op = chain(np.float64) if kind == "product" else D
     D = op.toarray() if kind == "product" else D
@@ -434,25 +441,23 @@ def test_rows_of_the_gram_matrix_are_computed_once_while_there_is_room(kind, mon
     assert_close(pp.omp(op, few, 3), expected[:, :7])
     assert len(computed) == len(set(computed)) <= 14
     computed.clear()
-    monkeypatch.setattr(coding, "_GRAM_BYTES", 48 * 8 * 10)  # room for ten
+    set_in_coding(monkeypatch, {"GRAM_BYTES": 48 * 8 * 10})  # room for ten
     assert_close(pp.omp(op, X, 3), expected)
     assert len(computed) > 48 >= len(set(computed))
 
 
-def test_a_coder_makes_its_gram_matrix_when_that_pays_and_keeps_it(monkeypatch):
-    monkeypatch.setattr(coding, "_SMALL", 0)
-    monkeypatch.setattr(coding, "prefer_residuals", lambda *_: False)
+def test_the_gram_matrix_is_made_when_that_pays_and_kept(monkeypatch):
+    set_in_coding(monkeypatch, {"SMALL": 0, "_cheapest": lambda *_: pursuit._ByGram, "cost": Cost(1.0, 0.9, 1.0)})
     D, X = data(n_signals=16)
-    monkeypatch.setattr(coding, "cost_of", lambda _: Cost(0.9, 1.0))
     for op, least in ((D, 24), (pp.SparseProduct([D]), 48)):  # BLAS uses the symmetry
-        coder, expected = Coder(op), plain_omp(D, X, 3)
-        assert_close(coder.code(X[:, : least // 3 - 1], 3), expected[:, : least // 3 - 1])
-        assert coder._gram is None
-        assert_close(coder.code(X[:, : least // 3], 3), expected[:, : least // 3])
-        gram = coder._gram
+        atoms, expected = Atoms(op), plain_omp(D, X, 3)
+        assert_close(omp_codes(atoms, X[:, : least // 3 - 1], 3), expected[:, : least // 3 - 1])
+        assert atoms.gram is None
+        assert_close(omp_codes(atoms, X[:, : least // 3], 3), expected[:, : least // 3])
+        gram = atoms.gram
         np.testing.assert_allclose(gram, unit(D).T @ unit(D), atol=1e-13)
-        assert_close(coder.code(X[:, :2], 3), expected[:, :2])
-        assert coder._gram is gram
+        assert_close(omp_codes(atoms, X[:, :2], 3), expected[:, :2])
+        assert atoms.gram is gram
 
 
 def block_sparse(shape, dtype=np.float64, complexity=0.1):
@@ -468,21 +473,20 @@ def block_sparse(shape, dtype=np.float64, complexity=0.1):
 
 
 def test_few_signals_in_a_large_fast_dictionary_need_no_gram_matrix(dtype):
-    op = block_sparse((128, 768), dtype)
-    X = gaussian((128, 40), dtype, 5)
-    coder = Coder(op)
+    op = block_sparse((256, 2048), dtype)
+    X = gaussian((256, 40), dtype, 5)
+    atoms = Atoms(op)
     for options in ({"n_nonzero_coefs": 6}, {"n_nonzero_coefs": 6, "tol": 60.0}):
-        assert_close(coder.code(X[:, :10], **options), plain_omp(op.toarray(), X[:, :10], **options), dtype)
-        assert coder._gram is None
-        assert coder._dense is not None
-    coder._gram_for(768, 1)  # with the matrix at hand, more signals take its rows
-    assert_close(coder.code(X, 6), plain_omp(op.toarray(), X, 6), dtype)
+        assert_close(omp_codes(atoms, X[:, :10], **options), plain_omp(op.toarray(), X[:, :10], **options), dtype)
+        assert atoms.gram is None
+        assert atoms.dense is None
+    atoms.whole_gram()  # with the matrix at hand, more signals take its rows
+    assert_close(omp_codes(atoms, X, 6), plain_omp(op.toarray(), X, 6), dtype)
 
 
 @pytest.mark.parametrize("decades", [0, 3, 20])
 def test_pursuit_by_residuals_takes_atoms_of_any_norm_and_zeros(decades, dtype, monkeypatch):
-    for name, value in BY_RESIDUALS.items():
-        monkeypatch.setattr(coding, name, value)
+    set_in_coding(monkeypatch, BY_RESIDUALS)
     op, X = chain(dtype), data(dtype)[1]
     scales = (10.0 ** np.linspace(-decades, decades, 48) * (np.arange(48) % 5 > 0)).astype(dtype)
     codes = pp.omp(op @ pp.SparseProduct([np.diag(scales)]), X, 6)
@@ -515,7 +519,7 @@ def blas_threads():
 
 
 def test_many_python_threads_get_their_own_codes_and_blas_its_threads_back(monkeypatch):
-    monkeypatch.setattr(coding, "_CHUNK", 500)
+    set_in_coding(monkeypatch, {"CHUNK": 500})
     pp.set_num_threads(2)
     problems = [data(dtype, n_signals=20 + i) for i, dtype in enumerate(ALL_DTYPES * 2)]
     expected = [plain_omp(D, X, 5) for D, X in problems]
@@ -536,8 +540,8 @@ def test_many_python_threads_get_their_own_codes_and_blas_its_threads_back(monke
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_blas_has_one_thread_in_chunks_and_its_own_number_afterwards(fails, monkeypatch):
-    monkeypatch.setattr(coding, "_CHUNK", 500)
-    inside, correlate = [], Coder._correlate
+    set_in_coding(monkeypatch, {"CHUNK": 500})
+    inside, correlate = [], Atoms.correlate
 
     def spy(*args):
         inside.append(blas_threads())
@@ -546,16 +550,16 @@ def test_blas_has_one_thread_in_chunks_and_its_own_number_afterwards(fails, monk
         return correlate(*args)
 
     D, X = data()
-    coder = Coder(D)
-    coder.code(X)
-    monkeypatch.setattr(Coder, "_correlate", spy)
+    atoms = Atoms(D)
+    omp_codes(atoms, X)
+    monkeypatch.setattr(Atoms, "correlate", spy)
     with threadpool_limits(3, user_api="blas"):
         before = blas_threads()
         if fails:
             with pytest.raises(MemoryError):
-                coder.code(X)
+                omp_codes(atoms, X)
         else:
-            coder.code(X)
+            omp_codes(atoms, X)
         assert blas_threads() == before
     assert inside
     assert all(min(threads) == 1 for threads in inside)

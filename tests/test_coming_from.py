@@ -100,7 +100,7 @@ def of_scikit_learn() -> set[str]:
 def of_learners() -> set[str]:
     """Parameters and attributes of papilio's learners."""
     model = pp.FastDictionaryLearning(2, 1, max_iter=1).fit([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 1.0]])
-    return set(dir(model))
+    return set(dir(model)) | set(dir(pp.KSVD()))
 
 
 def test_every_name_of_scikit_learn_on_the_page_exists() -> None:

@@ -8,8 +8,8 @@ import scipy.signal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.search.convolutions import convolutions
-from papilio.search.exact_products import largest_error
+from papilio.search.curves import exact_error
+from papilio.search.methods.convolution import convolutions
 
 from .helpers import DTYPES, gaussian, true_error
 
@@ -168,7 +168,7 @@ def test_one_changed_entry_is_noticed(name):
     np.testing.assert_allclose(curve.errors, [1e-3 / np.linalg.norm(matrix)], rtol=0.1)
 
 
-NOISE = {"rounding": lambda matrix: largest_error(matrix) / 4, "noise": lambda matrix: 0.05}
+NOISE = {"rounding": lambda matrix: exact_error(matrix.dtype) / 4, "noise": lambda matrix: 0.05}
 
 
 # Each matrix with both levels, and in both dtypes.

@@ -58,26 +58,26 @@ def test_rotations_are_those_of_the_plain_algorithm(p, n):
         np.testing.assert_allclose(chain.apply(np.eye(p)), bases[len(chain.pairs)], atol=1e-8)
 
 
-def test_the_estimate_is_the_sample_covariance_without_what_is_beside_the_diagonal_in_the_basis():
+def test_the_estimate_has_the_sample_variances_in_the_basis_and_no_covariances():
     S = np.cov(X, rowvar=False, bias=True)
     U = plain_transform(S, 4)[4]
-    model = pp.SparseMatrixTransform(4, shrinkage=0).fit(X)
+    model = pp.rotations.SparseMatrixTransform(4, shrinkage=0).fit(X)
     np.testing.assert_allclose(model.covariance_, U @ np.diag(np.diag(U.T @ S @ U)) @ U.T, atol=1e-10)
     assert (model.n_rotations_, model.shrinkage_, model.scale_, model.log_likelihoods_.size) == (4, 0, 1, 0)
-    shrunk = pp.SparseMatrixTransform(4, shrinkage=0.3).fit(X)
+    shrunk = pp.rotations.SparseMatrixTransform(4, shrinkage=0.3).fit(X)
     assert shrunk.exponent_ == 1
     target = np.eye(6) * np.trace(S) / 6
     np.testing.assert_allclose(shrunk.covariance_, 0.7 * model.covariance_ + 0.3 * target, atol=1e-10)
 
 
 def test_many_rotations_give_the_sample_covariance():
-    model = pp.SparseMatrixTransform(1000, shrinkage=0).fit(X)
+    model = pp.rotations.SparseMatrixTransform(1000, shrinkage=0).fit(X)
     np.testing.assert_allclose(model.covariance_, np.cov(X, rowvar=False, bias=True), atol=1e-9)
     assert model.n_rotations_ < 100
 
 
 def test_the_fitted_attributes_agree():
-    model = pp.SparseMatrixTransform().fit(X)
+    model = pp.rotations.SparseMatrixTransform().fit(X)
     U = model.operator_.toarray()
     np.testing.assert_allclose(U.T @ U, np.eye(6), atol=1e-12)
     np.testing.assert_allclose((U * model.eigenvalues_) @ U.T, model.covariance_, atol=1e-10)
@@ -88,14 +88,14 @@ def test_the_fitted_attributes_agree():
 
 
 def test_the_interface_is_that_of_scikit_learn():
-    model = pp.SparseMatrixTransform().fit(X)
+    model = pp.rotations.SparseMatrixTransform().fit(X)
     other = EmpiricalCovariance().fit(X)
     other.location_ = model.location_
     other._set_covariance(model.covariance_)
     assert model.score(X) == pytest.approx(other.score(X))
     np.testing.assert_allclose(model.mahalanobis(X), other.mahalanobis(X))
     assert model.error_norm(model.covariance_) == pytest.approx(0)
-    bare = pp.SparseMatrixTransform(store_precision=False).fit(X)
+    bare = pp.rotations.SparseMatrixTransform(store_precision=False).fit(X)
     assert bare.precision_ is None
     np.testing.assert_allclose(bare.get_precision(), model.precision_, rtol=1e-6, atol=1e-10)
 
@@ -127,14 +127,14 @@ def test_likelihoods_along_the_path_are_those_of_dense_covariances(n_rotations, 
 
 
 def test_the_number_of_rotations_has_the_largest_likelihood():
-    model = pp.SparseMatrixTransform(shrinkage=0.05, cv=4).fit(100 * X)
+    model = pp.rotations.SparseMatrixTransform(shrinkage=0.05, cv=4).fit(100 * X)
     expected = [direct_likelihood(100 * X, k, 0.05, 1, KFold(4)) for k in range(16)]
     np.testing.assert_allclose(model.log_likelihoods_, expected, rtol=1e-9)
     assert model.n_rotations_ == np.argmax(expected)
 
 
 def test_shrinkage_exponent_and_scale_have_the_largest_likelihood():
-    model = pp.SparseMatrixTransform(5, cv=4).fit(X)
+    model = pp.rotations.SparseMatrixTransform(5, cv=4).fit(X)
     best, chosen = model.log_likelihoods_[5], (model.shrinkage_, model.scale_, model.exponent_)
 
     def likelihood(share, scale, exponent):
@@ -150,7 +150,7 @@ def test_shrinkage_exponent_and_scale_have_the_largest_likelihood():
 def test_planted_rotations_are_estimated_far_better_than_by_shrinkage_alone():
     covariance = planted(32, 20)
     rows, test = draws(covariance, 24, 1), draws(covariance, 2000, 2)
-    ours = pp.SparseMatrixTransform().fit(rows)
+    ours = pp.rotations.SparseMatrixTransform().fit(rows)
     assert np.isfinite(ours.score(test))
     for other in (LedoitWolf(), OAS()):
         assert ours.score(test) > other.fit(rows).score(test) + 3
@@ -158,7 +158,7 @@ def test_planted_rotations_are_estimated_far_better_than_by_shrinkage_alone():
 
 def test_independent_variables_need_hardly_any_rotations():
     rows = gaussian((200, 20), seed=3) * np.geomspace(1, 10, 20)
-    assert pp.SparseMatrixTransform(shrinkage=0).fit(rows).n_rotations_ <= 5
+    assert pp.rotations.SparseMatrixTransform(shrinkage=0).fit(rows).n_rotations_ <= 5
 
 
 @pytest.mark.slow
@@ -169,7 +169,8 @@ def test_patches_have_a_larger_likelihood_than_without_rotations(n_samples):
     for seed in range(5):
         rows = pp.datasets.image_patches(n_samples, 8, random_state=seed)
         gains.append(
-            pp.SparseMatrixTransform().fit(rows).score(test) - pp.SparseMatrixTransform(0).fit(rows).score(test)
+            pp.rotations.SparseMatrixTransform().fit(rows).score(test)
+            - pp.rotations.SparseMatrixTransform(0).fit(rows).score(test)
         )
     assert np.mean(gains) > 1
 
@@ -179,16 +180,19 @@ def test_patches_have_a_larger_likelihood_than_without_rotations(n_samples):
 
 def test_fewer_samples_than_variables_leave_the_estimate_well_conditioned():
     rows = gaussian((5, 30), seed=0)
-    model = pp.SparseMatrixTransform().fit(rows)
+    model = pp.rotations.SparseMatrixTransform().fit(rows)
     assert np.linalg.cond(model.covariance_) < 1e4
-    singular = pp.SparseMatrixTransform(10_000, shrinkage=0).fit(rows)
+    singular = pp.rotations.SparseMatrixTransform(10_000, shrinkage=0).fit(rows)
     assert singular.eigenvalues_.min() >= 0.99 * FLOOR * np.var(rows, axis=0).mean()
     assert np.isfinite(singular.precision_).all()
 
 
 def test_a_constant_variable_does_not_count_in_the_choice():
     with_constant = np.insert(X, 2, 7.0, axis=1)
-    model, without = pp.SparseMatrixTransform().fit(with_constant), pp.SparseMatrixTransform().fit(X)
+    model, without = (
+        pp.rotations.SparseMatrixTransform().fit(with_constant),
+        pp.rotations.SparseMatrixTransform().fit(X),
+    )
     np.testing.assert_allclose(model.log_likelihoods_, without.log_likelihoods_)
     assert (model.n_rotations_, model.shrinkage_) == (without.n_rotations_, without.shrinkage_)
     np.testing.assert_allclose(model.covariance_[2][np.arange(7) != 2], 0, atol=1e-12)
@@ -196,23 +200,23 @@ def test_a_constant_variable_does_not_count_in_the_choice():
 
 
 def test_data_without_any_variance():
-    model = pp.SparseMatrixTransform().fit(np.ones((5, 3)))
+    model = pp.rotations.SparseMatrixTransform().fit(np.ones((5, 3)))
     np.testing.assert_array_equal(model.covariance_, 0)
     assert np.isfinite(model.precision_).all()
 
 
 def test_two_samples():
-    model = pp.SparseMatrixTransform().fit([[0.0, 1.0], [1.0, 3.0]])
+    model = pp.rotations.SparseMatrixTransform().fit([[0.0, 1.0], [1.0, 3.0]])
     np.testing.assert_allclose(model.covariance_, np.eye(2) * 0.625)
 
 
 def test_one_variable():
-    model = pp.SparseMatrixTransform(shrinkage=0).fit(X[:, :1])
+    model = pp.rotations.SparseMatrixTransform(shrinkage=0).fit(X[:, :1])
     np.testing.assert_allclose(model.covariance_, [[X[:, 0].var()]])
 
 
 def test_a_known_mean_is_not_taken_off():
-    model = pp.SparseMatrixTransform(1000, shrinkage=0, assume_centered=True).fit(X)
+    model = pp.rotations.SparseMatrixTransform(1000, shrinkage=0, assume_centered=True).fit(X)
     np.testing.assert_allclose(model.covariance_, X.T @ X / 40, atol=1e-8)
     np.testing.assert_array_equal(model.location_, 0)
 
@@ -230,31 +234,33 @@ def test_a_known_mean_is_not_taken_off():
 )
 def test_bad_parameters_are_refused_by_name(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        pp.SparseMatrixTransform(**options).fit(X)
+        pp.rotations.SparseMatrixTransform(**options).fit(X)
 
 
 @pytest.mark.parametrize("bad", [[[1.0, np.nan], [0.0, 1.0]], [[1.0, np.inf], [0.0, 1.0]], [[1.0, 2.0]]])
 def test_bad_data_are_refused(bad):
     with pytest.raises(ValueError, match=r"NaN|infinity|minimum of 2"):
-        pp.SparseMatrixTransform().fit(bad)
+        pp.rotations.SparseMatrixTransform().fit(bad)
 
 
 def test_single_precision_goes_in_and_comes_out():
-    model = pp.SparseMatrixTransform().fit(X.astype(np.float32))
+    model = pp.rotations.SparseMatrixTransform().fit(X.astype(np.float32))
     kinds = {array.dtype for array in (model.covariance_, model.precision_, model.eigenvalues_, model.operator_)}
     assert kinds == {np.dtype(np.float32)}
-    np.testing.assert_allclose(model.covariance_, pp.SparseMatrixTransform().fit(X).covariance_, rtol=1e-3)
+    np.testing.assert_allclose(
+        model.covariance_, pp.rotations.SparseMatrixTransform().fit(X).covariance_, rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("unit", [1e-100, 1e100])
 def test_the_choice_does_not_depend_on_the_unit(unit):
-    plain, scaled = pp.SparseMatrixTransform().fit(X), pp.SparseMatrixTransform().fit(unit * X)
+    plain, scaled = pp.rotations.SparseMatrixTransform().fit(X), pp.rotations.SparseMatrixTransform().fit(unit * X)
     assert plain.n_rotations_ == scaled.n_rotations_
     assert scaled.shrinkage_ == pytest.approx(plain.shrinkage_)
     np.testing.assert_allclose(scaled.covariance_, unit**2 * plain.covariance_, rtol=1e-6)
     np.testing.assert_allclose(scaled.log_likelihoods_, plain.log_likelihoods_ - 6 * np.log(unit))
 
 
-@parametrize_with_checks([pp.SparseMatrixTransform()])
+@parametrize_with_checks([pp.rotations.SparseMatrixTransform()])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 import papilio as pp
 from papilio.operators import SparseProduct
 from papilio.runtime.session import Session
-from papilio.search.attempts import Search
-from papilio.search.curves import blocks_of, low_rank, relative_error, thresholding
-from papilio.search.domains import domains, transform
-from papilio.search.sparse_low_rank import sums
+from papilio.search.curves import relative_error, thresholding
+from papilio.search.methods.sparse_plus_low_rank import sums
+from papilio.search.methods.transform import domains, transform
+from papilio.search.problems import Stored
+from papilio.search.singular import blocks_of, low_rank
 from papilio.search.targets import Target
 
 from .helpers import gaussian
@@ -94,8 +95,7 @@ def test_lines_of_zeros_belong_to_no_block():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
 def test_low_rank_has_the_errors_of_the_singular_values(dtype):
     X = gaussian((12, 9)).astype(dtype)
-    search = Search(Session(), X, Target(X.size))
-    curve = low_rank(search.blocks, X.shape, float(np.linalg.norm(X)) ** 2)
+    curve = low_rank(Stored(Session(), X).blocks(), X.shape, float(np.linalg.norm(X)) ** 2)
     values = np.linalg.svd(X, compute_uv=False)
     tails = [np.linalg.norm(values[r:]) / np.linalg.norm(values) for r in range(1, curve.entries.size + 1)]
     np.testing.assert_allclose(curve.errors, tails, rtol=1e-4, atol=1e-6)
@@ -110,7 +110,7 @@ def test_low_rank_in_blocks_has_far_fewer_entries_than_in_the_whole():
 
 
 def test_large_matrices_have_only_their_leading_singular_vectors(monkeypatch):
-    monkeypatch.setattr("papilio.search.attempts._SVD_SIDE", 20)
+    monkeypatch.setattr("papilio.search.singular._SVD_SIDE", 20)
     X = gaussian((60, 5)) @ gaussian((5, 50), seed=1) + 1e-3 * gaussian((60, 50), seed=2)
     fit = pp.factorize(X, complexity=0.2, method="low_rank")
     values = np.linalg.svd(X, compute_uv=False)
@@ -206,7 +206,7 @@ TARGETS = {"complexity": {"complexity": 0.3}, "error": {"max_error": 0.05}, "non
 # Each matrix with one target; each target with three matrices.
 @pytest.mark.parametrize(("name", "target"), list(zip(ENGINEERING, 3 * list(TARGETS), strict=True)))
 def test_nothing_that_was_tried_is_better_by_the_target(name, target, monkeypatch):
-    monkeypatch.setattr("papilio.search.candidates._ROUNDS", 4)
+    monkeypatch.setattr("papilio.search.methods.hierarchical._ROUNDS", 4)
     M, target = ENGINEERING[name], TARGETS[target]
     fit = pp.factorize(M, **target)
     budget = int(target["complexity"] * M.size) if "complexity" in target else None
@@ -221,7 +221,7 @@ def test_nothing_that_was_tried_is_better_by_the_target(name, target, monkeypatc
 @pytest.mark.parametrize("complexity", [0.1, 0.3, 0.6])
 @pytest.mark.parametrize("name", ENGINEERING)
 def test_no_simple_candidate_is_better_with_as_many_entries(name, complexity, monkeypatch):
-    monkeypatch.setattr("papilio.search.candidates._ROUNDS", 2)
+    monkeypatch.setattr("papilio.search.methods.hierarchical._ROUNDS", 2)
     M = ENGINEERING[name]
     if complexity * M.size < 2 * max(M.shape):
         return

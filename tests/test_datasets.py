@@ -386,7 +386,7 @@ def test_single_precision_patches():
 
 def test_without_pillow_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"papilio\[plot\]"):
+    with pytest.raises(ImportError, match=r"needs Pillow: pip install pillow"):
         image_patches(10)
 
 

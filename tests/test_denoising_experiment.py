@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.experiments.denoising import claims, photographs, plot, run
-from papilio.experiments.denoising.averages import Results
-from papilio.experiments.denoising.run import DCT, FIXED, KSVD, ONLINE, PAPILIO, TARGET, Case, Draw
-from papilio.experiments.reproduce import settings_of
+from experiments import denoising
+from experiments.denoising import DCT, FIXED, KSVD, ONLINE, PAPILIO, TARGET, Case, Draw, Results
+from experiments.harness import settings_of
 
 TINY = settings_of("denoising", "tiny")
 META = {"preset": "paper", "versions": {"papilio": "0"}}
@@ -19,12 +18,12 @@ def rows(psnr, sigmas=(10, 30, 50), images=("aero", "coins")):
     """A table in which ``psnr`` gives the value of each case at each noise level."""
     settings = settings_of("denoising", "paper") | {"atoms": [64, 256]}
     return [
-        dict(zip(run.KEYS, map(str, (image, sigma, 0, *case)), strict=True))
+        dict(zip(denoising.KEYS, map(str, (image, sigma, 0, *case)), strict=True))
         | {"relative_complexity": case.complexity or "1.0", "entries": "9", "ssim": "0.5", "noisy_psnr": "20"}
         | {"psnr": str(psnr(case, sigma) + i)}
         for i, image in enumerate(images)
         for sigma in sigmas
-        for case in run.cases(settings)
+        for case in denoising.cases(settings)
     ]
 
 
@@ -38,7 +37,7 @@ def as_claimed(case, sigma):
 
 
 def verdicts(psnr):
-    page = claims.page(Results(rows(psnr)), [], META)
+    page = denoising.page(Results(rows(psnr)), [], META)
     lines = [line for line in page.splitlines() if line.startswith("| ") and "**" in line]
     return ["**holds**" in line for line in lines]
 
@@ -67,7 +66,7 @@ def test_cosines_that_are_too_good_speak_against_the_claim():
 
 
 def test_the_page_shows_every_mean():
-    page = claims.page(Results(rows(as_claimed)), [], META)
+    page = denoising.page(Results(rows(as_claimed)), [], META)
     assert "| papilio, 0.4 | 0.400 | 25.45 / 0.500 | 25.45 / 0.500 | 25.55 / 0.500 |" in page
     for heading in ("64 atoms", "256 atoms", "Coding with a fixed number of atoms", "Seconds"):
         assert heading in page
@@ -75,14 +74,14 @@ def test_the_page_shows_every_mean():
 
 def test_the_figures_show_psnr_against_noise_and_complexity():
     results = Results(rows(as_claimed))
-    noise = plot.against_noise(results)
+    noise = denoising.against_noise(results)
     absolute, relative = noise.axes
     assert absolute.get_ylabel() == "PSNR in dB"
     curves = {line.get_label(): line.get_ydata() for line in relative.lines}
     np.testing.assert_allclose(curves["papilio, complexity 0.4"], [-0.05, -0.05, 0.05])
     np.testing.assert_allclose(curves["redundant DCT"], [-0.5] * 3)
     assert list(absolute.lines[0].get_xdata()) == [10, 30, 50]
-    complexity = plot.against_complexity(results)
+    complexity = denoising.against_complexity(results)
     assert [ax.get_title() for ax in complexity.axes] == ["σ = 10", "σ = 30", "σ = 50"]
     assert all(ax.get_xlabel() == "relative complexity" for ax in complexity.axes)
     first = complexity.axes[0].lines[0]
@@ -93,10 +92,10 @@ def test_the_figures_show_psnr_against_noise_and_complexity():
 def test_every_dictionary_is_measured_as_denoise_would_do_it():
     settings = TINY | {"complexities": [], "followup_atoms": [], "ksvd_max_iter": 1, "online_max_iter": 1}
     draw = Draw("aero", 20, 0)
-    results, times = run.measure(settings, draw)
+    results, times = denoising.measure(settings, draw)
     assert [row["method"] for row in results] == [row["method"] for row in times] == [DCT, KSVD, ONLINE]
-    clean = photographs.photograph("aero", settings["crop"])
-    noise = np.random.default_rng(run.seeds_of(settings["seed"], draw)[0]).standard_normal(clean.shape)
+    clean = denoising.photograph("aero", settings["crop"])
+    noise = np.random.default_rng(denoising.seeds_of(settings["seed"], draw)[0]).standard_normal(clean.shape)
     noisy = (clean + 20 * noise).astype(np.float32)
     expected = pp.images.denoise(noisy, 20, pp.images.redundant_dct(4, 5), gain=settings["gain"])
     assert abs(results[0]["psnr"] - pp.metrics.psnr(np.clip(expected, 0, 255), clean, 255)) < 1e-3
@@ -105,15 +104,15 @@ def test_every_dictionary_is_measured_as_denoise_would_do_it():
 
 def test_seeds_differ_between_draws_and_repeat():
     draws = [Draw("aero", 20, 0), Draw("aero", 30, 0), Draw("aero", 20, 1), Draw("coins", 20, 0)]
-    seeds = [run.seeds_of(2016, draw) for draw in draws]
+    seeds = [denoising.seeds_of(2016, draw) for draw in draws]
     assert len(set(seeds)) == 4
-    assert seeds == [run.seeds_of(2016, draw) for draw in draws]
+    assert seeds == [denoising.seeds_of(2016, draw) for draw in draws]
 
 
-@pytest.mark.parametrize("name", photographs.NAMES)
+@pytest.mark.parametrize("name", denoising.NAMES)
 def test_photographs_are_grey_and_of_the_size_that_was_asked_for(name):
     pytest.importorskip("skimage")
-    image = photographs.photograph(name, 64)
+    image = denoising.photograph(name, 64)
     assert image.shape == (64, 64)
     assert image.dtype == np.float64
     assert image.min() >= 0
@@ -130,20 +129,20 @@ def test_a_missing_package_is_named(monkeypatch):
         return original(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"'coins' needs scikit-image: pip install \"papilio\[dev\]\""):
-        photographs.photograph("coins", 64)
+    with pytest.raises(ImportError, match="'coins' needs scikit-image, which `make setup` installs"):
+        denoising.photograph("coins", 64)
 
 
 def test_unknown_images_are_refused():
     with pytest.raises(ValueError, match="images must be among aero"):
-        photographs.photograph("lena", 64)
+        denoising.photograph("lena", 64)
 
 
 def test_all_dictionaries_of_the_full_run_are_possible():
     settings = settings_of("denoising", "paper")
-    for case in run.cases(settings):
+    for case in denoising.cases(settings):
         if case.method == PAPILIO:
-            schedule = run._schedule(settings, case, (64, case.atoms))
+            schedule = denoising._schedule(settings, case, (64, case.atoms))
             limit = float(case.complexity) if case.coding == TARGET else 0.5
             assert schedule.n_nonzero <= limit * 64 * case.atoms
-    assert Case(TARGET, 256, PAPILIO, "0.4") in run.cases(settings)
+    assert Case(TARGET, 256, PAPILIO, "0.4") in denoising.cases(settings)

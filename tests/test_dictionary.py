@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import papilio as pp
 from papilio.datasets import random_dictionary, synthetic_signals
-from papilio.dictionary.learner import warn_if_few
+from papilio.dictionary.base import warn_if_few
 from papilio.metrics import recovery_rate
 
 from . import learners
@@ -29,8 +29,11 @@ from .learners import (
 
 
 def test_every_public_learner_is_tested_here():
-    functions = {name: getattr(pp, name) for name in pp.__all__ if inspect.isfunction(getattr(pp, name))}
-    learners = {name for name, f in functions.items() if f.__annotations__.get("return") is pp.LearnedDictionary}
+    found = {name: getattr(pp.dictionary, name) for name in pp.dictionary.__all__}
+    functions = {name: thing for name, thing in found.items() if inspect.isfunction(thing)}
+    learners = {
+        name for name, f in functions.items() if f.__annotations__.get("return") is pp.dictionary.LearnedDictionary
+    }
     assert set(LEARNERS) | {"orthogonal_dictionary"} == learners  # which has no number of atoms, and its own file
 
 
@@ -225,9 +228,9 @@ def test_a_true_dictionary_that_is_given_stays(name):
 def test_by_default_a_signal_has_a_tenth_of_the_features_as_atoms():
     X = gaussian((30, 200))
     for learned in (
-        pp.ksvd(X, 40, max_iter=2, random_state=0),
-        pp.sparse_ksvd(X, np.eye(30), 40, max_iter=2, random_state=0),
-        pp.online_dictionary(X, 40, max_iter=2, random_state=0),
+        pp.dictionary.ksvd(X, 40, max_iter=2, random_state=0),
+        pp.dictionary.sparse_ksvd(X, np.eye(30), 40, max_iter=2, random_state=0),
+        pp.dictionary.online_dictionary(X, 40, max_iter=2, random_state=0),
     ):
         assert np.diff(learned.codes.indptr).max() == 3
 
@@ -269,7 +272,7 @@ def test_bad_input_is_named_by_every_learner(learn, arguments, error, named):
         ({"init": gaussian((8, N_ATOMS), complex)}, ValueError, "init"),
     ],
 )
-@pytest.mark.parametrize("learner", [pp.ksvd, pp.online_dictionary])
+@pytest.mark.parametrize("learner", [pp.dictionary.ksvd, pp.dictionary.online_dictionary])
 def test_bad_sizes_and_starts_are_named(learner, arguments, error, named):
     with pytest.raises(error, match=named):
         learner(signals(n_signals=20), **({"n_components": N_ATOMS, "max_iter": 2} | arguments))
@@ -280,7 +283,7 @@ def test_bad_sizes_and_starts_are_named(learner, arguments, error, named):
 
 def test_few_signals_are_the_atoms_of_ksvd():
     X = signals(n_signals=10)
-    assert relative_error(X, pp.ksvd(X, N_ATOMS, N_NONZERO, random_state=0)) < 1e-12
+    assert relative_error(X, pp.dictionary.ksvd(X, N_ATOMS, N_NONZERO, random_state=0)) < 1e-12
 
 
 def test_ksvd_recovers_a_planted_dictionary_under_noise():
@@ -290,7 +293,7 @@ def test_ksvd_recovers_a_planted_dictionary_under_noise():
     X = synthetic_signals(D / np.linalg.norm(D, axis=0), 1500, 3, random_state=random)[0]
     noise = random.standard_normal(X.shape)
     X += noise * np.linalg.norm(X) / np.linalg.norm(noise) / 10
-    learned = pp.ksvd(X, 50, 3, max_iter=80, random_state=0)
+    learned = pp.dictionary.ksvd(X, 50, 3, max_iter=80, random_state=0)
     assert recovery_rate(learned.dictionary, D, 0.99) >= 0.9
 
 
@@ -302,7 +305,7 @@ def test_ksvd_beats_the_papers_ksvd_on_rand(seeds):
     """Le Magoarou and Gribonval, figure 3: 0.079."""
 
     def learn(X, seed):
-        return pp.ksvd(X, 32, 5, max_iter=300, tol=0, random_state=seed)
+        return pp.dictionary.ksvd(X, 32, 5, max_iter=300, tol=0, random_state=seed)
 
     assert mean_rmse_on_rand(learn, seeds) <= 0.05
 
@@ -315,7 +318,7 @@ def test_sparse_ksvd_is_no_worse_than_the_papers_on_rand(seeds):
     """Le Magoarou and Gribonval, figure 3: 1.19."""
 
     def learn(X, seed):
-        return pp.sparse_ksvd(X, dct(32), 32, 5, k=4, max_iter=100, random_state=seed)
+        return pp.dictionary.sparse_ksvd(X, dct(32), 32, 5, k=4, max_iter=100, random_state=seed)
 
     assert mean_rmse_on_rand(learn, seeds) <= 1.19
 
@@ -324,7 +327,7 @@ def test_sparse_ksvd_is_no_worse_than_the_papers_on_rand(seeds):
 @pytest.mark.parametrize("k", [1, 3, 8])
 def test_sparse_ksvd_gives_the_base_times_one_factor_with_sparse_columns(n_components, k):
     X, base = signals(), dct(8)
-    learned = pp.sparse_ksvd(X, base, n_components, 1, k=k, max_iter=8, random_state=0)
+    learned = pp.dictionary.sparse_ksvd(X, base, n_components, 1, k=k, max_iter=8, random_state=0)
     *given, last = learned.dictionary.factors
     assert pp.SparseProduct(given, base.scale) == base
     assert last.shape == (8, n_components)
@@ -336,7 +339,9 @@ def test_sparse_ksvd_gives_the_base_times_one_factor_with_sparse_columns(n_compo
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, lambda matrix: pp.SparseProduct([matrix])])
 def test_a_base_of_any_form_gives_the_same_dictionary(form):
     X, base = signals(), gaussian((8, 11), seed=3)
-    learn = partial(pp.sparse_ksvd, n_components=N_ATOMS, n_nonzero_coefs=2, k=3, max_iter=8, random_state=0)
+    learn = partial(
+        pp.dictionary.sparse_ksvd, n_components=N_ATOMS, n_nonzero_coefs=2, k=3, max_iter=8, random_state=0
+    )
     plain, other = learn(X, base), learn(X, form(base))
     assert len(other.dictionary.factors) == 2
     assert plain.dictionary == other.dictionary
@@ -346,13 +351,13 @@ def test_atoms_that_are_sparse_in_the_base_are_recovered():
     base = np.linalg.qr(gaussian((16, 16)))[0]
     sparse = np.sign(gaussian((16, 20), seed=1)) * (np.argsort(gaussian((16, 20), seed=2), axis=0) < 3)
     X = synthetic_signals(base @ sparse, 800, 2, random_state=0)[0]
-    learned = pp.sparse_ksvd(X, base, 20, 2, k=3, max_iter=40, random_state=0)
+    learned = pp.dictionary.sparse_ksvd(X, base, 20, 2, k=3, max_iter=40, random_state=0)
     assert recovery_rate(learned.dictionary, base @ sparse) >= 0.9
 
 
 def test_a_base_that_does_not_span_the_signals_gives_what_it_can():
     X = signals()
-    learned = pp.sparse_ksvd(X, np.eye(8, 3), N_ATOMS, 2, k=2, max_iter=8, random_state=0)
+    learned = pp.dictionary.sparse_ksvd(X, np.eye(8, 3), N_ATOMS, 2, k=2, max_iter=8, random_state=0)
     D = learned.dictionary.toarray()
     assert not D[3:].any()
     np.testing.assert_allclose(np.linalg.norm(D, axis=0), 1, rtol=1e-12)
@@ -362,7 +367,7 @@ def test_a_base_that_does_not_span_the_signals_gives_what_it_can():
 def test_a_base_in_higher_precision_or_complex_decides_the_dtype():
     X, learn = (
         signals(np.float32),
-        partial(pp.sparse_ksvd, n_components=9, n_nonzero_coefs=2, max_iter=2, random_state=0),
+        partial(pp.dictionary.sparse_ksvd, n_components=9, n_nonzero_coefs=2, max_iter=2, random_state=0),
     )
     assert learn(X, np.eye(8)).dictionary.dtype == np.float64
     assert learn(X, pp.transforms.dft(8).H).codes.dtype == np.complex128
@@ -385,13 +390,13 @@ def test_a_base_in_higher_precision_or_complex_decides_the_dtype():
 def test_bad_input_of_sparse_ksvd_is_named(arguments, error, named):
     call = {"base": np.eye(8), "n_components": N_ATOMS, "max_iter": 2} | arguments
     with pytest.raises(error, match=named):
-        pp.sparse_ksvd(signals(n_signals=20), **call)
+        pp.dictionary.sparse_ksvd(signals(n_signals=20), **call)
 
 
 TOO_MANY = {
-    "ksvd": lambda X: pp.ksvd(X, 1 << 40, 1),
-    "sparse_ksvd": lambda X: pp.sparse_ksvd(X, np.eye(6), 1 << 40, 1),
-    "online_dictionary": lambda X: pp.online_dictionary(X, 1 << 40, 1),
+    "ksvd": lambda X: pp.dictionary.ksvd(X, 1 << 40, 1),
+    "sparse_ksvd": lambda X: pp.dictionary.sparse_ksvd(X, np.eye(6), 1 << 40, 1),
+    "online_dictionary": lambda X: pp.dictionary.online_dictionary(X, 1 << 40, 1),
 }
 
 

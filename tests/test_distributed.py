@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.samples import PassStopped, as_samples, clusters, passed_over
+from papilio.runtime.session import Interrupted
+from papilio.samples import as_samples, map_reduce
+from papilio.samples import dask as clusters
 from papilio.samples.passes import current_client
 
 from .large import LEARNERS, X, assert_same, joined, make, on_disk, part_sizes, rows_of
@@ -76,13 +78,13 @@ def test_dask_arrays_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
 
 def test_a_dask_array_may_be_persisted_after_a_pass_over_it(client):
     lazy = da.from_array(X, chunks=(part_sizes(), 8))
-    expected = passed_over(as_samples(lazy), rows_of, None, joined)
-    assert passed_over(as_samples(client.persist(lazy)), rows_of, None, joined) == expected
+    expected = map_reduce(as_samples(lazy), rows_of, None, joined)
+    assert map_reduce(as_samples(client.persist(lazy)), rows_of, None, joined) == expected
 
 
 def test_the_work_is_done_by_workers_that_have_one_thread_for_kernels(client, tmp_path):
     for samples in (on_disk(tmp_path), as_samples(da.from_array(X, chunks=(50, 8)))):
-        _, threads, counts = zip(*passed_over(samples, threads_of_kernels, None, joined), strict=True)
+        _, threads, counts = zip(*map_reduce(samples, threads_of_kernels, None, joined), strict=True)
         assert threading.get_ident() not in threads
         assert set(counts) == {1}
 
@@ -90,23 +92,23 @@ def test_the_work_is_done_by_workers_that_have_one_thread_for_kernels(client, tm
 def test_arrays_in_memory_stay_here(client):
     from papilio.samples import held
 
-    tasks = passed_over(held(X), threads_of_kernels, None, joined)
+    tasks = map_reduce(held(X), threads_of_kernels, None, joined)
     assert threading.get_ident() in {thread for _, thread, _ in tasks}
 
 
 def test_a_pass_whose_groups_are_all_known_does_not_run_again(client, tmp_path):
     kept = {}
     data = on_disk(tmp_path)
-    whole = passed_over(data, rows_of, None, joined, kept=kept)
-    assert passed_over(data, threads_of_kernels, None, joined, kept=kept) == whole
+    whole = map_reduce(data, rows_of, None, joined, kept=kept)
+    assert map_reduce(data, threads_of_kernels, None, joined, kept=kept) == whole
 
 
 def test_a_pass_that_was_stopped_goes_on(client, tmp_path):
     data, kept = on_disk(tmp_path), {}
     with pytest.raises(ZeroDivisionError):
-        passed_over(data, rows_of, None, joined, kept=kept, tick=lambda *_: 0 // (len(kept) < 3))
+        map_reduce(data, rows_of, None, joined, kept=kept, tick=lambda *_: 0 // (len(kept) < 3))
     assert 0 < len(kept) < 16
-    assert passed_over(data, rows_of, None, joined, kept=kept) == passed_over(data, rows_of, None, joined)
+    assert map_reduce(data, rows_of, None, joined, kept=kept) == map_reduce(data, rows_of, None, joined)
 
 
 def test_nan_is_refused_with_its_place(client, tmp_path):
@@ -234,13 +236,13 @@ def test_workers_that_are_all_lost_are_not_waited_for_in_silence(tmp_path, impat
                 cluster.scale(0)
 
         with pytest.raises(TimeoutError, match="has no workers, for 1 seconds"):
-            passed_over(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
+            map_reduce(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
 
 
 def test_a_callback_may_stop_a_pass_that_has_no_workers(tmp_path, impatient, monkeypatch):
     monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "60")
-    with small_cluster(0), pytest.raises(PassStopped):
-        passed_over(on_disk(tmp_path), rows_of, None, joined, tick=lambda done, total: True)
+    with small_cluster(0), pytest.raises(Interrupted):
+        map_reduce(on_disk(tmp_path), rows_of, None, joined, tick=lambda done, total: True)
 
 
 def test_a_scheduler_that_is_lost_is_named(tmp_path, impatient):
@@ -253,7 +255,7 @@ def test_a_scheduler_that_is_lost_is_named(tmp_path, impatient):
 
         message = rf"X must be read by the Dask cluster at {address}, but .* scheduler was lost"
         with pytest.raises(ConnectionError, match=message):
-            passed_over(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
+            map_reduce(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
 
 
 class Killed(BaseException):
@@ -300,7 +302,7 @@ def test_processes_give_the_same_bits(processes, learner, tmp_path):
 @pytest.mark.slow
 def test_both_processes_work_and_neither_uses_more_than_its_thread(processes, tmp_path):
     with processes.as_current():
-        pids, _, counts = zip(*passed_over(on_disk(tmp_path), threads_of_kernels, None, joined), strict=True)
+        pids, _, counts = zip(*map_reduce(on_disk(tmp_path), threads_of_kernels, None, joined), strict=True)
     assert os.getpid() not in pids
     assert len(set(pids)) == 2
     assert set(counts) == {1}

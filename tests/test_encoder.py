@@ -104,5 +104,5 @@ def test_a_missing_pytorch_is_named(monkeypatch):
         return load(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without_torch)
-    with pytest.raises(ImportError, match=r"papilio\[torch\]"):
-        pp.LearnedEncoder(np.eye(3)).fit(np.ones((4, 3)))
+    with pytest.raises(ImportError, match="needs PyTorch, which is not installed: pip install torch"):
+        pp.coding.LearnedEncoder(np.eye(3)).fit(np.ones((4, 3)))

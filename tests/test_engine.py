@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import papilio as pp
-from papilio.kernels import pool
+from papilio.kernels import product
 from papilio.operators import engine
 from papilio.operators.engine import PackedFactor
 from papilio.operators.factors import frozen
@@ -204,6 +204,7 @@ LARGE = {"haar": pp.transforms.haar, "dct": pp.transforms.dct, "banded": banded,
 def test_large_products_are_those_of_scipys_chain(name, n, default_threads):
     op = LARGE[name](n)
     for turned in (op, op.T):
+        turned._packed()
         for count in (None, 1, 5, 8, 17):
             x = gaussian((n,) if count is None else (n, count))
             expected = chained(turned, x)
@@ -225,6 +226,26 @@ def test_what_is_packed_grows_with_the_entries(name):
         for program in (fused._for_vectors, fused._for_blocks.program):
             assert program.steps.size + program.indices.size + program.values.size <= 4 * size
             assert program.n_slots <= 3 * n
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("scale", [1.0, -3.0, 1e300])
+def test_large_operators_are_packed_when_they_are_used(scale, order, dtype):
+    n = 1 << 13
+    scale = scale if np.dtype(dtype).itemsize > 4 * (1 + (np.dtype(dtype).kind == "c")) else min(scale, 1e30)
+    op = (pp.SparseProduct([sp.eye_array(n) / scale], scale=scale) @ pp.transforms.hadamard(n)).astype(dtype)
+    x, X = np.ones(n, dtype), np.asarray(gaussian((n, 7)), dtype, order=order)
+    for before in range(0, 48, 8):
+        assert ("packed" in op._cache) == (before >= 32)
+        results = op @ x, op @ X
+        assert results[1].dtype == dtype
+        assert results[1].flags[f"{order}_CONTIGUOUS"]
+        np.testing.assert_allclose(results[0], n * (np.arange(n) == 0), atol=1e-10)
+        np.testing.assert_allclose(results[1], pp.transforms.hadamard(n).astype(dtype) @ X, rtol=1e-4, atol=1e-2)
+    assert "chain" not in op._cache
+    block = pp.transforms.hadamard(n)
+    block @ np.ones((n, 32))
+    assert "packed" in block._cache
 
 
 # -- sharing what is packed ----------------------------------------------------------------------------
@@ -270,11 +291,11 @@ def sharing(monkeypatch):
     """All products are shared, with helpers that are always awake."""
     monkeypatch.setattr(engine, "_SHARED_BYTES", 0)
     monkeypatch.setattr(engine, "_SHARED_VECTOR_BYTES", 0)
-    monkeypatch.setattr(pool, "_BURST", np.inf)
-    monkeypatch.setattr(pool, "pool", pool.Pool())
-    monkeypatch.setattr(engine, "pool", pool.pool)
+    monkeypatch.setattr(product, "_BURST", np.inf)
+    monkeypatch.setattr(product, "pool", product.Pool())
+    monkeypatch.setattr(engine, "pool", product.pool)
     pp.set_num_threads(3)
-    yield pool.pool
+    yield product.pool
     pp.set_num_threads(None)
 
 
@@ -302,8 +323,8 @@ def test_dtypes_and_sizes_may_change_from_one_product_to_the_next(sharing):
     given = [gaussian((op.shape[1], 400), op.dtype) for op in ops]
     expected = [op.toarray() @ X for op, X in zip(ops, given, strict=True)]
     for _ in range(20):
-        for op, X, product in zip(ops, given, expected, strict=True):
-            np.testing.assert_allclose(op @ X, product, rtol=1e-3, atol=1e-3)
+        for op, X, right in zip(ops, given, expected, strict=True):
+            np.testing.assert_allclose(op @ X, right, rtol=1e-3, atol=1e-3)
 
 
 def test_the_number_of_threads_may_change_from_one_product_to_the_next(sharing):
@@ -339,23 +360,21 @@ def test_helpers_sleep_when_there_is_nothing_to_do(sharing):
     for _ in range(3):
         op @ X
     for _ in range(1000):
-        if not sharing._box[pool.AWAKE]:
+        if not sharing.box[product.AWAKE]:
             break
         sleep(0.01)
-    assert sharing._box[pool.AWAKE] == 0
+    assert sharing.box[product.AWAKE] == 0
 
 
 def test_a_helper_takes_no_part_of_another_dtype_or_beyond_the_threads_of_a_job():
-    box = np.zeros(pool.BOX, dtype=np.int64)
-    box[pool.PARTS], box[pool.THREADS] = 5, 2  # of dtype 0
-    assert pool.serve(np.empty(0), box, 1, 1, 100)
-    assert not pool.serve(np.empty(0, np.float32), box, 0, 2, 100)
-    assert box[pool.STATE] == box[pool.DONE] == box[pool.AWAKE] == 0
-    box[pool.STATE] = 5  # all are taken
-    assert not pool.serve(np.empty(0, np.float32), box, 0, 1, 100)
-    assert box[pool.STATE] == 5
-    box[pool.DONE] = 5
-    pool.wait(box.ctypes.data, 5)
+    box = np.zeros(product.BOX, dtype=np.int64)
+    box[product.PARTS], box[product.THREADS] = 5, 2  # of dtype 0
+    assert product.help_once(box, np.float64, 1, 100)
+    assert not product.help_once(box, np.float32, 2, 100)
+    assert box[product.STATE] == box[product.DONE] == box[product.AWAKE] == 0
+    box[product.STATE] = 5  # all are taken
+    assert not product.help_once(box, np.float32, 1, 100)
+    assert box[product.STATE] == 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
@@ -365,7 +384,7 @@ def test_a_forked_process_has_helpers_of_its_own(sharing):
     expected = op @ X
     child = os.fork()
     if child == 0:
-        os._exit(0 if pool.pool._n_helpers == 0 and np.array_equal(op @ X, expected) else 1)
+        os._exit(0 if product.pool._n_helpers == 0 and np.array_equal(op @ X, expected) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 import papilio as pp
 from papilio.plot.common import NEGATIVE, POSITIVE
-from papilio.plot.error_axis import ErrorAxis
+from papilio.plot.tradeoffs import ErrorAxis
 from papilio.results import Step
 
 matplotlib.use("Agg")
@@ -21,7 +21,7 @@ def close_figures():
 
 def history(*phases):
     """Steps from (phase, errors) pairs."""
-    return pp.History(
+    return pp.results.History(
         Step(phase, i + 1, error, 1.0, 0.1) for phase, errors in phases for i, error in enumerate(errors)
     )
 
@@ -95,7 +95,7 @@ def test_errors_of_a_share_of_the_signals_are_pale_and_apart():
         Step("ksvd", i + 1, error, 1.0, 0.1, share=share)
         for i, (error, share) in enumerate([(0.3, 0.1), (0.2, 0.5), (0.4, 1.0), (0.3, 1.0)])
     ]
-    ax = pp.plot.convergence(pp.History([*steps, Step("final", 1, 0.3, 1.0, 0.2)]))
+    ax = pp.plot.convergence(pp.results.History([*steps, Step("final", 1, 0.3, 1.0, 0.2)]))
     pale, full, final = ax.lines
     assert (pale.get_ydata().tolist(), full.get_ydata().tolist()) == ([0.3, 0.2], [0.4, 0.3])
     assert pale.get_alpha() < 0.5 < full.get_alpha()
@@ -139,7 +139,7 @@ def test_exact_results_are_at_zero_where_the_others_are_of_one_order():
 def test_what_is_exact_depends_on_the_precision(dtype, is_exact):
     op = pp.transforms.hadamard(8).astype(dtype)
     points = tuple(pp.results.TradeoffPoint(c, e, op) for c, e in ((0.1, 0.9), (0.2, 0.01), (0.9, 1e-6)))
-    found = pp.Tradeoff(points, 0.0, pp.Status.CONVERGED, 1.0)
+    found = pp.Tradeoff(points, 0.0, pp.results.Status.CONVERGED, 1.0)
     assert ("exact" in ticks(found.plot(Figure(layout="constrained").add_subplot()))) is is_exact
     assert ("exact" in str(found)) is is_exact
 
@@ -168,8 +168,8 @@ def test_signs_have_the_same_two_colours_in_every_figure():
     from matplotlib.colors import to_hex
 
     values = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    chain = pp.ConvolutionChain([np.array([1.0, -1.0, 0.5, -1.0])], [np.argwhere(values)], (8, 8))
-    line = pp.plot.convolutions(pp.ConvolutionChain([[1.0, -2.0]], [[0, 1]], 8))[1]
+    chain = pp.convolution.ConvolutionChain([np.array([1.0, -1.0, 0.5, -1.0])], [np.argwhere(values)], (8, 8))
+    line = pp.plot.convolutions(pp.convolution.ConvolutionChain([[1.0, -2.0]], [[0, 1]], 8))[1]
     assert [to_hex(colour) for colour in line.collections[0].get_colors()] == [POSITIVE, NEGATIVE]
     maps = [
         pp.plot.matrix(values).images[0].cmap,

@@ -50,7 +50,6 @@ COMMANDS = (
     "bench",
     "report",
     "inputs",
-    "reproduce",
 )
 
 

@@ -13,18 +13,27 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.experiments import PAGES
-from papilio.experiments.claims import BETTER, DIFFERS, HOLDS
-from papilio.experiments.dft.plot import figure_of as dft_figure
-from papilio.experiments.dft.run import bit_reversal, butterfly_stages
-from papilio.experiments.figure3 import averages, claims
-from papilio.experiments.figure3 import plot as figure3_plot
-from papilio.experiments.figure3 import run as figure3
-from papilio.experiments.hadamard import plot as hadamard_plot
-from papilio.experiments.reproduce import claim_folder, describe, load, reproduce, settings_of
-from papilio.experiments.tables import entries_of, matrices_of, read_table, write_table
-from papilio.experiments.trials import Stopped
-from papilio.experiments.wavelet.run import synthesis_factors
+from experiments import dft, figure3, hadamard
+from experiments.harness import (
+    BETTER,
+    DIFFERS,
+    HOLDS,
+    Stopped,
+    claim_folder,
+    describe,
+    entries_of,
+    load,
+    matrices_of,
+    minutes_of,
+    names,
+    preset_of,
+    read_table,
+    reproduce,
+    save,
+    settings_of,
+    write_table,
+)
+from experiments.wavelet import synthesis_factors
 
 
 def quiet(done, total):
@@ -52,7 +61,10 @@ OTHERS = {"denoising", "large", "meg", "recovery", "seconds"}
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in OTHERS)) for name in sorted(set(PAGES) - {"figure3"})],
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in OTHERS))
+        for name in sorted(set(names()) - {"figure3"})
+    ],
 )
 def test_a_tiny_run_writes_its_tables_and_figures_and_what_they_depend_on(name, tmp_path):
     pages = tiny(name, tmp_path / "out")
@@ -73,14 +85,22 @@ def test_the_record_of_a_run_has_neither_paths_nor_the_name_of_the_machine(tiny_
     assert platform.node() not in text or len(platform.node()) < 4
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", names())
 def test_every_experiment_has_a_title_and_presets_that_change_known_settings(name):
-    config = load(name)
-    assert config["title"]
-    assert {"paper", "tiny"} <= set(config["presets"])
-    for preset, changes in config["presets"].items():
-        assert changes["about"]
-        assert settings_of(name, preset).keys() == config["settings"].keys()
+    experiment = load(name)
+    assert experiment.TITLE
+    assert {"paper", "tiny"} <= set(experiment.PRESETS)
+    for preset, each in experiment.PRESETS.items():
+        assert each.about
+        assert each.minutes > 0
+        assert settings_of(name, preset).keys() == experiment.SETTINGS.keys()
+
+
+def test_the_expected_time_follows_from_trials_and_processes():
+    minutes = preset_of("figure3", "paper").minutes
+    assert minutes_of("figure3", "paper", jobs=2) == pytest.approx(minutes)
+    assert minutes_of("figure3", "paper", trials=50, jobs=1) == pytest.approx(minutes)
+    assert minutes_of("seconds", "paper") == preset_of("seconds", "paper").minutes
 
 
 @pytest.mark.parametrize(
@@ -88,8 +108,8 @@ def test_every_experiment_has_a_title_and_presets_that_change_known_settings(nam
     [
         (
             {"name": "nonsense"},
-            "NAME must be one of hadamard, dft, wavelet, figure3, denoising, seconds, large, recovery, phase, "
-            "meg, got 'nonsense'",
+            "NAME must be one of denoising, dft, figure3, hadamard, large, meg, phase, recovery, seconds, "
+            "wavelet, got 'nonsense'",
         ),
         ({"name": "dft", "preset": "huge"}, "preset must be one of paper, tiny"),
         ({"name": "dft", "trials": 3}, "trials must not be given for dft"),
@@ -159,7 +179,7 @@ def test_hadamard_matrices_come_out_exact_and_the_steps_are_drawn(tmp_path):
         factors = [matrix for name, matrix in matrices.items() if name.startswith(prefix)]
         product = reduce(np.matmul, factors)
         np.testing.assert_allclose(product / product[0, 0], matrices["H"], atol=1e-9)
-    figure = hadamard_plot.figure2(matrices)
+    figure = hadamard.figure2(matrices)
     titles = [ax.get_title() for ax in figure.axes if ax.images]
     assert titles == [
         "$H_{8}$: 64 entries",
@@ -185,7 +205,7 @@ def test_hadamard_up_to_1024_is_exact(tmp_path):
 
 
 def test_the_stages_of_the_dft_are_those_of_the_papers_appendix():
-    first, second, last = butterfly_stages(8)
+    first, second, last = dft.butterfly_stages(8)
     W = np.exp(2j * np.pi / 8)
     powers = [[0, 0], [0, 0], [0, 0], [0, 0], [0, 4], [2, 6], [1, 5], [3, 7]]
     expected = np.zeros((8, 8), complex)
@@ -196,14 +216,14 @@ def test_the_stages_of_the_dft_are_those_of_the_papers_appendix():
     half = [[1, 1, 0, 0], [0, 0, 1, 1], [1, -1, 0, 0], [0, 0, 1j, -1j]]
     np.testing.assert_allclose(second, np.kron(np.eye(2), half), atol=1e-15)
     C = np.fft.fft(np.eye(8)).conj()
-    order = bit_reversal(8)
+    order = dft.bit_reversal(8)
     np.testing.assert_allclose(first @ second @ last, C[np.ix_(order, order)], atol=1e-14)
 
 
 def test_the_figure_of_the_dft_writes_out_every_power(tmp_path):
     tiny("dft", tmp_path / "out")
     matrices = matrices_of(read_table(tmp_path / "out" / "table.csv"))
-    figure = dft_figure(matrices, read_table(tmp_path / "out" / "errors.csv"))
+    figure = dft.figure_of(matrices, read_table(tmp_path / "out" / "errors.csv"))
     by_title = {ax.get_title(): ax for ax in figure.axes}
     texts = [text.get_text() for text in by_title["C, the DFT of size 4: 16 entries"].texts]
     assert texts == [f"$W^{{{i * j % 4}}}$" for i in range(4) for j in range(4)]
@@ -235,7 +255,7 @@ def test_both_presets_of_figure3_have_the_papers_48_configurations():
         *("PROPOSED", "K-SVD", "online", "Sparse K-SVD", "DCT", "HAAR", "HAD")
     }
     assert paper["trials"] == 100
-    published = averages.published()
+    published = figure3.published()
     for (_, method), point in published.items():
         assert method in methods
         if method in proposed:
@@ -284,12 +304,12 @@ def test_ksvd_is_learned_once_a_draw_and_all_configurations_start_from_it(monkey
     learned, starts = [], []
 
     def ksvd(*arguments, **options):
-        learned.append(pp.ksvd(*arguments, **options))
+        learned.append(pp.dictionary.ksvd(*arguments, **options))
         return learned[-1]
 
     def fast_dictionary(*arguments, init, **options):
         starts.append(init)
-        return pp.fast_dictionary(*arguments, init=init, **options)
+        return pp.dictionary.fast_dictionary(*arguments, init=init, **options)
 
     monkeypatch.setattr(figure3, "ksvd", ksvd)
     monkeypatch.setattr(figure3, "fast_dictionary", fast_dictionary)
@@ -320,7 +340,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same_table(torn, tiny_figure3, tmp_
         file.write(torn)  # as a killed process may leave it
     seen = []
     reproduce("figure3", folder, preset="tiny", jobs=1, progress=lambda *numbers: seen.append(numbers))
-    assert seen == [(0, 2), (1, 2), (2, 2)]
+    assert seen == [(2, 4), (3, 4), (4, 4)]
     for name in ("table.csv", "meta.json", "figure.png"):
         assert (folder / name).read_bytes() == (tiny_figure3 / name).read_bytes()
     assert len(read_table(folder / "times.csv")) == len(read_table(folder / "table.csv"))
@@ -358,7 +378,7 @@ def test_the_result_does_not_depend_on_the_number_of_processes(tiny_figure3, tmp
 REPEATS = """
 import numpy as np
 import papilio as pp
-from papilio.experiments.reproduce import settings_of
+from experiments.harness import settings_of
 from papilio.experiments.figure3 import run as figure3
 from papilio.runtime.threads import one_thread
 
@@ -397,7 +417,7 @@ def test_the_papers_points_on_rand_are_met(tmp_path):
     settings = settings_of("figure3", "paper")
     rows, _ = figure3.learn(settings, figure3.Draw(0, "RAND"))
     write_table(tmp_path / "table.csv", figure3.RESULTS, rows)
-    ours, published = averages.averages(read_table(tmp_path / "table.csv")), averages.published()
+    ours, published = figure3.averages(read_table(tmp_path / "table.csv")), figure3.published()
     ratios = [
         ours[key].normalised / point.rmse
         for key, point in published.items()
@@ -414,13 +434,13 @@ def test_the_papers_points_on_rand_are_met(tmp_path):
 
 def test_the_figure_needs_nothing_but_the_table(tiny_figure3, tmp_path):
     shutil.copy(tiny_figure3 / "table.csv", tmp_path)
-    (figure,) = figure3_plot.write(tmp_path)
+    figure = save(figure3.figure_of(figure3.averages(read_table(tmp_path / "table.csv"))), tmp_path / "figure.png")
     assert figure.read_bytes() == (tiny_figure3 / "figure.png").read_bytes()
 
 
 def as_published(change=lambda method, rmse: rmse):
     """A table with one trial that has the paper's points, and plausible ones where these are not known."""
-    published = averages.published()
+    published = figure3.published()
     rows = []
     for data in ("FACT", "RAND"):
         for method in figure3.methods(settings_of("figure3", "paper")):
@@ -444,31 +464,31 @@ def times_of(rows, seconds):
 
 def test_the_papers_points_lie_under_ours():
     rows = as_published(lambda method, rmse: 0.9 * rmse if method.name == "PROPOSED" else rmse)
-    figure = figure3_plot.figure_of(averages.averages(rows))
+    figure = figure3.figure_of(figure3.averages(rows))
     fact, rand = figure.axes
     assert (fact.get_xlabel(), fact.get_ylabel()) == ("relative complexity", "RMSE")
     for ax, data in ((fact, "FACT"), (rand, "RAND")):
         assert data in ax.get_title()
-        under = [line for line in ax.lines if line.get_color() == figure3_plot._UNDER]
+        under = [line for line in ax.lines if line.get_color() == figure3._UNDER]
         assert len(under) == 24 + 5
         assert len(ax.lines) == len(under) + 48 + 6
         drawn = sorted(line.get_ydata()[0] for line in under)
-        expected = sorted(point.rmse for key, point in averages.published().items() if key[0] == data)
+        expected = sorted(point.rmse for key, point in figure3.published().items() if key[0] == data)
         np.testing.assert_allclose(drawn, expected)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert {"Q = 3", "Q = 6", "P = 614.4", "p = 4"} <= set(labels)
 
 
 def test_points_of_another_size_are_not_compared_with_the_papers(tiny_figure3):
-    ours = averages.averages(read_table(tiny_figure3 / "table.csv"), n_nonzero_coefs=2)
-    assert averages.comparable(ours) == {}
-    figure = figure3_plot.figure_of(ours)
-    assert not [line for ax in figure.axes for line in ax.lines if line.get_color() == figure3_plot._UNDER]
+    ours = figure3.averages(read_table(tiny_figure3 / "table.csv"), n_nonzero_coefs=2)
+    assert figure3.comparable(ours) == {}
+    figure = figure3.figure_of(ours)
+    assert not [line for ax in figure.axes for line in ax.lines if line.get_color() == figure3._UNDER]
 
 
 def verdicts(rows, seconds=8.5):
     return {
-        claim.text: claim.verdict for claim in claims.claims_of(averages.averages(rows), times_of(rows, seconds))
+        claim.text: claim.verdict for claim in figure3.claims_of(figure3.averages(rows), times_of(rows, seconds))
     }
 
 
@@ -505,14 +525,14 @@ def test_the_page_has_all_points_and_says_how_it_was_made(tiny_figure3):
     assert points.count("| PROPOSED |") == 8
     meta = describe("figure3", "paper", settings_of("figure3", "paper"))
     rows = as_published()
-    whole = claims.page(averages.averages(rows), times_of(rows, 1.0), meta)
+    whole = figure3.page(figure3.averages(rows), times_of(rows, 1.0), meta)
     assert "| RAND | PROPOSED | 3 | 2 | 512 | 0.5625 | 0.4430 | 0.0000 | 0.443 | 1.000 | 1.000 |" in whole
 
 
 def test_averages_weigh_trials_by_their_loudness_only_in_the_normalised_error():
     row = dict(zip(figure3.RESULTS, ("RAND", "0", "HAD", "", "", "", "0.3125", "320", "2.0", "2.0"), strict=True))
     louder = {**row, "trial": "1", "rmse": "4.0", "signal_rms": "4.0"}
-    (point,) = averages.averages([row, louder]).values()
+    (point,) = figure3.averages([row, louder]).values()
     assert point.rmse == 3.0
     assert point.normalised == pytest.approx(np.sqrt(5))
     assert point.standard_error == pytest.approx(1.0)

@@ -105,3 +105,83 @@ def test_bad_input_is_named(matrix, target, error, named):
 def test_a_method_is_a_string(method):
     with pytest.raises(ValueError, match=r"^method must be one of 'auto'"):
         pp.factorize(np.eye(4) + 1, method=method)
+
+
+# -- what wins by the rule -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "matrix", [pp.transforms.hadamard(4).toarray(), np.fft.fft(np.eye(5)), np.sign(gaussian((3, 5)))]
+)
+def test_small_flat_matrices_are_their_own_best_product(matrix):
+    """No product has a sum of error and complexity below 1, which is that of the matrix itself."""
+    fit = pp.factorize(matrix)
+    assert fit.error == 0
+    assert fit.method == "itself"
+
+
+def butterfly_product(n, random, is_complex=False):
+    """A product of butterfly factors with Gaussian entries, its rows and columns permuted."""
+    product = np.eye(n)
+    for level in range(n.bit_length() - 1):
+        places = np.arange(n)
+        factor = np.zeros((n, n), complex if is_complex else float)
+        for other in (places, places ^ (1 << level)):
+            factor[places, other] = random.standard_normal(n) + (
+                1j * random.standard_normal(n) if is_complex else 0
+            )
+        product = product @ factor
+    return product[random.permutation(n)][:, random.permutation(n)]
+
+
+@pytest.mark.parametrize("n", [16, 32])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_random_butterflies_are_found_whatever_other_methods_find(n, is_complex, few_rounds):
+    random = np.random.default_rng(77)
+    for _ in range(3):
+        fit = pp.factorize(butterfly_product(n, random, is_complex))
+        assert fit.method == "butterfly"
+        assert fit.error < 1e-10
+        assert fit.operator.nnz <= 2 * n * np.log2(n) + n
+
+
+@pytest.mark.parametrize(
+    "target", [{}, {"complexity": 0.6}, {"max_error": 0.3}, {"n_factors": 2}, {"n_factors": 3, "max_error": 0.5}]
+)
+@pytest.mark.parametrize("shape", [(16, 16), (6, 5), (20, 9)])
+def test_blocks_go_with_every_target(shape, target, few_rounds):
+    X = gaussian(shape)
+    fit = pp.factorize(X, block=4, **target)
+    error = np.linalg.norm(X - fit.operator.toarray()) / np.linalg.norm(X)
+    assert fit.error == pytest.approx(error, abs=1e-12)
+
+
+@pytest.mark.parametrize("is_mirrored", [False, True])
+def test_a_dense_matrix_times_a_sparse_one_comes_out_exact(is_mirrored):
+    random = np.random.default_rng(0)
+    sparse = random.standard_normal((12, 80)) * (random.random((12, 80)) < 0.12)
+    M = random.standard_normal((12, 12)) @ sparse
+    fit = pp.factorize(M.T if is_mirrored else M, method="sparse_basis")
+    assert fit.error < 1e-10
+    assert fit.operator.nnz <= 144 + np.count_nonzero(sparse)
+
+
+def test_what_lies_beyond_the_target_is_told():
+    kernel = np.where(np.arange(64) < 9, gaussian((64, 1))[:, 0], 0)
+    M = sum(np.diag(np.full(256 - k, kernel[k]), -k) for k in range(64)) + 1e-3 * np.tri(256)
+    (attempt,) = pp.factorize(M, complexity=0.05, method="convolution").attempts
+    assert attempt.detail.startswith("Toeplitz: exact with ")
+    assert attempt.detail.endswith(" entries, beyond the target")
+
+
+@pytest.mark.slow
+def test_an_error_that_one_target_reaches_is_reached_by_another_one_with_as_few_entries():
+    """A spline smoother: rank 1 misses the error by little, and rank 2 needs few entries more."""
+    x = np.linspace(0, 1, 600)
+    basis = np.maximum(0, 1 - np.abs(x[:, None] * 99 - np.arange(100))) ** 3
+    M = (basis @ np.linalg.solve(basis.T @ basis + 1e-3 * np.eye(100), basis.T))[:200, :200]
+    fits = [pp.factorize(M, method="butterfly", max_error=error) for error in (1e-2, 1e-3)]
+    counts = [fit.operator.nnz for fit in fits]
+    assert counts == sorted(counts)
+    within = pp.factorize(M, method="butterfly", complexity=counts[-1] / M.size + 1e-9)
+    assert within.error <= 1.01 * fits[-1].error

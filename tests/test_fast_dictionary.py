@@ -8,7 +8,8 @@ import pytest
 
 import papilio as pp
 from papilio.datasets import rand, synthetic_signals
-from papilio.dictionary.refinement import FastState
+from papilio.dictionary.fast import FastState
+from papilio.dictionary.signals import Coder
 from papilio.metrics import rmse
 
 from .helpers import gaussian
@@ -27,7 +28,7 @@ PHASES = ["ksvd", "split 1", "global 1", "split 2", "global 2", "refine", "final
 def on_rand(point, seed, refine):
     """What is learned, and its RMSE for signals of unit variance in each atom's direction."""
     X = rand(random_state=seed).signals
-    learned = pp.fast_dictionary(X, pp.Schedule.paper(32, *point), 5, refine=refine, random_state=seed)
+    learned = pp.dictionary.fast_dictionary(X, pp.Schedule.paper(32, *point), 5, refine=refine, random_state=seed)
     return learned, rmse(X, *learned[:2]) / (np.sqrt(np.mean(X**2)) / np.sqrt(5))
 
 
@@ -37,7 +38,7 @@ def signals(dtype=np.float64):
 
 def learn(X=None, **options):
     call = {"n_nonzero_coefs": 2, "max_iter": 30, "random_state": 0} | options
-    return pp.fast_dictionary(signals() if X is None else X, call.pop("schedule", SCHEDULE), **call)
+    return pp.dictionary.fast_dictionary(signals() if X is None else X, call.pop("schedule", SCHEDULE), **call)
 
 
 def phases_of(history):
@@ -85,7 +86,7 @@ def test_factors_lie_in_the_sets_of_the_schedule(schedule, refine):
 def test_a_redundant_dictionary_is_learned(refine):
     schedule = pp.Schedule.rectangular((16, 32), 3, 4, 0.7)
     X = synthetic_signals(gaussian((16, 32)), 400, 3, random_state=0)[0]
-    learned = pp.fast_dictionary(X, schedule, 3, refine=refine, max_iter=50, random_state=0)
+    learned = pp.dictionary.fast_dictionary(X, schedule, 3, refine=refine, max_iter=50, random_state=0)
     assert learned.dictionary.shape == (16, 32)
     assert learned.dictionary.nnz <= schedule.n_nonzero
     fixed = pp.omp(pp.transforms.dct(16).T, X, 3)
@@ -161,24 +162,24 @@ def test_a_callback_sees_the_factors_of_each_step():
 def test_a_product_learns_from_one_batch_after_the_other_within_its_sets():
     X = synthetic_signals(gaussian((8, 8)), 2000, 2, random_state=1)[0]
     start = learn(X[:, :50])
-    state = FastState(start.dictionary, SCHEDULE, 2)
+    state = FastState(start.dictionary, SCHEDULE, Coder(2))
     batches = [X[:, i : i + 200].T.copy() for i in range(0, 2000, 200)]
     errors = [state.learn(batch) for batch in batches]
     assert state.batches == 10
-    before = [FastState(start.dictionary, SCHEDULE, 2).learn(batch) for batch in batches[-3:]]
+    before = [FastState(start.dictionary, SCHEDULE, Coder(2)).learn(batch) for batch in batches[-3:]]
     assert np.mean(errors[-3:]) < np.mean(before)
-    for factor, constraint in zip(state.operator.factors, SCHEDULE.together(1), strict=True):
+    for factor, constraint in zip(state.dictionary.factors, SCHEDULE.together(1), strict=True):
         assert constraint.contains(factor)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])
 def test_a_batch_of_zeros_changes_nothing_and_the_dtype_stays(dtype):
     product = pp.SparseProduct([np.eye(8), np.eye(8), np.eye(8)]).astype(dtype)
-    state = FastState(product, SCHEDULE, 2)
+    state = FastState(product, SCHEDULE, Coder(2))
     assert state.learn(np.zeros((5, 8), dtype)) == 0
-    assert state.operator == product
+    assert state.dictionary == product
     state.learn(signals(dtype).T.copy())
-    assert state.operator.dtype == dtype
+    assert state.dictionary.dtype == dtype
 
 
 # -- numbers -------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import papilio as pp
 from papilio.kernels.rotations import SINGULAR
-from papilio.rotations.greedy import Growth
+from papilio.rotations.growth import Growth
 
 SHAPES = [(1, 1), (1, 4), (4, 1), (2, 2), (8, 8), (6, 11), (11, 6)]
 
@@ -38,7 +38,7 @@ def test_the_first_pair_gains_most_and_its_entries_become_zero(shape, dtype):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_bases_are_orthogonal_and_the_error_is_true(shape, dtype):
     A = gaussian(shape, dtype)
-    fit = pp.fast_svd(A, n_rotations=12)
+    fit = pp.rotations.fast_svd(A, n_rotations=12)
     eps = float(np.finfo(dtype).eps)
     for basis, side in ((fit.U, shape[0]), (fit.V, shape[1])):
         assert basis.shape == (side, side)
@@ -61,7 +61,7 @@ def test_the_bases_are_orthogonal_and_the_error_is_true(shape, dtype):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_with_enough_rotations_it_is_the_svd(shape, dtype):
     A = gaussian(shape, dtype, 1)
-    fit = pp.fast_svd(A, max_error=1e-10)
+    fit = pp.rotations.fast_svd(A, max_error=1e-10)
     assert fit.error <= 1e-10
     assert fit.status == "converged"
     expected = np.linalg.svd(A, compute_uv=False)
@@ -70,7 +70,7 @@ def test_with_enough_rotations_it_is_the_svd(shape, dtype):
 
 def test_sweeps_lower_the_error_and_no_step_raises_it():
     A = gaussian((20, 30))
-    plain, better = pp.fast_svd(A, n_rotations=80, n_sweeps=0), pp.fast_svd(A, n_rotations=80)
+    plain, better = pp.rotations.fast_svd(A, n_rotations=80, n_sweeps=0), pp.rotations.fast_svd(A, n_rotations=80)
     assert better.error < plain.error
     assert better.n_rotations == plain.n_rotations == 80
     assert (np.diff(better.history.error) <= 1e-12).all()
@@ -78,14 +78,14 @@ def test_sweeps_lower_the_error_and_no_step_raises_it():
 
 def test_a_tall_matrix_is_its_adjoint():
     A = gaussian((9, 14), np.complex128)
-    wide, tall = pp.fast_svd(A, n_rotations=30), pp.fast_svd(A.conj().T, n_rotations=30)
+    wide, tall = pp.rotations.fast_svd(A, n_rotations=30), pp.rotations.fast_svd(A.conj().T, n_rotations=30)
     np.testing.assert_allclose(wide.toarray(), tall.toarray().conj().T, atol=1e-12)
 
 
 @pytest.mark.parametrize("complexity", [0.2, 0.5, 1.0])
 @pytest.mark.parametrize("shape", [(16, 16), (12, 24)])
 def test_entries_are_limited(shape, complexity):
-    fit = pp.fast_svd(gaussian(shape), complexity=complexity)
+    fit = pp.rotations.fast_svd(gaussian(shape), complexity=complexity)
     assert fit.U.nnz + fit.V.nnz <= complexity * (shape[0] ** 2 + shape[1] ** 2)
     assert fit.n_rotations > 0
 
@@ -93,7 +93,7 @@ def test_entries_are_limited(shape, complexity):
 def test_permuted_diagonals_need_no_rotation():
     A = np.zeros((5, 8))
     A[range(5), [3, 7, 0, 2, 6]] = [3.0, -1.0, 2.0, 5.0, -4.0]
-    fit = pp.fast_svd(A)
+    fit = pp.rotations.fast_svd(A)
     assert fit.n_rotations == 0
     assert fit.error == 0
     np.testing.assert_array_equal(fit.singular_values, [5, 4, 3, 2, 1])
@@ -101,11 +101,11 @@ def test_permuted_diagonals_need_no_rotation():
 
 
 def test_zeros_sparse_matrices_and_any_unit():
-    assert pp.fast_svd(np.zeros((3, 4))).error == 0
+    assert pp.rotations.fast_svd(np.zeros((3, 4))).error == 0
     A = gaussian((6, 8))
-    fit = pp.fast_svd(A)
-    np.testing.assert_array_equal(pp.fast_svd(sp.csr_array(A)).singular_values, fit.singular_values)
-    large = pp.fast_svd(1e200 * A)
+    fit = pp.rotations.fast_svd(A)
+    np.testing.assert_array_equal(pp.rotations.fast_svd(sp.csr_array(A)).singular_values, fit.singular_values)
+    large = pp.rotations.fast_svd(1e200 * A)
     assert large.error == pytest.approx(fit.error)
     np.testing.assert_allclose(large.singular_values, 1e200 * fit.singular_values)
 
@@ -113,18 +113,18 @@ def test_zeros_sparse_matrices_and_any_unit():
 def test_the_input_stays_as_it_is_and_results_repeat():
     A = gaussian((7, 9))
     before = A.copy()
-    first, second = pp.fast_svd(A, n_rotations=20), pp.fast_svd(A, n_rotations=20)
+    first, second = pp.rotations.fast_svd(A, n_rotations=20), pp.rotations.fast_svd(A, n_rotations=20)
     np.testing.assert_array_equal(A, before)
     np.testing.assert_array_equal(first.toarray(), second.toarray())
 
 
 def test_a_callback_and_a_time_budget_stop_it():
     A = gaussian((40, 40))
-    fit = pp.fast_svd(A, callback=lambda step: True)
+    fit = pp.rotations.fast_svd(A, callback=lambda step: True)
     assert fit.status == "stopped"
     assert 0 < fit.n_rotations < 200
     assert fit.error == pytest.approx(np.linalg.norm(A - fit.toarray()) / np.linalg.norm(A))
-    assert pp.fast_svd(A, time_budget=0).status == "stopped"
+    assert pp.rotations.fast_svd(A, time_budget=0).status == "stopped"
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_a_callback_and_a_time_budget_stop_it():
 )
 def test_bad_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
-        pp.fast_svd(np.eye(4), **options)
+        pp.rotations.fast_svd(np.eye(4), **options)
 
 
 @pytest.mark.parametrize("A", [np.full((3, 3), np.nan), np.zeros((0, 3)), np.zeros(3), np.zeros((2, 2, 2))])
 def test_bad_matrices_are_named(A):
     with pytest.raises(ValueError, match="A must"):
-        pp.fast_svd(A)
+        pp.rotations.fast_svd(A)

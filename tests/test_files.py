@@ -149,7 +149,7 @@ def test_arrays_of_an_operator_make_it_again_and_nothing_else_does() -> None:
 # -- headers of .npy files -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
 @pytest.mark.parametrize("dtype", ["f4", "f8", ">c16", "i2", "?", "U3", "S5"])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (2, 3), (2, 3, 4)])
 def test_headers_that_numpy_writes_are_read(version: Any, dtype: str, shape: tuple[int, ...]) -> None:

@@ -10,9 +10,8 @@ from scipy.spatial.distance import cdist
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.unstored.neighbourhoods import by_points, features_of, in_given_order
-from papilio.search.unstored.products import Products
-from papilio.search.unstored.sketched import Sketch, nested_from_sketches
+from papilio.search.implicit import Products
+from papilio.search.nested.sketches import Sketch, by_points, features_of, in_given_order, nested_from_sketches
 
 from .helpers import DTYPES, gaussian, true_error
 
@@ -117,6 +116,26 @@ def test_low_rank_is_two_factors():
     assert fit.method == "low_rank"
     assert fit.operator.nnz == 6 * (400 + 310)
     assert true_error(matrix, fit.operator) < 1e-10
+
+
+@pytest.mark.slow
+def test_long_operators_are_not_read_as_a_whole():
+    left, right = gaussian((64, 2)), gaussian((2, 200_000), seed=1)
+
+    class Long(Counted):
+        def __init__(self):
+            LinearOperator.__init__(self, np.dtype(float), (64, 200_000))
+
+        def _matmat(self, X):
+            return left @ (right @ X)
+
+        def _rmatmat(self, X):
+            return right.T @ (left.T @ X)
+
+    fit = pp.factorize(Long())
+    assert fit.method == "low_rank"
+    assert fit.operator.nnz == 2 * (64 + 200_000)
+    assert fit.error < 1e-10
 
 
 def test_neighbours_lower_the_error_in_the_plane():
@@ -347,6 +366,17 @@ def test_a_time_budget_returns_what_there_is():
     assert fit.operator.shape == (300, 300)
     assert fit.error == 1.0
     assert operator.count < 10
+
+
+def test_what_was_known_before_a_stop_is_used():
+    operator = Counted(gaussian((500, 3)) @ gaussian((3, 400), seed=1))
+
+    def callback(step):
+        return operator.count > 60
+
+    fit = pp.factorize(operator, max_error=1e-12, callback=callback)
+    assert fit.status.value == "stopped"
+    assert fit.error < 1e-10
 
 
 def test_a_callback_sees_progress_and_stops():

@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 
 import papilio as pp
+from experiments.harness import Ledger, new_figure, run_trials, save, write_table
 from papilio.cli import demo
-from papilio.cli.errors import Failed
+from papilio.cli.console import Failed, Terminal
 from papilio.cli.outputs import save_result, write
-from papilio.cli.report import write_report
-from papilio.cli.terminal import Terminal
-from papilio.experiments import drawing
-from papilio.experiments.tables import write_table
-from papilio.experiments.trials import Ledger, run_trials
+from papilio.cli.pages import write_report
 from papilio.report import Subject
 from papilio.results import Tradeoff, TradeoffPoint
 from papilio.runtime.files import replacing
@@ -33,18 +30,18 @@ def disk(tmp_path):
 
 
 def draw(path):
-    figure = drawing.new_figure(3, 3)
+    figure = new_figure(3, 3)
     figure.subplots().plot(np.random.default_rng(0).standard_normal((2000, 5)))
-    return drawing.save(figure, path)
+    return save(figure, path)
 
 
 WRITERS = {
     "op.npz": lambda path: OP.save(path),
     "table.csv": lambda path: write_table(path, ("a", "b"), [{"a": i, "b": i} for i in range(5000)]),
     "figure.png": draw,
-    "points.csv": lambda path: Tradeoff((TradeoffPoint(0.5, 0.1, OP),), 0.0, pp.Status.CONVERGED, 0.0).save(
-        path.parent
-    ),
+    "points.csv": lambda path: Tradeoff(
+        (TradeoffPoint(0.5, 0.1, OP),), 0.0, pp.results.Status.CONVERGED, 0.0
+    ).save(path.parent),
 }
 
 
@@ -82,7 +79,7 @@ def test_a_page_is_told_in_one_line(tmp_path, monkeypatch):
 
 
 def test_the_figures_of_the_demonstration_are_whole_or_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "_hadamard", lambda terminal: ({"a.png": drawing.new_figure(1, 1)}, None))
+    monkeypatch.setattr(demo, "_hadamard", lambda terminal: ({"a.png": new_figure(1, 1)}, None))
     monkeypatch.setattr(demo, "_patches", lambda terminal: ({}, None))
 
     def half(self, path, **options):

@@ -8,7 +8,7 @@ import pytest
 
 import papilio as pp
 from papilio import constraints as c
-from papilio.solvers.grouping import regrouped
+from papilio.solvers.schedule import regrouped
 
 from .helpers import gaussian
 from .limits import lower
@@ -151,9 +151,8 @@ def test_after_a_stop_factors_are_no_denser_than_the_schedule_says(stop):
 def test_a_dictionary_in_blocks_repeats_and_goes_on(monkeypatch):
     lower(monkeypatch, refinement_rounds=0)
     X = SIGNALS
-    models = [
-        pp.FastDictionaryLearning(24, 3, complexity=0.6, block=(2, 4), random_state=0).fit(X) for _ in range(2)
-    ]
+    schedule = pp.Schedule.with_complexity((16, 24), 0.6, block=(2, 4))
+    models = [pp.FastDictionaryLearning(24, 3, schedule=schedule, random_state=0).fit(X) for _ in range(2)]
     np.testing.assert_array_equal(models[0].components_, models[1].components_)
     model = models[0].partial_fit(X[:100])
     assert model.relative_complexity_ <= 0.6
@@ -167,7 +166,7 @@ def dictionary_in_blocks():
 
 def in_blocks(**options):
     schedule = pp.Schedule.with_complexity((16, 24), 0.8, 3, block=(2, 4))
-    return pp.FastDictionaryLearning(24, 3, schedule=schedule, max_iter=8, random_state=0, **options)
+    return pp.FastDictionaryLearning(24, 3, schedule=schedule, random_state=0, **options)
 
 
 @pytest.mark.parametrize("phase", ["global 1", "split 2", "global 2", "refine"])

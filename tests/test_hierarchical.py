@@ -185,7 +185,7 @@ def test_retarget_gives_each_global_step_its_moments():
 def test_stopping_returns_a_sound_product_with_its_honest_error(phase):
     X = gaussian((8, 8))
     result = pp.hierarchical(X, pp.Schedule.paper(8, 4, 2, 40), callback=lambda step: step.phase == phase)
-    assert result.status is pp.Status.STOPPED
+    assert result.status is pp.results.Status.STOPPED
     assert result.history[-1].phase == phase
     assert len(result.operator.factors) == 1 + int(phase[-1])
     honest = np.linalg.norm(X - result.operator.toarray()) / np.linalg.norm(X)

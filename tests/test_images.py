@@ -5,7 +5,7 @@ import pytest
 
 import papilio as pp
 from papilio.images import average_patches, denoise, extract_patches, redundant_dct
-from papilio.images.planes import atoms_per_patch
+from papilio.images.denoising import atoms_per_patch
 from papilio.metrics import psnr
 
 DCT = redundant_dct(8, 16)
@@ -281,7 +281,7 @@ def test_larger_strides_do_with_fewer_patches_and_cover_everything():
 
 
 def test_a_callback_sees_all_of_the_work_and_may_end_it(monkeypatch):
-    monkeypatch.setattr("papilio.images.planes._BAND", 50)
+    monkeypatch.setattr("papilio.images.denoising._BAND", 50)
     noisy = with_noise(picture((40, 32)), 10)
     steps = []
     denoise(noisy, 10, n_components=32, random_state=0, callback=steps.append)

@@ -5,7 +5,7 @@ import pytest
 import scipy.fft
 
 import papilio as pp
-from papilio.search.known_transforms import recognise
+from papilio.search.methods.transform import recognise
 
 from .helpers import gaussian, orthogonal
 
@@ -29,20 +29,21 @@ def disguised(matrix, seed, spread=1.0):
 def test_transforms_are_recognised_in_any_order_with_any_scales(name, transposed, n, seed):
     transform = TRANSFORMS[name](n)
     M = disguised(transform.T.toarray() if transposed else transform.toarray(), seed)
-    found, fit = recognise(M)
-    assert found == name + ", transposed" * transposed
-    assert fit.error <= 1e-12
-    assert fit.operator.nnz == transform.nnz
-    assert len(fit.operator.factors) == len(transform.factors)
+    curve = recognise(M)
+    assert curve.detail(0) == name + ", transposed" * transposed
+    assert curve.errors[0] <= 1e-12
+    operator = curve.build(0)
+    assert operator.nnz == transform.nnz
+    assert len(operator.factors) == len(transform.factors)
     # Small lines, too, are right.
-    assert np.all(np.linalg.norm(fit.operator.toarray() - M, axis=1) <= 1e-12 * np.linalg.norm(M, axis=1))
-    assert np.all(np.linalg.norm(fit.operator.toarray() - M, axis=0) <= 1e-12 * np.linalg.norm(M, axis=0))
+    assert np.all(np.linalg.norm(operator.toarray() - M, axis=1) <= 1e-12 * np.linalg.norm(M, axis=1))
+    assert np.all(np.linalg.norm(operator.toarray() - M, axis=0) <= 1e-12 * np.linalg.norm(M, axis=0))
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_scales_may_be_far_apart(name):
     M = disguised(TRANSFORMS[name](32).toarray(), 0, spread=4.0)
-    assert recognise(M)[1].error <= 1e-12
+    assert recognise(M).errors[0] <= 1e-12
 
 
 @pytest.mark.parametrize(("dtype", "small", "large"), [(np.float64, 1e-300, 1e300), (np.float32, 1e-40, 1e38)])
@@ -55,27 +56,28 @@ def test_scales_too_far_apart_for_floating_point_are_no_error(name, dtype, small
         M[:, ::2] *= large
         M = M.astype(dtype)
         found = recognise(M)
-        assert found is None or found[1].error < 1e-4
+        assert found is None or found.errors[0] < 1e-4
 
 
 def test_the_sine_transform_of_type_2_is_a_cosine_transform():
     M = scipy.fft.dst(np.eye(32), type=2, norm="ortho", axis=0)
-    assert recognise(M)[0] == "DCT"
+    assert recognise(M).detail(0) == "DCT"
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_single_precision_is_enough_and_stays(name):
     M = disguised(TRANSFORMS[name](64).toarray(), 1).astype(np.float32)
-    found, fit = recognise(M)
-    assert found == name
-    assert fit.operator.dtype == np.float32
-    assert fit.error < 1e-6
+    curve = recognise(M)
+    assert curve.detail(0) == name
+    operator = curve.build(0)
+    assert operator.dtype == np.float32
+    assert curve.errors[0] < 1e-6
 
 
 def test_rounding_errors_do_not_count_as_entries():
     M = disguised(pp.transforms.haar(32).toarray(), 2, spread=0.1)
     M += 1e-16 * np.random.default_rng(0).standard_normal(M.shape)
-    assert recognise(M)[0] == "Haar"
+    assert recognise(M).detail(0) == "Haar"
 
 
 OTHERS = {

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import papilio as pp
-from papilio.search.kronecker import kronecker
+from papilio.search.methods.kronecker import kronecker
 
 from .helpers import DTYPES, gaussian, true_error
 

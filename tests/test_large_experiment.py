@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.experiments.claims import DIFFERS, HOLDS
-from papilio.experiments.large import claims, peers, plot, run
-from papilio.experiments.reproduce import reproduce, settings_of
-from papilio.experiments.tables import read_table, write_table
+from experiments import large
+from experiments.harness import DIFFERS, HOLDS, read_table, reproduce, settings_of, write_table
 
 TINY = settings_of("large", "tiny")
 
@@ -26,9 +24,9 @@ def folder(tmp_path_factory):
 
 def test_there_is_a_row_for_each_dictionary_in_order(folder):
     rows = read_table(folder / "table.csv")
-    assert tuple(rows[0]) == run.COLUMNS
-    assert [tuple(row[key] for key in run.KEYS) for row in rows] == [
-        tuple(map(str, c)) for c in run.cases_of(TINY)
+    assert tuple(rows[0]) == large.COLUMNS
+    assert [tuple(row[key] for key in large.KEYS) for row in rows] == [
+        tuple(map(str, c)) for c in large.cases_of(TINY)
     ]
     for row in rows:
         assert 0 < float(row["error_held_out"]) < 1
@@ -36,19 +34,19 @@ def test_there_is_a_row_for_each_dictionary_in_order(folder):
         assert int(row["bytes"]) > 0
         if row["complexity"]:
             assert float(row["relative_complexity"]) <= float(row["complexity"])
-    assert {run.K_SVD, run.ONLINE, run.FAST, run.DCT, peers.SCIKIT_LEARN} <= {row["kind"] for row in rows}
+    assert {large.K_SVD, large.ONLINE, large.FAST, large.DCT, large.SCIKIT_LEARN} <= {row["kind"] for row in rows}
     assert not list(folder.glob("start_*"))
 
 
 def test_the_error_is_that_of_codes_of_patches_that_nobody_learned_from(folder):
-    (size,) = run.sizes_of(TINY)
-    with run.patches_of(size, TINY["seed"]) as (path, held_out):
+    (size,) = large.sizes_of(TINY)
+    with large.patches_of(size, TINY["seed"]) as (path, held_out):
         training = np.load(path)
     both = pp.datasets.image_patches(500, 4, random_state=TINY["seed"], dtype=np.float32)
     np.testing.assert_array_equal(np.vstack([training, held_out.T]), both)
     D = pp.images.redundant_dct(4, 8).toarray()
     error = np.linalg.norm(held_out - D @ pp.omp(D, held_out, 2).toarray()) / np.linalg.norm(held_out)
-    row = next(row for row in read_table(folder / "table.csv") if row["kind"] == run.DCT)
+    row = next(row for row in read_table(folder / "table.csv") if row["kind"] == large.DCT)
     assert float(row["error_held_out"]) == pytest.approx(error, rel=1e-5)
 
 
@@ -61,13 +59,13 @@ def test_a_stopped_run_goes_on_and_learns_nothing_twice(tmp_path, monkeypatch):
         learned.append(case)
         return genuine(case, *others)
 
-    genuine = run._learned
-    monkeypatch.setattr(run, "_learned", interrupted)
-    with pytest.raises(run.Stopped, match="3 of "):
+    genuine = large._learned
+    monkeypatch.setattr(large, "_learned", interrupted)
+    with pytest.raises(large.Stopped, match="3 of "):
         reproduce("large", tmp_path / "run", preset="tiny", progress=quiet)
-    monkeypatch.setattr(run, "_learned", lambda case, *others: (learned.append(case), genuine(case, *others))[1])
+    monkeypatch.setattr(large, "_learned", lambda case, *others: (learned.append(case), genuine(case, *others))[1])
     reproduce("large", tmp_path / "run", preset="tiny", progress=quiet)
-    assert learned == run.cases_of(TINY)
+    assert learned == large.cases_of(TINY)
 
 
 def row(kind, complexity="", **numbers):
@@ -86,31 +84,31 @@ def row(kind, complexity="", **numbers):
     ],
 )
 def test_claims_hold_or_differ_by_the_figures(change, wrong):
-    rows = [row(run.K_SVD), row(run.FAST, "0.25", **({"error_held_out": 0.52} | change)), row(run.DCT)]
+    rows = [row(large.K_SVD), row(large.FAST, "0.25", **({"error_held_out": 0.52} | change)), row(large.DCT)]
     rows[-1]["error_held_out"] = "0.53"
-    verdicts = {claim.text: claim.verdict for claim in claims.claims_of(rows)}
+    verdicts = {claim.text: claim.verdict for claim in large.claims_of(rows)}
     assert len(verdicts) == 3
     for text, found in verdicts.items():
         assert found == (DIFFERS if any(word in text for word in wrong) else HOLDS), text
 
 
 def test_claims_on_coding_and_bytes_are_made_for_the_largest_dictionaries():
-    rows = [row(run.K_SVD, atoms=4096), row(run.FAST, "0.1", atoms=4096, bytes=260)]
-    verdicts = [claim.verdict for claim in claims.claims_of(rows)]
+    rows = [row(large.K_SVD, atoms=4096), row(large.FAST, "0.1", atoms=4096, bytes=260)]
+    verdicts = [claim.verdict for claim in large.claims_of(rows)]
     assert verdicts == [HOLDS, DIFFERS]
 
 
 def test_the_figure_is_drawn_from_the_table_alone(folder, tmp_path):
     rows = read_table(folder / "table.csv")
-    write_table(tmp_path / "table.csv", run.COLUMNS, rows)
+    write_table(tmp_path / "table.csv", large.COLUMNS, rows)
     (tmp_path / "meta.json").write_text((folder / "meta.json").read_text())
-    plot.write(tmp_path)
+    large.write(tmp_path)
     assert (tmp_path / "figure.png").read_bytes() == (folder / "figure.png").read_bytes()
 
 
 def test_learners_of_others_end_within_their_time():
     X = pp.datasets.image_patches(3000, 8, random_state=0)
-    atoms, seconds, passes = peers.learn(peers.SCIKIT_LEARN, X, 64, 5, 0.0, 0)
+    atoms, seconds, passes = large.learn_by_peer(large.SCIKIT_LEARN, X, 64, 5, 0.0, 0)
     assert atoms.shape == (64, 64)
     assert 0 < passes < 1
     assert seconds > 0

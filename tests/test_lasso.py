@@ -1,5 +1,7 @@
 """Codes with an ℓ1 penalty: optimality from its definition, scikit-learn, every way, and at the edges."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +12,7 @@ from sklearn.decomposition import sparse_encode
 from sklearn.exceptions import ConvergenceWarning
 
 import papilio as pp
-from papilio.coding import Coder, l1
+from papilio.coding import Atoms, lasso_codes
 from papilio.runtime.session import Session
 
 from .helpers import gaussian
@@ -18,16 +20,17 @@ from .helpers import gaussian
 pytestmark = pytest.mark.usefixtures("default_threads")
 # Little data goes both ways: by the whole Gram matrix, and by working sets, of all signals or a few at a time.
 WAYS = {
-    "Gram matrix": {"_CHUNK": 1 << 9},
-    "working sets": {"_SMALL": 0, "_LARGE": 0},
-    "working sets, in parts": {"_SMALL": 0, "_LARGE": 0, "_TOGETHER": 16, "_ROOM": 2},
+    "Gram matrix": {"CHUNK": 1 << 9},
+    "working sets": {"SMALL": 0, "_LARGE": 0},
+    "working sets, in parts": {"SMALL": 0, "_LARGE": 0, "_TOGETHER": 16, "_ROOM": 2},
 }
+MODULE = import_module("papilio.coding.basis_pursuit")
 
 
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     for name, value in WAYS[request.param].items():
-        monkeypatch.setattr(l1, name, value)
+        monkeypatch.setattr(MODULE, name, value)
     return request.param
 
 
@@ -87,8 +90,8 @@ def test_codes_are_optimal_for_any_dictionary(shape, seed, alpha, positive, deci
     # Rounded numbers give ties, duplicates, dependent and zero atoms, and signals of zeros.
     D, X = (array.round(decimals) for array in data(shape, 4, seed=seed))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(l1, "_SMALL", 512 if by_gram else 0)
-        patch.setattr(l1, "_LARGE", 512 if by_gram else 0)
+        patch.setattr(MODULE, "SMALL", 512 if by_gram else 0)
+        patch.setattr(MODULE, "_LARGE", 512 if by_gram else 0)
         codes = pp.lasso(D, X, alpha, positive=positive).toarray()
     reference = pp.lasso(D, X, alpha, positive=positive, tol=1e-14).toarray()
     for found in (codes, reference):
@@ -237,7 +240,7 @@ def test_progress_counts_all_signals(way):
     seen = []
     D, X = data()
     with Session(lambda step: seen.append(step)) as session:
-        l1.lasso_codes(Coder(D), X, 0.5, session=session)
+        lasso_codes(Atoms(D), X, 0.5, session=session)
     assert (seen[0].phase, seen[0].iteration) == ("signal", 0)
     assert seen[-1].done <= 1
     pp.lasso(D, X, 0.5, progress=True)
@@ -299,14 +302,6 @@ def test_estimators_code_with_a_penalty_on_request():
             model.set_params(**options).transform(X)
 
 
-def test_models_from_before_code_as_they_did():
-    X = gaussian((60, 8))
-    model = pp.KSVD(12, 3, max_iter=2, tol=0, random_state=0).fit(X)
-    expected = model.transform(X)
-    del model.__dict__["transform_algorithm"], model.__dict__["transform_alpha"]
-    np.testing.assert_array_equal(model.transform(X), expected)
-
-
 def test_dask_arrays_are_coded_with_a_penalty():
     dask_array = pytest.importorskip("dask.array")
     X = gaussian((60, 8))
@@ -314,3 +309,45 @@ def test_dask_arrays_are_coded_with_a_penalty():
     model = pp.KSVD(12, 3, max_iter=2, tol=0, **options).fit(X)
     codes = model.transform(dask_array.from_array(X, chunks=(25, 8)))
     np.testing.assert_allclose(codes.compute(scheduler="synchronous"), model.transform(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("many", [1 << 30, 0])
+def test_few_signals_in_a_large_product_need_only_products(many, dtype, positive, monkeypatch):
+    """Neither the dense matrix nor a Gram matrix of all atoms is made; norms may be estimates at first."""
+    for name, value in {"SMALL": 0, "_LARGE": 0, "_ATOMS_PER_SIGNAL": 0, "_ROOM": 2}.items():
+        monkeypatch.setattr(MODULE, name, value)
+    monkeypatch.setattr("papilio.coding.norms._MANY", many)
+    random = np.random.default_rng(0)
+    factors = [random.standard_normal((30, 30)) * (random.random((30, 30)) < 0.4) + np.eye(30) for _ in range(2)]
+    op = pp.SparseProduct([*factors, np.diag(np.linspace(0.2, 5, 30))]).astype(dtype)
+    X = random.standard_normal((30, 5)).astype(dtype)
+    atoms, eps = Atoms(op), np.finfo(dtype).eps
+    codes = lasso_codes(atoms, X, 0.5, positive)
+    assert atoms.dense is None
+    assert atoms.gram is None
+    expected = pp.lasso(op.toarray(), X, 0.5, positive=positive)
+    objectives = [objective(op.toarray(), X, found.toarray(), 0.5) for found in (codes, expected)]
+    np.testing.assert_allclose(*objectives, rtol=max(1e-7, 30 * eps))
+    start = pp.lasso(op, X, 0.6, positive=positive)
+    again = pp.lasso(op, X, 0.5, positive=positive, init=start)
+    np.testing.assert_allclose(
+        objective(op.toarray(), X, again.toarray(), 0.5), objectives[1], rtol=max(1e-7, 30 * eps)
+    )
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("positive", [False, True])
+def test_codes_in_a_large_orthogonal_basis_are_shrunk_correlations(positive, kind, monkeypatch):
+    scales = (np.linspace(0.2, 3, 1024) * (np.arange(1024) % 7 > 0)).astype(kind)
+    op = pp.transforms.dct(1024).T.astype(kind) @ pp.SparseProduct([np.diag(scales)])
+    X = gaussian((1024, 5), kind, 3) * np.array([1, 0, 5, 0.1, 1], kind)
+    assert Atoms(op).is_orthonormal()
+    codes = pp.lasso(op, X, 0.4, positive=positive)
+    assert codes.dtype == kind
+    assert 0 < codes.nnz < codes.shape[0] * 4
+    limit = 1e-8 if kind == np.float64 else 1e-3
+    assert violation(op.toarray(), X, codes.toarray(), 0.4, positive) <= limit
+    monkeypatch.setattr(Atoms, "is_orthonormal", lambda _: False)
+    np.testing.assert_allclose(codes.toarray(), pp.lasso(op, X, 0.4, positive=positive).toarray(), atol=limit)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio import linalg
-from papilio.solvers import products
+from papilio.solvers import chain
 
 
 def power(matrix, **options):
@@ -21,7 +21,7 @@ def test_spectral_norm_equals_the_svd(shape, dtype):
     rng = np.random.default_rng(0)
     matrix = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(np.complex128)
     matrix = matrix.astype(dtype) if np.dtype(dtype).kind == "c" else matrix.real.astype(dtype)
-    value, _ = products.spectral_norm_squared(matrix)
+    value, _ = chain.spectral_norm_squared(matrix)
     tolerance = 1e-6 if np.finfo(dtype).eps < 1e-10 else 1e-4
     assert value == pytest.approx(np.linalg.norm(matrix, 2) ** 2, rel=tolerance)
 
@@ -69,7 +69,7 @@ def test_a_warm_start_saves_applications():
 
 def test_zero_has_norm_zero():
     assert power(np.zeros((4, 3)))[0] == 0
-    assert products.spectral_norm_squared(np.zeros((4, 3)))[0] == 0
+    assert chain.spectral_norm_squared(np.zeros((4, 3)))[0] == 0
 
 
 @pytest.mark.parametrize("size", [1e-250, 1e-30, 1.0, 1e30, 1e250])
@@ -85,6 +85,6 @@ def test_products_of_dense_and_sparse_chains_equal_numpy():
     full = rng.standard_normal((80, 80))
     for left in (thin, full, None):
         for right in (thin, full):
-            compacted = products.times(None if left is None else products.compact(left), products.compact(right))
+            compacted = chain.times(None if left is None else chain.compact(left), chain.compact(right))
             expected = right if left is None else left @ right
-            np.testing.assert_allclose(products.dense(compacted), expected, atol=1e-12)
+            np.testing.assert_allclose(chain.dense(compacted), expected, atol=1e-12)

@@ -4,13 +4,20 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.experiments.claims import DIFFERS, HOLDS
-from papilio.experiments.meg import claims, peers, plot, run
-from papilio.experiments.meg.gain import SIMULATED, TVB, Gain, load_gain
-from papilio.experiments.meg.localisation import Draws, distances, draw
-from papilio.experiments.meg.simulation import dipole_field, folded_surface, simulated_gain
-from papilio.experiments.reproduce import reproduce, settings_of
-from papilio.experiments.tables import read_table
+from experiments import meg
+from experiments.harness import DIFFERS, HOLDS, read_table, reproduce, settings_of
+from experiments.meg import (
+    SIMULATED,
+    TVB,
+    Draws,
+    Gain,
+    dipole_field,
+    distances,
+    draw,
+    folded_surface,
+    load_gain,
+    simulated_gain,
+)
 
 TINY = settings_of("meg", "tiny")
 
@@ -97,7 +104,7 @@ def test_the_gain_is_linear_in_sources_and_has_unit_columns():
 
 
 def test_without_the_package_the_matrix_is_simulated(monkeypatch):
-    monkeypatch.setattr("papilio.experiments.meg.gain.find_spec", lambda name: None)
+    monkeypatch.setattr("experiments.meg.find_spec", lambda name: None)
     assert load_gain(TVB, 12, 50).origin == SIMULATED
 
 
@@ -139,8 +146,8 @@ def test_a_source_that_one_atom_explains_is_not_missed():
 
 def test_there_is_a_row_for_each_case_in_order(folder):
     table, times = (read_table(folder / name) for name in ("table.csv", "times.csv"))
-    cases = [tuple(map(str, case)) for case in run.cases_of(TINY)]
-    for rows, columns in ((table, run.columns_of(TINY)), (times, run.TIMES)):
+    cases = [tuple(map(str, case)) for case in meg.cases_of(TINY)]
+    for rows, columns in ((table, meg.columns_of(TINY)), (times, meg.TIMES)):
         assert tuple(rows[0]) == columns
         assert [(row["kind"], row["ratio"]) for row in rows] == cases
     for row in table[1:]:
@@ -152,7 +159,7 @@ def test_there_is_a_row_for_each_case_in_order(folder):
 
 def test_errors_of_the_truncated_svd_are_those_of_the_matrix():
     M = load_gain(SIMULATED, 24, 600).matrix
-    rank, error = run.truncated_svd(M, M.size // 6)
+    rank, error = meg.truncated_svd(M, M.size // 6)
     U, s, V = np.linalg.svd(M, full_matrices=False)
     assert rank == 24 * 600 // 6 // 624
     assert error == pytest.approx(np.linalg.norm(M - (U[:, :rank] * s[:rank]) @ V[:rank]) / np.linalg.norm(M))
@@ -161,12 +168,12 @@ def test_errors_of_the_truncated_svd_are_those_of_the_matrix():
 def test_products_are_closer_than_the_truncated_svd(folder):
     errors = {(row["kind"], row["ratio"]): float(row["error"]) for row in read_table(folder / "table.csv")}
     for ratio in map(str, TINY["ratios"]):
-        assert errors[run.PAPILIO, ratio] < errors[run.SVD, ratio]
+        assert errors[meg.PAPILIO, ratio] < errors[meg.SVD, ratio]
 
 
 def test_parameters_of_the_peer_give_as_many_entries():
     m, n, budget = 248, 16384, 162_529
-    k, P = peers.rectmat((m, n), budget)
+    k, P = meg.rectmat((m, n), budget)
     last = P * m * m * 0.8**2
     assert 0 < last <= m * m
     assert last + 2 * 8 * m + k * n == pytest.approx(budget)
@@ -183,18 +190,18 @@ def tables(error=0.1, svd=0.4, peer="0.2", seconds=20.0, far=0.6, omp=1e-3):
     table, times = [], []
     for kind, ratio, value, time in rows:
         found = "" if kind in ("truncated SVD", "pyfaust") else str(0.4 if kind == "dense" else far)
-        quantiles = {run.quantile_column(i, each): found for i in range(3) for each in run.QUANTILES}
+        quantiles = {meg.quantile_column(i, each): found for i in range(3) for each in meg.QUANTILES}
         key = {"kind": kind, "ratio": str(ratio)}
         more = {"matrix": TVB, "shape": "248×16384", "entries": "1000", "error": str(value), "method": ""}
         table.append({**key, **more, **quantiles})
-        speeds = dict.fromkeys(run.TIMES[4:], "")
+        speeds = dict.fromkeys(meg.TIMES[4:], "")
         if kind == "papilio":
-            speeds = dict.fromkeys(run.TIMES[4:], str(omp)) | {
+            speeds = dict.fromkeys(meg.TIMES[4:], str(omp)) | {
                 "dense_omp_together": "4e-3",
                 "dense_omp_one": "5e-3",
             }
         times.append({**key, "seconds": str(time), "cpu_seconds": str(time), **speeds})
-    return claims.merged(table, times)
+    return meg.merged(table, times)
 
 
 @pytest.mark.parametrize(
@@ -213,20 +220,20 @@ def tables(error=0.1, svd=0.4, peer="0.2", seconds=20.0, far=0.6, omp=1e-3):
 def test_claims_follow_from_the_tables(changes, verdicts):
     found, settings = tables(**changes), settings_of("meg", "paper")
     made = [
-        *claims._errors(found),
-        *claims._peer(found),
-        *claims._localisation(found, settings),
-        *claims._pursuit(found),
+        *meg._errors(found),
+        *meg._peer(found),
+        *meg._localisation(found, settings),
+        *meg._pursuit(found),
     ]
     assert [claim.verdict for claim in made] == verdicts
 
 
 def test_a_peer_that_was_stopped_has_no_error_on_the_page_or_in_the_figure():
     found, settings = tables(peer="inf"), settings_of("meg", "paper")
-    text = claims.page(found, {"settings": settings, "versions": {"papilio": "1"}})
+    text = meg.page(found, {"settings": settings, "versions": {"papilio": "1"}})
     assert "more than 300 s" in text
     assert "no result" in text
-    figure = plot.figure_of(list(found.values()), settings)
+    figure = meg.figure_of(list(found.values()), settings)
     assert [line.get_label() for line in figure.axes[0].lines] == ["truncated SVD", "papilio"]
     assert [ax.get_title() for ax in figure.axes[1:]] == [
         "1 to 5 cm apart",
@@ -236,9 +243,9 @@ def test_a_peer_that_was_stopped_has_no_error_on_the_page_or_in_the_figure():
 
 
 def test_the_whole_experiment_needs_no_pyfaust(monkeypatch):
-    monkeypatch.setattr(peers, "find_spec", lambda name: None)
-    kinds = {case.kind for case in run.cases_of(settings_of("meg", "paper"))}
-    assert kinds == {run.DENSE, run.PAPILIO, run.SVD}
+    monkeypatch.setattr(meg, "find_spec", lambda name: None)
+    kinds = {case.kind for case in meg.cases_of(settings_of("meg", "paper"))}
+    assert kinds == {meg.DENSE, meg.PAPILIO, meg.SVD}
 
 
 def test_a_wide_matrix_is_made_fast_by_subspaces():

@@ -4,16 +4,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.interpolate import BSpline
 
 import papilio as pp
 from papilio.runtime.session import Session
 from papilio.search.curves import relative_error
 from papilio.search.known_supports import polished
-from papilio.search.nested.assembly import Bases, nested_product
-from papilio.search.nested.bases import assembled, compressed, entries_of, gridded, kept_blocks, merged
-from papilio.search.nested.clusters import clusters_in_order
-from papilio.search.nested.prices import Family, levels_of
-from papilio.search.nested.trees import Tree
+from papilio.search.nested.bases import (
+    Bases,
+    assembled,
+    compressed,
+    entries_of,
+    gridded,
+    kept_blocks,
+    merged,
+    nested_product,
+)
+from papilio.search.nested.cluster_trees import Tree, clusters_in_order
+from papilio.search.nested.compression import Family, levels_of
+from papilio.search.roots import crossing
 
 DTYPES = [np.float32, np.float64, np.complex128]
 
@@ -154,6 +163,26 @@ def test_levels_have_leaves_of_a_few_lines_and_small_matrices_have_none():
         assert all(min(shape) / 2**level >= 2 for level in levels)
 
 
+@settings(max_examples=60, deadline=None)
+@given(root=st.integers(-50, 50), start=st.integers(-60, 60), stride=st.integers(1, 9), power=st.floats(0.2, 3))
+def test_a_crossing_does_not_depend_on_the_start(root, start, stride, power):
+    places = []
+
+    def excess(place):
+        places.append(place)
+        distance = root + 0.5 - place
+        return np.sign(distance) * abs(distance) ** power
+
+    assert crossing(excess, start, stride, -51, 51, 40) == (root, root + 1)
+    assert len(places) == len(set(places)) <= 20
+
+
+def test_a_crossing_beyond_the_ends():
+    assert crossing(lambda place: 1.0, 0, 2, -5, 5, 20) == (5, None)
+    assert crossing(lambda place: -1.0, 0, 2, -5, 5, 20) == (None, -5)
+    assert crossing(lambda place: 3 - place, 0, 1, -5, 5, 20)[1] == 3
+
+
 # -- factorize -----------------------------------------------------------------------------------------
 
 
@@ -197,6 +226,23 @@ def test_the_error_is_met_with_few_entries_and_without_a_target_both_are_low():
         for rank in range(1, 50)
     )
     assert knee.error + knee.operator.relative_complexity < 0.6 * low_rank
+
+
+def spline_smoother(n=200):
+    x, knots = np.linspace(0, 1, 3 * n), np.concatenate([[0] * 3, np.linspace(0, 1, 98), [1] * 3])
+    basis = BSpline.design_matrix(x, knots, 3).toarray()
+    return (basis @ np.linalg.solve(basis.T @ basis + 1e-3 * np.eye(100), basis.T))[:n, :n]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("matrix", [spline_smoother(), kernel(150)], ids=["spline", "kernel"])
+def test_larger_limits_never_give_worse_errors(matrix):
+    fits = [pp.factorize(matrix, complexity=limit, method="nested") for limit in (0.08, 0.09, 0.1, 0.12)]
+    errors = [fit.error for fit in fits]
+    assert errors == sorted(errors, reverse=True)
+    for fit in fits:
+        other = pp.factorize(matrix, max_error=1.01 * fit.error, method="nested")
+        assert other.operator.nnz <= fit.operator.nnz
 
 
 def test_coordinates_replace_the_order():
@@ -256,7 +302,7 @@ def test_a_search_can_be_stopped():
     assert fit.status == "stopped"
 
 
-def test_a_point_without_entries_is_no_product():
+def test_a_point_without_entries_is_no_product(clock):
     x = np.linspace(0, 1, 32)
     fit = pp.factorize(np.exp(-(np.subtract.outer(x, x) ** 2)), method="nested", speedup=1.01)
     assert fit.operator.shape == (32, 32)
@@ -266,9 +312,9 @@ def test_a_point_without_entries_is_no_product():
 
 def test_clusters_of_very_long_matrices_are_found_on_request_only(monkeypatch):
     calls = []
-    monkeypatch.setattr("papilio.search.structured.nested", lambda *_: calls.append(1))
-    monkeypatch.setattr("papilio.search.structured.may_be_nested", lambda matrix: True)
-    monkeypatch.setattr("papilio.search.stored._approximate", lambda search: None)  # which comes after it
+    monkeypatch.setattr("papilio.search.methods.nested.nested", lambda *_: calls.append(1))
+    monkeypatch.setattr("papilio.search.methods.nested.may_be_nested", lambda matrix: True)
+    monkeypatch.setattr("papilio.search.methods.hierarchical.best_candidate", lambda *_: iter(()))
     x = np.linspace(0, 1, 400)
     for count, expected in ((40, 1), (20, 0)):  # 10 and 20 times as long as high
         pp.factorize(1 / (np.abs(x[:: 400 // count, None] - x) + 0.05), complexity=0.3)
@@ -307,7 +353,9 @@ def test_small_kernels_are_polished_and_the_attempt_says_so():
 
 def test_a_tradeoff_of_a_kernel_is_nearly_as_good_as_single_fits(monkeypatch):
     """By nested low rank alone: longer searches are left out."""
-    monkeypatch.setattr("papilio.search.tradeoff._Sweep._approximations", lambda self, budget, probe: [])
+    monkeypatch.setattr(
+        "papilio.search.methods.hierarchical._Sweep._approximations", lambda self, budget, probe: []
+    )
     M = kernel(128)
     limits = [0.12, 0.35]
     curve = pp.tradeoff(M, limits)

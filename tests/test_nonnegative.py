@@ -12,14 +12,13 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
 
 import papilio as pp
-from papilio.coding import coder as coding
-from papilio.coding.coder import Coder
-from papilio.dictionary.atoms import replace_bad_atoms
+from papilio.coding import Atoms, omp_codes
+from papilio.dictionary.base import replace_bad_atoms
 from papilio.kernels import atoms as kernels
 from papilio.kernels.nonnegative import _most_positive, _remove_row
 from papilio.runtime import progress
 
-from .helpers import gaussian
+from .helpers import gaussian, set_in_coding
 from .learners import LEARNERS, N_NONZERO, signals
 from .test_atoms import grouped
 from .test_stopping import ctrl_c, default_ctrl_c  # noqa: F401
@@ -28,9 +27,9 @@ pytestmark = pytest.mark.usefixtures("default_threads")
 REAL = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 WAYS = {
     "whole": {},
-    "whole, a signal at a time": {"_CHUNK": 1},
-    "rows, room for some": {"_GRAM_BYTES": 48 * 24 * 4, "_LOCKSTEP": 700},
-    "rows, room for one signal": {"_GRAM_BYTES": 0, "_CHUNK": 100},
+    "whole, a signal at a time": {"CHUNK": 1},
+    "rows, room for some": {"GRAM_BYTES": 48 * 24 * 4, "_LOCKSTEP": 700},
+    "rows, room for one signal": {"GRAM_BYTES": 0, "CHUNK": 100},
 }
 
 
@@ -97,8 +96,7 @@ def assert_same(codes, expected, clear):
 @REAL
 @pytest.mark.parametrize("way", WAYS)
 def test_codes_are_those_of_a_plain_loop_whatever_the_way(way, dtype, monkeypatch):
-    for name, value in WAYS[way].items():
-        monkeypatch.setattr(coding, name, value)
+    set_in_coding(monkeypatch, WAYS[way])
     shorter, compared = 0, 0
     for seed in range(40):
         D, X, k = case(seed, dtype)
@@ -173,7 +171,9 @@ def test_other_flags_are_refused_by_name(positive):
         pp.omp(np.eye(3), np.ones(3), positive=positive)
 
 
-@pytest.mark.parametrize("call", [lambda X: pp.omp(X, X, positive=True), lambda X: pp.ksvd(X, 3, positive=True)])
+@pytest.mark.parametrize(
+    "call", [lambda X: pp.omp(X, X, positive=True), lambda X: pp.dictionary.ksvd(X, 3, positive=True)]
+)
 def test_complex_data_are_refused_by_name(call):
     with pytest.raises(ValueError, match="positive must be False for complex data"):
         call(np.eye(4) + 1j)
@@ -251,7 +251,7 @@ def test_learners_have_non_negative_codes(name):
 @pytest.mark.parametrize("name", ["KSVD", "SparseKSVD", "OnlineDictionaryLearning", "FastDictionaryLearning"])
 def test_estimators_have_non_negative_codes(name):
     X = signals().T
-    model = getattr(pp, name)(8, 2, max_iter=3, tol=0.0, positive=True, random_state=0).fit(X)
+    model = getattr(pp, name)(8, 2, max_iter=3, positive=True, random_state=0).fit(X)
     codes = model.transform(X)
     assert (codes >= 0).all()
     np.testing.assert_array_equal(codes, pp.omp(model, X.T, 2, positive=True).toarray().T)
@@ -259,7 +259,7 @@ def test_estimators_have_non_negative_codes(name):
     assert (model.set_params(positive=False).transform(X) < 0).any()
     if hasattr(model, "partial_fit"):
         model.set_params(positive=True)
-        other = getattr(pp, name)(8, 2, max_iter=3, tol=0.0, random_state=0).fit(X)
+        other = getattr(pp, name)(8, 2, max_iter=3, random_state=0).fit(X)
         assert not np.array_equal(model.partial_fit(X[:50]).components_, other.partial_fit(X[:50]).components_)
 
 
@@ -296,19 +296,19 @@ def test_large_dense_dictionaries_need_no_gram_matrix(monkeypatch):
         D[:, 3] = 0
         expected = pp.omp(D, X, 6)
         with monkeypatch.context() as patch:
-            patch.setattr(coding, "_GRAM_BYTES", 70 * 70 * 4 - 1)
-            coder = Coder(D)
-            codes = coder.code(X, 6)
-        assert coder._gram is None
+            set_in_coding(patch, {"GRAM_BYTES": 70 * 70 * 4 - 1})
+            atoms = Atoms(D)
+            codes = omp_codes(atoms, X, 6)
+        assert atoms.gram is None
         np.testing.assert_allclose(codes.toarray(), expected.toarray(), rtol=0, atol=1e4 * eps(dtype))
 
 
 def test_a_gram_matrix_in_parts_is_the_whole_one(monkeypatch):
     for D in (np.random.default_rng(0).standard_normal((4, 23)), np.eye(4)[:, np.arange(11) % 4] * (1 + 1j)):
-        monkeypatch.setattr(coding, "_AT_ONCE", 1 << 10)
-        whole = Coder(D)._whole_gram()
-        monkeypatch.setattr(coding, "_AT_ONCE", 2)
-        np.testing.assert_allclose(Coder(D)._whole_gram(), whole, atol=1e-14)
+        set_in_coding(monkeypatch, {"_AT_ONCE": 1 << 10})
+        whole = Atoms(D).whole_gram()
+        set_in_coding(monkeypatch, {"_AT_ONCE": 2})
+        np.testing.assert_allclose(Atoms(D).whole_gram(), whole, atol=1e-14)
 
 
 def test_progress_is_shown_and_changes_nothing(monkeypatch):
@@ -317,7 +317,7 @@ def test_progress_is_shown_and_changes_nothing(monkeypatch):
     monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setattr(progress.sys, "stderr", stream)
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_UPDATES", 0.0)
-    monkeypatch.setattr(coding, "_CHUNK", 100)
+    set_in_coding(monkeypatch, {"CHUNK": 100})
     shown = pp.omp(D, X, 2, progress=True)
     lines = stream.getvalue().split("\r")
     assert "omp   0 %  signal 0 of 50: 0 s" in [line.rstrip() for line in lines]
@@ -330,8 +330,8 @@ def test_progress_is_shown_and_changes_nothing(monkeypatch):
 @pytest.mark.parametrize("positive", [False, True])
 def test_ctrl_c_ends_a_long_coding_soon(positive):
     rng = np.random.default_rng(0)
-    coder, X = Coder(rng.standard_normal((64, 1024))), rng.standard_normal((64, 200_000))
-    coder.code(X[:, :600], 16, positive=positive)
+    atoms, X = Atoms(rng.standard_normal((64, 1024))), rng.standard_normal((64, 200_000))
+    omp_codes(atoms, X[:, :600], 16, positive=positive)
     asked = []
 
     def interrupt():
@@ -341,6 +341,6 @@ def test_ctrl_c_ends_a_long_coding_soon(positive):
     timer = threading.Timer(0.3, interrupt)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        coder.code(X, 16, positive=positive)
+        omp_codes(atoms, X, 16, positive=positive)
     assert time.monotonic() - asked[0] < 2
     timer.join()

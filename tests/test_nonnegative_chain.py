@@ -1,4 +1,4 @@
-"""Non-negative chains: their sweeps against scikit-learn and brute force, their supports against planted ones."""
+"""Non-negative factors: sweeps against scikit-learn and brute force, supports against planted ones."""
 
 import itertools
 from functools import reduce
@@ -14,15 +14,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
-from papilio.chains import codes as codes_module
-from papilio.chains.annealing import worths
-from papilio.chains.codes import divergence_codes, least_squares_codes, nonnegative_codes
-from papilio.chains.exchange import Supports, exchanged
-from papilio.chains.joint import joint_steps
-from papilio.chains.losses import Divergence, LeastSquares, error_of
-from papilio.chains.nonnegative import normalised
-from papilio.chains.units import common_part, thinned
 from papilio.constraints import Circulant, NonNegative, Sparse, SparseColumns, SparseRows
+from papilio.nonnegative import nmf as codes_module
+from papilio.nonnegative.exchange import Supports, exchanged, joint_steps
+from papilio.nonnegative.losses import Divergence, LeastSquares, error_of
+from papilio.nonnegative.multilayer import normalised
+from papilio.nonnegative.nmf import divergence_codes, least_squares_codes, nonnegative_codes
+from papilio.nonnegative.supports import common_part, contributions, without_spare_units
 from papilio.runtime.session import Session
 
 LOSSES = {"frobenius": LeastSquares, "kullback-leibler": Divergence}
@@ -62,7 +60,7 @@ def test_two_factors_are_scikit_learns_nmf_on_digits(loss, solver):
     W, H = random_factors((300, 10, 64))
     model = NMF(10, init="custom", solver=solver, beta_loss=loss, max_iter=20, tol=0)
     model.fit_transform(X, W=W.copy(), H=H.copy())
-    fit = pp.nonnegative_chain(X, 10, init=(W, H), loss=loss, max_iter=20, tol=0)
+    fit = pp.nonnegative.nonnegative_chain(X, 10, init=(W, H), loss=loss, max_iter=20, tol=0)
     assert fit.objective == pytest.approx(model.reconstruction_err_**2 / 2, rel=0.01)
     assert fit.n_iter == 20
 
@@ -111,7 +109,9 @@ def test_the_objective_never_rises_and_no_entry_is_negative(loss, sparsity):
     matrix = random.random((10, 8)) * (random.random((10, 8)) < 0.5)
     matrix[:, 3] = 0
     matrix[5] = 0
-    fit = pp.nonnegative_chain(matrix, (5, 4), sparsity=sparsity, loss=loss, n_init=1, max_iter=60, tol=0)
+    fit = pp.nonnegative.nonnegative_chain(
+        matrix, (5, 4), sparsity=sparsity, loss=loss, n_init=1, max_iter=60, tol=0
+    )
     assert (np.diff(fit.history.error) <= 0).all()
     for factor in map(dense, fit.operator.factors):
         assert np.isfinite(factor).all()
@@ -148,7 +148,7 @@ def test_a_checker_of_rising_objectives_would_find_one():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_unit_of_the_data_does_not_matter(loss):
     plain, large, small = (
-        pp.nonnegative_chain(V * 2.0**unit, 3, loss=loss, max_iter=20) for unit in (0, 300, -300)
+        pp.nonnegative.nonnegative_chain(V * 2.0**unit, 3, loss=loss, max_iter=20) for unit in (0, 300, -300)
     )
     assert plain.error == large.error == small.error
     np.testing.assert_array_equal(dense(large.operator.factors[1]), dense(plain.operator.factors[1]) * 2.0**300)
@@ -156,25 +156,26 @@ def test_the_unit_of_the_data_does_not_matter(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_zeros_are_factorized_into_zeros(loss):
-    fit = pp.nonnegative_chain(np.zeros((4, 5)), (2, 3), loss=loss, sparsity=1)
+    fit = pp.nonnegative.nonnegative_chain(np.zeros((4, 5)), (2, 3), loss=loss, sparsity=1)
     assert fit.error == 0
     assert fit.objective < 1e-9
     assert not fit.operator.toarray().any()
 
 
 def test_single_precision_sparse_input_and_random_states():
-    single = pp.nonnegative_chain(V.astype(np.float32), 3, max_iter=10)
+    single = pp.nonnegative.nonnegative_chain(V.astype(np.float32), 3, max_iter=10)
     assert single.operator.dtype == np.float32
     matrix = sp.csr_array(np.where(V > 0.7, V, 0))
     first, again, other = (
-        pp.nonnegative_chain(matrix, 3, max_iter=5, random_state=seed).operator.toarray() for seed in (0, 0, 1)
+        pp.nonnegative.nonnegative_chain(matrix, 3, max_iter=5, random_state=seed).operator.toarray()
+        for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
 def test_columns_sum_to_one_and_the_last_factor_has_the_size():
-    fit = pp.nonnegative_chain(V, (4, 3), max_iter=10)
+    fit = pp.nonnegative.nonnegative_chain(V, (4, 3), max_iter=10)
     for factor in fit.operator.factors[:-1]:
         np.testing.assert_allclose(dense(factor).sum(axis=0), 1)
     assert fit.operator.scale == 1
@@ -182,39 +183,41 @@ def test_columns_sum_to_one_and_the_last_factor_has_the_size():
 
 def test_a_callback_and_a_time_budget_stop():
     steps = []
-    fit = pp.nonnegative_chain(V, 3, callback=lambda step: steps.append(step) or len(steps) == 3, tol=0)
+    fit = pp.nonnegative.nonnegative_chain(
+        V, 3, callback=lambda step: steps.append(step) or len(steps) == 3, tol=0
+    )
     assert (fit.status, fit.n_iter) == ("stopped", 3)
-    assert pp.nonnegative_chain(V, (4, 3), sparsity=2, time_budget=0.0).status == "stopped"
+    assert pp.nonnegative.nonnegative_chain(V, (4, 3), sparsity=2, time_budget=0.0).status == "stopped"
 
 
 def test_more_starts_are_not_worse_and_the_input_is_left_alone():
     start = random_factors((9, 3, 14))
     kept, matrix = [factor.copy() for factor in start], V.copy()
-    pp.nonnegative_chain(matrix, 3, init=start, max_iter=5)
+    pp.nonnegative.nonnegative_chain(matrix, 3, init=start, max_iter=5)
     np.testing.assert_array_equal(matrix, V)
     for factor, old in zip(start, kept, strict=True):
         np.testing.assert_array_equal(factor, old)
-    one, five = (pp.nonnegative_chain(V, 3, n_init=n, max_iter=30) for n in (1, 5))
+    one, five = (pp.nonnegative.nonnegative_chain(V, 3, n_init=n, max_iter=30) for n in (1, 5))
     assert five.objective <= one.objective
 
 
 # -- supports --------------------------------------------------------------------------------------------
 
 
-def test_worths_are_norms_of_contributions():
+def test_contributions_are_norms_of_contributions():
     factors = random_factors((4, 3, 5, 6))
-    for j, worth in enumerate(worths(factors)):
+    for j, sizes in enumerate(contributions(factors)):
         left = reduce(np.matmul, factors[:j], np.eye(4))
         right = reduce(np.matmul, factors[j + 1 :], np.eye(factors[j].shape[1]))
-        for p, q in np.ndindex(worth.shape):
+        for p, q in np.ndindex(sizes.shape):
             alone = factors[j][p, q] * np.outer(left[:, p], right[q])
-            assert worth[p, q] == pytest.approx(np.linalg.norm(alone))
+            assert sizes[p, q] == pytest.approx(np.linalg.norm(alone))
 
 
 @pytest.mark.parametrize("loss", ["frobenius", pytest.param("kullback-leibler", marks=pytest.mark.slow)])
 def test_supports_of_a_planted_chain_are_found(loss):
     truth = planted((30, 8, 8, 60), (3, 2, 2), 1)
-    fit = pp.nonnegative_chain(reduce(np.matmul, truth), (8, 8), sparsity=(3, 2, 2), loss=loss)
+    fit = pp.nonnegative.nonnegative_chain(reduce(np.matmul, truth), (8, 8), sparsity=(3, 2, 2), loss=loss)
     assert fit.error < 1e-4
     first, second, _ = (dense(factor) != 0 for factor in fit.operator.factors)
     true_first, true_second, _ = (factor != 0 for factor in truth)
@@ -228,7 +231,7 @@ def test_supports_of_a_planted_chain_are_found(loss):
 
 def test_any_set_of_supports_limits_a_factor():
     sets = (Sparse((9, 4), 10), NonNegative(SparseRows((4, 14), 3)))
-    fit = pp.nonnegative_chain(V, 4, sparsity=sets, n_init=1, max_iter=20)
+    fit = pp.nonnegative.nonnegative_chain(V, 4, sparsity=sets, n_init=1, max_iter=20)
     first, second = map(dense, fit.operator.factors)
     assert np.count_nonzero(first) <= 10
     assert np.count_nonzero(second, axis=1).max() <= 3
@@ -266,7 +269,7 @@ def test_any_set_of_supports_limits_a_factor():
 )
 def test_bad_input_is_refused_by_name(matrix, options, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        pp.nonnegative_chain(matrix, **({"ranks": 3} | options))
+        pp.nonnegative.nonnegative_chain(matrix, **({"ranks": 3} | options))
 
 
 # -- the estimator ---------------------------------------------------------------------------------------
@@ -274,20 +277,22 @@ def test_bad_input_is_refused_by_name(matrix, options, message):
 X = V.T.copy()
 
 
-@parametrize_with_checks([pp.MultilayerNMF(random_state=0)])
+@parametrize_with_checks([pp.nonnegative.MultilayerNMF(random_state=0)])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks([pp.MultilayerNMF(2, loss="kullback-leibler")])
+@parametrize_with_checks([pp.nonnegative.MultilayerNMF(2, loss="kullback-leibler")])
 def test_scikit_learns_own_checks_pass_with_the_divergence(estimator, check):
     check(estimator)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_fitted_attributes_agree(loss):
-    model = pp.MultilayerNMF(ranks=(6, 3), sparsity=(3, None), loss=loss, n_init=1, random_state=0).fit(X)
+    model = pp.nonnegative.MultilayerNMF(
+        ranks=(6, 3), sparsity=(3, None), loss=loss, n_init=1, random_state=0
+    ).fit(X)
     assert model.components_.shape == (3, 9)
     np.testing.assert_allclose(model.operator_.toarray().T, model.components_, atol=1e-12)
     assert [factor.shape for factor in model.operator_.factors] == [(9, 6), (6, 3)]
@@ -309,7 +314,7 @@ def test_codes_come_in_parts_between_which_they_can_be_interrupted(monkeypatch):
         sizes.append(len(codes))
         nonnegative_codes(codes, *rest)
 
-    monkeypatch.setattr(codes_module, "_AT_ONCE", 5 * 3**2)
+    monkeypatch.setattr(codes_module, "_WORK_PER_CALL", 5 * 3**2)
     monkeypatch.setattr(codes_module, "nonnegative_codes", kernel)
     np.testing.assert_array_equal(least_squares_codes(X, parts, 100), expected)
     assert sizes == [5, 5, 4]
@@ -328,7 +333,7 @@ def test_codes_are_minima():
 
 def test_one_level_is_nmf():
     data = load_digits().data[:200]
-    ours = pp.MultilayerNMF(8, n_init=3, random_state=0).fit(data)
+    ours = pp.nonnegative.MultilayerNMF(8, n_init=3, random_state=0).fit(data)
     theirs = NMF(8, init="random", max_iter=2000, random_state=0).fit(data)
     assert ours.reconstruction_err_ < 1.02 * theirs.reconstruction_err_
 
@@ -344,11 +349,11 @@ def test_one_level_is_nmf():
 )
 def test_bad_parameters_are_refused_by_name(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        pp.MultilayerNMF(**options).fit(X)
+        pp.nonnegative.MultilayerNMF(**options).fit(X)
 
 
 def test_bad_data_are_refused():
-    model = pp.MultilayerNMF(2, random_state=0).fit(X)
+    model = pp.nonnegative.MultilayerNMF(2, random_state=0).fit(X)
     for bad in (-X, X * np.nan):
         with pytest.raises(ValueError, match=r"[Nn]egative values|NaN"):
             model.fit(bad)
@@ -360,7 +365,7 @@ def test_bad_data_are_refused():
 
 def test_a_limit_on_the_iterations_that_was_reached_is_told():
     with pytest.warns(ConvergenceWarning, match="increase max_iter"):
-        pp.MultilayerNMF(3, max_iter=1, random_state=0).fit(X)
+        pp.nonnegative.MultilayerNMF(3, max_iter=1, random_state=0).fit(X)
 
 
 # -- supports --------------------------------------------------------------------------------------------
@@ -431,7 +436,7 @@ def test_units_that_read_the_same_parts_are_told_apart():
     pairs = np.array(list(itertools.combinations(range(5), 2)) * 3)
     S3 = np.zeros((5, 30))
     S3[pairs.T, np.arange(30)] = rng.uniform(0.5, 1.5, (2, 30))
-    fit = pp.nonnegative_chain(S1 @ S2 @ S3, (4, 5), sparsity=(3, 2, 2), n_init=4)
+    fit = pp.nonnegative.nonnegative_chain(S1 @ S2 @ S3, (4, 5), sparsity=(3, 2, 2), n_init=4)
     assert fit.error < 1e-6
 
 
@@ -451,7 +456,7 @@ def test_units_that_an_exact_product_does_not_need_are_left_out():
     left, right = np.hstack([S1, 2 * S1[:, :2]]), np.vstack([S2, np.zeros((2, 30))])
     right[5:, ::2], right[:2, ::2] = right[:2, ::2] / 2, 0
     sets = [SparseColumns(left.shape, 3), SparseColumns(right.shape, 2)]
-    found = thinned(Session(random_state=0), left @ right, [left, right], sets)
+    found = without_spare_units(Session(random_state=0), left @ right, [left, right], sets)
     assert error_of(left @ right, found) < 1e-6
     assert [np.count_nonzero(factor) for factor in found] == [15, 60]
 
@@ -465,7 +470,9 @@ def test_entries_that_no_later_factor_reads_are_zero():
 
 def test_a_stop_during_the_search_keeps_the_limits():
     V, calls = np.random.default_rng(0).random((30, 40)), []
-    fit = pp.nonnegative_chain(V, (12, 10), sparsity=3, callback=lambda step: calls.append(0) or len(calls) > 2)
+    fit = pp.nonnegative.nonnegative_chain(
+        V, (12, 10), sparsity=3, callback=lambda step: calls.append(0) or len(calls) > 2
+    )
     assert (fit.status, len(calls)) == ("stopped", 3)
     assert fit.error < 0.82  # values fit the supports that the stop has left
     assert all((factor.toarray() > 0).sum(axis=0).max() <= 3 for factor in fit.operator.factors)

@@ -125,7 +125,7 @@ def test_small_and_rough_factorizations_are_shown_too(value):
     assert "found by" not in fit._repr_html_()
 
 
-def tradeoff(*points, status=pp.Status.CONVERGED):
+def tradeoff(*points, status=pp.results.Status.CONVERGED):
     made = [
         pp.results.TradeoffPoint(complexity, error, pp.SparseProduct([np.eye(4)[:k].T @ np.eye(4)[:k]]))
         for complexity, error, k in points
@@ -146,7 +146,7 @@ def test_a_tradeoff_is_readable_as_text():
     ]
     vars(found)["speedups"] = (pp.results.Speedup(1.0, 2.0), pp.results.Speedup(1.0, 0.5)) * 2
     assert "0.5× (slower)  knee" in str(found)
-    assert repr(tradeoff(status=pp.Status.STOPPED)) == "<Tradeoff without points, stopped>"
+    assert repr(tradeoff(status=pp.results.Status.STOPPED)) == "<Tradeoff without points, stopped>"
     assert str(tradeoff()).split() == ["complexity", "needed", "entries", "error", "<of", "2>"]
 
 

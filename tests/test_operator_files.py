@@ -209,8 +209,8 @@ def test_factors_and_scale_go_there_and_back(monkeypatch: pytest.MonkeyPatch, dt
     assert isinstance(faust.factors(0), sp.csr_matrix)
     assert isinstance(faust.factors(1), np.ndarray)
     there = np.result_type(dtype, np.complex128) if np.dtype(dtype).kind == "c" else dtype
-    assert pp.from_faust(faust) == operator(dtype).astype(there)
-    scaled = pp.from_faust(operator(dtype, -0.5).to_faust())
+    assert pp.operators.from_faust(faust) == operator(dtype).astype(there)
+    scaled = pp.operators.from_faust(operator(dtype, -0.5).to_faust())
     assert scaled == SparseProduct([-0.5 * operator(dtype).factors[0], operator(dtype).factors[1]]).astype(there)
     with pytest.raises(ValueError, match="scale"):
         SparseProduct([[[1e300]], [[1e300]]], 1e300).to_faust()
@@ -219,7 +219,7 @@ def test_factors_and_scale_go_there_and_back(monkeypatch: pytest.MonkeyPatch, dt
 def test_what_is_no_faust_is_refused() -> None:
     for value in (3, np.eye(2), operator(np.float64), None):
         with pytest.raises(TypeError, match=r"^faust must be a Faust of pyfaust, got"):
-            pp.from_faust(value)
+            pp.operators.from_faust(value)
 
 
 def test_dimensions_for_pylops_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,16 +296,16 @@ for kind in (np.float32, np.float64, np.complex128):
         assert faust.nnz_sum() == op.nnz
         tolerance = 1e-5 if kind == np.float32 else 1e-12
         np.testing.assert_allclose(faust.toarray(), op.toarray(), rtol=tolerance, atol=tolerance)
-        back = pp.from_faust(faust)
+        back = pp.operators.from_faust(faust)
         assert back == pp.SparseProduct([scale * sparse, dense]), kind
         for turned in (faust.T, faust.conj(), faust.H, faust[1:4], faust[:, [2, 0]]):
-            there = pp.from_faust(turned).toarray()
+            there = pp.operators.from_faust(turned).toarray()
             np.testing.assert_allclose(there, turned.toarray(), rtol=tolerance, atol=tolerance)
 single = pp.SparseProduct([np.array([[1 + 1j]], np.complex64)])
 assert single.to_faust().dtype == np.complex128
 for make in (lambda: pyfaust.wht(16), lambda: pyfaust.dft(16), lambda: pyfaust.rand(7, 9, field="complex")):
     faust = make()
-    op = pp.from_faust(faust)
+    op = pp.operators.from_faust(faust)
     np.testing.assert_allclose(op.toarray(), faust.toarray(), atol=1e-12)
     assert abs(op.norm(1) - faust.norm(1)) <= 1e-9 * op.norm(1)
     assert abs(op.norm(np.inf) - faust.norm(np.inf)) <= 1e-9 * op.norm(np.inf)
@@ -314,7 +314,7 @@ for make in (lambda: pyfaust.wht(16), lambda: pyfaust.dft(16), lambda: pyfaust.r
     op.save(sys.argv[1])
     again = pyfaust.Faust.load_native(sys.argv[1])  # the other reader of 3.41 fails with SciPy 1.17
     np.testing.assert_allclose(again.toarray(), faust.toarray(), atol=1e-12)
-    assert pp.from_faust(again) == op
+    assert pp.operators.from_faust(again) == op
 print("done")
 """
 SAME = """
@@ -333,8 +333,8 @@ for theirs, ours in (
     (pyfaust.toeplitz(c, r), here.toeplitz(c, r)),
     (F + F, op + op),
     (F - 2 * F, op - 2 * op),
-    (pyfaust.hstack((F, F)), pp.hstack([op, op])),
-    (pyfaust.vstack((F, F)), pp.vstack([op, op])),
+    (pyfaust.hstack((F, F)), pp.operators.hstack([op, op])),
+    (pyfaust.vstack((F, F)), pp.operators.vstack([op, op])),
     (F.left(1, as_faust=True), pp.SparseProduct(op.factors[:2])),
     (F.right(1, as_faust=True), pp.SparseProduct(op.factors[1:])),
 ):

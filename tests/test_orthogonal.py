@@ -9,21 +9,20 @@ from scipy.stats import ortho_group, unitary_group
 
 import papilio as pp
 from papilio.kernels.angles import sweep_polar
-from papilio.kernels.peaks import peak_gains, turn_to_peaks
-from papilio.kernels.rotations import POLAR, polar
-from papilio.rotations.chain import Chain
-from papilio.rotations.greedy import Growth, grow
-from papilio.rotations.orthogonal import (
+from papilio.kernels.rotations import POLAR, peak_gains, polar, turn_to_peaks
+from papilio.rotations.chain import Chain, Turned
+from papilio.rotations.growth import (
+    Growth,
     SparseGrowth,
     TraceGrowth,
-    Turned,
     approached,
+    grow,
     nearest_permutation,
     swept,
     without_rotations,
 )
 from papilio.runtime.session import Session
-from papilio.search.rotations import is_nearly_orthogonal, rotations
+from papilio.search.methods.rotations import is_nearly_orthogonal, rotations
 from papilio.search.targets import Target
 
 DTYPES = [np.float64, np.complex128]
@@ -247,6 +246,7 @@ def test_an_error_is_reached_and_factors_are_counted():
     assert len(fit.operator.factors) == 2
 
 
+@pytest.mark.slow
 def test_matrices_far_from_orthogonal_are_left_alone():
     assert pp.factorize(gaussian((24, 24), float), method="rotations").status == "no_structure"
     assert pp.factorize(gaussian((24, 20), float), method="rotations").status == "no_structure"

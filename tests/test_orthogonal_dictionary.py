@@ -10,9 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
-from papilio.coding.coder import Coder
+from papilio.coding import Atoms, omp_codes
 from papilio.dictionary.orthogonal import OrthogonalOptions
-from papilio.kernels.thresholding import largest_of_rows
 
 from .limits import lower
 
@@ -42,16 +41,6 @@ X = smooth()
 # -- codes ---------------------------------------------------------------------------------------------
 
 
-def test_the_largest_entries_of_rows_the_first_of_equal_ones():
-    sizes = np.array([[1.0, 3, 2, 3, 0], [0, 0, 0, 0, 0], [5, 5, 5, 5, 5], [0, 1e-9, 0, 0, 7]])
-    indices, counts = np.zeros((4, 2), np.int64), np.zeros(4, np.int64)
-    largest_of_rows(sizes, np.array([0, 0, 0, 1e-6]), indices, counts, 0, 4)
-    assert counts.tolist() == [2, 0, 2, 1]
-    assert indices[0].tolist() == [1, 3]
-    assert indices[2].tolist() == [0, 1]
-    assert indices[3, 0] == 4
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_codes_in_a_basis_are_its_largest_coefficients(dtype):
     U, signals = basis(20, dtype), gaussian((20, 300), dtype, 1)
@@ -72,9 +61,10 @@ def test_codes_in_a_basis_are_its_largest_coefficients(dtype):
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_they_are_those_of_pursuit(dtype):
     U, signals = basis(24, dtype), gaussian((24, 200), dtype, 2)
-    pursued = Coder(U)
+    pursued = Atoms(U)
     pursued._is_basis = False
-    np.testing.assert_allclose(Coder(U).code(signals, 5).toarray(), pursued.code(signals, 5).toarray(), atol=1e-13)
+    expected = omp_codes(pursued, signals, 5)
+    np.testing.assert_allclose(omp_codes(Atoms(U), signals, 5).toarray(), expected.toarray(), atol=1e-13)
 
 
 def test_atoms_of_other_norms():
@@ -85,9 +75,9 @@ def test_atoms_of_other_norms():
 
 
 def test_a_dictionary_that_is_no_basis_is_pursued():
-    assert not Coder(basis(8) + 1e-9)._is_orthonormal()
-    assert not Coder(basis(8)[:, :5])._is_orthonormal()
-    assert Coder(basis(8))._is_orthonormal()
+    assert not Atoms(basis(8) + 1e-9).is_orthonormal()
+    assert not Atoms(basis(8)[:, :5]).is_orthonormal()
+    assert Atoms(basis(8)).is_orthonormal()
 
 
 # -- learning ------------------------------------------------------------------------------------------
@@ -95,7 +85,7 @@ def test_a_dictionary_that_is_no_basis_is_pursued():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_dictionary_is_orthogonal_and_within_its_complexity(dtype):
-    learned = pp.orthogonal_dictionary(smooth(dtype=dtype).T, 3, complexity=0.5, random_state=0)
+    learned = pp.dictionary.orthogonal_dictionary(smooth(dtype=dtype).T, 3, complexity=0.5, random_state=0)
     U = learned.dictionary.toarray()
     assert learned.dictionary.dtype == learned.codes.dtype == dtype
     np.testing.assert_allclose(U.conj().T @ U, np.eye(16), atol=300 * float(np.finfo(dtype).eps))
@@ -107,7 +97,7 @@ def test_the_dictionary_is_orthogonal_and_within_its_complexity(dtype):
 
 
 def test_the_error_never_rises_and_ends_below_that_of_cosines():
-    learned = pp.orthogonal_dictionary(X.T, 3, complexity=1.0, tol=0, max_iter=15)
+    learned = pp.dictionary.orthogonal_dictionary(X.T, 3, complexity=1.0, tol=0, max_iter=15)
     assert (np.diff(learned.history.error) <= 1e-9).all()
     cosines = pp.transforms.dct(16).toarray().T
     codes = pp.omp(cosines, X.T, 3).toarray()
@@ -121,16 +111,17 @@ def test_the_basis_of_sparse_signals_is_found_where_rotations_are_few():
         U[[i, j]] = basis(2, seed=i) @ U[[i, j]]
     codes = np.where(random.random((d, 800)) < 0.15, random.standard_normal((d, 800)), 0)
     codes[3:, np.count_nonzero(codes, axis=0) > 3] = 0
-    learned = pp.orthogonal_dictionary(U @ codes, 3, n_rotations=60, tol=0, max_iter=100)
+    learned = pp.dictionary.orthogonal_dictionary(U @ codes, 3, n_rotations=60, tol=0, max_iter=100)
     assert (
-        learned.history.error[-1] < 0.5 * pp.orthogonal_dictionary(U @ codes, 3, n_rotations=0).history.error[-1]
+        learned.history.error[-1]
+        < 0.5 * pp.dictionary.orthogonal_dictionary(U @ codes, 3, n_rotations=0).history.error[-1]
     )
 
 
 def test_rotations_are_counted():
-    none = pp.orthogonal_dictionary(X.T, 3, n_rotations=0).dictionary
+    none = pp.dictionary.orthogonal_dictionary(X.T, 3, n_rotations=0).dictionary
     assert none.nnz == 16
-    some = pp.orthogonal_dictionary(X.T, 3, n_rotations=10).dictionary
+    some = pp.dictionary.orthogonal_dictionary(X.T, 3, n_rotations=10).dictionary
     assert some.nnz - 16 * len(some.factors) <= 20
 
 
@@ -236,7 +227,7 @@ def test_dask_arrays():
 
 
 def test_streams_follow_data_that_change():
-    model = make(memory=3).partial_fit(smooth(300))
+    model = make(window=3).partial_fit(smooth(300))
     turned = smooth(300, seed=1) @ basis(16, seed=5)
     before = model.score(turned)
     for _ in range(10):
@@ -254,7 +245,7 @@ def test_streams_follow_data_that_change():
         ({"complexity": 0.5, "n_rotations": 3}, "n_rotations and complexity cannot be combined"),
         ({"max_iter": 0}, "max_iter"),
         ({"tol": -1}, "tol"),
-        ({"memory": 0}, "memory"),
+        ({"window": 0}, "window"),
     ],
 )
 def test_bad_options_are_named(options, message):

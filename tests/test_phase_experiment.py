@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.experiments.claims import BETTER, DIFFERS, HOLDS
-from papilio.experiments.phase import claims, plot, run
-from papilio.experiments.reproduce import reproduce
-from papilio.experiments.tables import read_table
+from experiments import phase
+from experiments.harness import BETTER, DIFFERS, HOLDS, read_table, reproduce
 
-DRAW = run.Draw(16, 3, 2, "gaussian", 0)
+DRAW = phase.Draw(16, 3, 2, "gaussian", 0)
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +19,13 @@ def folder(tmp_path_factory):
 
 
 def test_planted_factors_have_their_entries_in_each_column():
-    factors = run.plant(1, DRAW)
+    factors = phase.plant(1, DRAW)
     assert len(factors) == 3
     for factor in factors:
         assert (np.count_nonzero(factor, axis=0) == 2).all()
-    np.testing.assert_array_equal(run.plant(1, DRAW)[0], factors[0])
-    assert not np.array_equal(run.plant(1, DRAW._replace(trial=1))[0], factors[0])
-    signs = run.plant(1, DRAW._replace(values="signs"))[0]
+    np.testing.assert_array_equal(phase.plant(1, DRAW)[0], factors[0])
+    assert not np.array_equal(phase.plant(1, DRAW._replace(trial=1))[0], factors[0])
+    signs = phase.plant(1, DRAW._replace(values="signs"))[0]
     assert set(np.unique(signs)) == {-1, 0, 1}
 
 
@@ -48,7 +46,7 @@ def rows_of(most):
     keys = [(16, 2, k, "gaussian", trial) for k in (1, 2, 3, 4) for trial in (0, 1, 2)]
     sizes = {"planted": "100", "product": "200"}
     return [
-        dict(zip(run.KEYS, map(str, key), strict=True)) | sizes | {"recovered": str(int(key[2] <= most))}
+        dict(zip(phase.KEYS, map(str, key), strict=True)) | sizes | {"recovered": str(int(key[2] <= most))}
         for key in keys
     ]
 
@@ -65,7 +63,7 @@ def rows_of(most):
 def test_claims_follow_from_the_table(most, seconds, verdicts):
     rows = rows_of(most)
     times = [row | {"seconds": str(seconds)} for row in rows]
-    assert [claim.verdict for claim in claims.claims_of(rows, times)] == verdicts
+    assert [claim.verdict for claim in phase.claims_of(rows, times)] == verdicts
 
 
 def test_the_figure_shows_the_shares():
@@ -73,18 +71,18 @@ def test_the_figure_shows_the_shares():
     rows[3]["recovered"] = "0"  # one of three draws with two entries
     for row in rows[:3]:
         row["product"] = "100"
-    ax = plot.figure_of(rows).axes[0]
+    ax = phase.figure_of(rows).axes[0]
     np.testing.assert_allclose(ax.images[0].get_array(), [[1, 2 / 3, 0, 0]])
     assert [text.get_text() for text in ax.texts] == ["trivial", "67%", "0%", "0%"]
 
 
 @pytest.mark.parametrize(("depth", "entries"), [(2, 2), (2, 3), (3, 2)])
 def test_factorize_recovers_random_sparse_products(depth, entries):
-    factors = run.plant(0, run.Draw(32, depth, entries, "gaussian", 0))
+    factors = phase.plant(0, phase.Draw(32, depth, entries, "gaussian", 0))
     M = np.linalg.multi_dot(factors)
     planted = sum(map(np.count_nonzero, factors))
     fit = pp.factorize(M, max_error=1e-9, method="layers")
     assert fit.error < 1e-9
-    assert fit.operator.nnz <= run.ROOM * planted
+    assert fit.operator.nnz <= phase.ROOM * planted
     assert fit.operator.nnz < np.count_nonzero(M)
     assert pp.factorize(np.sign(M), method="layers").status == "no_structure"

@@ -143,7 +143,7 @@ def test_a_diagram_of_one_point_is_left_out(n_steps, tried, diagrams):
     steps = History([pp.results.Step("palm", i + 1, 0.5, 1.0, 0.1) for i in range(n_steps)])
     attempts = tuple(attempt("low_rank", 5 * i, 0.1) for i in range(tried))
     op = pp.SparseProduct([np.ones((3, 1)), np.ones((1, 4))])
-    fit = pp.Factorization(op, 0.1, n_steps, pp.Status.CONVERGED, steps, attempts=attempts)
+    fit = pp.Factorization(op, 0.1, n_steps, pp.results.Status.CONVERGED, steps, attempts=attempts)
     assert len(pp.plot.factorization(fit)) == 3 + diagrams
 
 
@@ -238,7 +238,7 @@ def test_curves_hold_the_values_of_each_atom_over_its_largest():
 def test_atoms_of_models_are_drawn_and_those_of_transposed_ones_refused():
     X = pp.datasets.rand(random_state=0).signals
     model = pp.KSVD(12, 3, max_iter=1, random_state=0).fit(X.T)
-    learned = pp.ksvd(X, 12, 3, max_iter=1, random_state=0)
+    learned = pp.dictionary.ksvd(X, 12, 3, max_iter=1, random_state=0)
     shown = [pp.plot.atoms(each).collections[1].get_segments() for each in (model, learned, model.operator_)]
     np.testing.assert_array_equal(shown[0], shown[1])
     np.testing.assert_array_equal(shown[0], shown[2])
@@ -255,7 +255,7 @@ def test_the_tree_of_treelets_stands_on_the_variables_of_its_vectors():
     X = np.repeat(rng.standard_normal((50, 2)), 3, axis=1)[:, [0, 3, 1, 4, 2, 5]] + 0.1 * rng.standard_normal(
         (50, 6)
     )
-    model = pp.Treelets(2).fit(X)
+    model = pp.rotations.Treelets(2).fit(X)
     tree, vectors = pp.plot.treelets(model, 5)
     order = [int(label.get_text()) for label in vectors.get_xticklabels()]
     assert order == [0, 2, 4, 1, 3, 5]
@@ -272,16 +272,16 @@ def test_the_tree_of_treelets_stands_on_the_variables_of_its_vectors():
 
 
 def test_treelets_with_names_without_a_tree_and_in_a_figure_are_drawn():
-    named = pp.Treelets().fit(np.random.default_rng(0).standard_normal((9, 3)))
+    named = pp.rotations.Treelets().fit(np.random.default_rng(0).standard_normal((9, 3)))
     named.feature_names_in_ = np.array(["length", "width", "height"])
     figure = Figure()
     _, vectors = pp.plot.treelets(named, figure=figure)
     assert len(figure.axes) == 2
     assert {label.get_text() for label in vectors.get_xticklabels()} == {"length", "width", "height"}
-    pp.plot.treelets(pp.Treelets().fit(np.ones((3, 1))))
-    pp.plot.treelets(pp.Treelets(3).fit(np.random.default_rng(0).standard_normal((9, 100))))
+    pp.plot.treelets(pp.rotations.Treelets().fit(np.ones((3, 1))))
+    pp.plot.treelets(pp.rotations.Treelets(3).fit(np.random.default_rng(0).standard_normal((9, 100))))
     with pytest.raises(ValueError, match="model must be fitted"):
-        pp.plot.treelets(pp.Treelets())
+        pp.plot.treelets(pp.rotations.Treelets())
 
 
 def test_operators_draw_themselves():
@@ -355,8 +355,8 @@ BAD_ARGUMENTS = {
     "atom_shape": lambda: pp.plot.atoms(np.eye(4), "2x2"),
     "fit": lambda: pp.plot.factorization(5),
     "model": lambda: pp.plot.treelets(5),
-    "n_vectors": lambda: pp.plot.treelets(pp.Treelets().fit(np.eye(3)), 0),
-    "names": lambda: pp.plot.treelets(pp.Treelets().fit(np.eye(3)), names=["a", "b"]),
+    "n_vectors": lambda: pp.plot.treelets(pp.rotations.Treelets().fit(np.eye(3)), 0),
+    "names": lambda: pp.plot.treelets(pp.rotations.Treelets().fit(np.eye(3)), names=["a", "b"]),
     "series": lambda: pp.plot.tradeoff(5),
 }
 

@@ -5,14 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 import papilio as pp
-from papilio.experiments.claims import DIFFERS, HOLDS
-from papilio.experiments.recovery import claims, plot, run
-from papilio.experiments.recovery.averages import Size, averages, published
-from papilio.experiments.reproduce import reproduce, settings_of
-from papilio.experiments.tables import read_table
+from experiments import recovery
+from experiments.harness import DIFFERS, HOLDS, read_table, reproduce, settings_of
+from experiments.recovery import Size, averages, published
 
 TINY = settings_of("recovery", "tiny")
-DRAW = run.Draw(20, 12, 300, "uniform", 0)
+DRAW = recovery.Draw(20, 12, 300, "uniform", 0)
 
 
 @pytest.fixture(scope="module")
@@ -24,24 +22,24 @@ def folder(tmp_path_factory):
 
 
 def test_planted_signals_are_sums_of_unit_atoms_with_non_negative_coefficients():
-    planted, seed = run.plant(TINY, DRAW)
+    planted, seed = recovery.plant(TINY, DRAW)
     D, X, new, codes = planted
     assert (D.shape, X.shape, new.shape) == ((12, 20), (12, 300), (12, 100))
     np.testing.assert_allclose(np.linalg.norm(D, axis=0), 1)
     assert codes.data.min() > 0
     np.testing.assert_allclose(D @ codes.toarray(), new, atol=1e-12)
-    again, same = run.plant(TINY, DRAW)
+    again, same = recovery.plant(TINY, DRAW)
     np.testing.assert_array_equal(again.training, X)
     assert same == seed
-    other, _ = run.plant(TINY, DRAW._replace(trial=1))
+    other, _ = recovery.plant(TINY, DRAW._replace(trial=1))
     assert not np.array_equal(other.dictionary, D)
 
 
 def test_the_figures_are_those_of_the_dictionary(folder):
-    planted, seed = run.plant(TINY, DRAW)
-    learned = pp.ksvd(planted.training, 20, 2, max_iter=10, positive=True, random_state=seed).dictionary
+    planted, seed = recovery.plant(TINY, DRAW)
+    learned = pp.dictionary.ksvd(planted.training, 20, 2, max_iter=10, positive=True, random_state=seed).dictionary
     rows = [row for row in read_table(folder / "table.csv") if row["trial"] == "0"]
-    assert [row["method"] for row in rows] == [run.START, run.KSVD, run.TRUE]
+    assert [row["method"] for row in rows] == [recovery.START, recovery.KSVD, recovery.TRUE]
     assert float(rows[1]["cosine"]) == pytest.approx((planted.dictionary.T @ learned).max(axis=1).mean(), rel=1e-5)
     assert float(rows[2]["cosine"]) == float(rows[2]["recovered"]) == 1
     assert all(float(row["seconds"]) >= 0 for row in read_table(folder / "times.csv"))
@@ -51,13 +49,13 @@ def test_correlations_are_those_of_the_best_pairs():
     random = np.random.default_rng(0)
     truth = np.abs(random.standard_normal((4, 50))) * (random.random((4, 50)) < 0.5)
     codes = truth[[2, 0, 3, 1]] * np.array([[2.0], [1.0], [-3.0], [1.0]]) + 1
-    assert run.mean_correlation(sp.csc_array(codes), sp.csc_array(truth)) == pytest.approx(1)
+    assert recovery.mean_correlation(sp.csc_array(codes), sp.csc_array(truth)) == pytest.approx(1)
     codes[1] = 0  # constant, and true atom 0 is left with it
     codes[2] = random.standard_normal(50)
     one = abs(np.corrcoef(codes[2], truth[3])[0, 1])
     other = abs(np.corrcoef(codes[2], truth[0])[0, 1])
     expected = (2 + max(one, other)) / 4
-    assert run.mean_correlation(sp.csc_array(codes), sp.csc_array(truth)) == pytest.approx(expected)
+    assert recovery.mean_correlation(sp.csc_array(codes), sp.csc_array(truth)) == pytest.approx(expected)
 
 
 def points(cosine=0.99, correlation=0.97, seconds=10.0):
@@ -66,7 +64,7 @@ def points(cosine=0.99, correlation=0.97, seconds=10.0):
         {"atoms": a, "features": f, "signals": s, "values": "uniform", "trial": str(trial), "method": method}
         for a, f, s in (("500", "79", "5000"), ("1000", "93", "20000"))
         for trial in (0, 1)
-        for method in (run.START, run.KSVD, run.TRUE)
+        for method in (recovery.START, recovery.KSVD, recovery.TRUE)
     ]
     rows = [
         key
@@ -87,11 +85,11 @@ def points(cosine=0.99, correlation=0.97, seconds=10.0):
     ],
 )
 def test_claims_follow_from_the_worst_draw(changes, verdicts):
-    assert [claim.verdict for claim in claims.claims_of(points(**changes))] == verdicts
+    assert [claim.verdict for claim in recovery.claims_of(points(**changes))] == verdicts
 
 
 def test_the_figure_shows_what_is_published_for_the_same_sizes():
-    figure = plot.figure_of(points())
+    figure = recovery.figure_of(points())
     left, right = figure.axes
     assert [len(ax.lines) for ax in (left, right)] == [2, 5]
     np.testing.assert_allclose(left.lines[1].get_ydata(), 0.985)
@@ -108,6 +106,6 @@ def test_the_page_names_its_settings(folder):
 
 def test_non_negative_codes_find_an_overcomplete_dictionary():
     """30 uses of each of 200 atoms of length 40: if all iterations saw all signals, they would fit just these."""
-    planted, seed = run.plant(TINY | {"n_nonzero_coefs": 6}, run.Draw(200, 40, 1000, "uniform", 0))
-    learned = pp.ksvd(planted.training, 200, 6, positive=True, random_state=seed).dictionary
+    planted, seed = recovery.plant(TINY | {"n_nonzero_coefs": 6}, recovery.Draw(200, 40, 1000, "uniform", 0))
+    learned = pp.dictionary.ksvd(planted.training, 200, 6, positive=True, random_state=seed).dictionary
     assert pp.metrics.mean_max_cosine(learned, planted.dictionary, signed=True) > 0.97

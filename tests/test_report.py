@@ -18,11 +18,11 @@ from PIL import Image
 import papilio as pp
 from papilio import results
 from papilio.cli import demo, learn
-from papilio.cli import report as command
-from papilio.cli.terminal import Terminal
+from papilio.cli import pages as command
+from papilio.cli.console import Terminal
 from papilio.operators import speed as measure
 from papilio.report import Subject, page, sections
-from papilio.report.charts import inline_svg
+from papilio.report.sections import inline_svg
 
 VOID = {"meta", "link", "img", "br", "path"}
 HOSTILE = '<script>alert("1")</script>&"\'.npz'
@@ -83,7 +83,7 @@ def history(*phases):
         for phase, count in phases
         for i in range(count)
     ]
-    return pp.History(steps)
+    return pp.results.History(steps)
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ def sweep():
         )
         for complexity, error, k in ((0.1, 0.9, 4), (0.3, 0.3, 8), (0.8, 0.2, 16))
     ]
-    return pp.Tradeoff(tuple(points), 0.1, pp.Status.CONVERGED, 1.0, "relative error, 2 atoms per sample")
+    return pp.Tradeoff(tuple(points), 0.1, pp.results.Status.CONVERGED, 1.0, "relative error, 2 atoms per sample")
 
 
 def test_a_page_with_everything_is_sound_and_says_it_all(sweep):
@@ -151,7 +151,7 @@ def test_what_is_not_known_is_left_out():
 def test_what_is_not_finite_is_left_out_of_diagrams(sweep):
     op = pp.transforms.hadamard(4)
     steps = history(("palm", 5))
-    broken = pp.History([*steps, steps[0]._replace(error=np.nan), steps[0]._replace(error=np.inf)])
+    broken = pp.results.History([*steps, steps[0]._replace(error=np.nan), steps[0]._replace(error=np.inf)])
     for value in (np.nan, np.inf):
         points = tuple(point._replace(error=value) for point in sweep.points[:1]) + sweep.points[1:]
         subject = Subject(
@@ -164,7 +164,7 @@ def test_what_is_not_finite_is_left_out_of_diagrams(sweep):
         words = " ".join(check(page("op", [subject], "1")).text)
         assert "not finite" in words
         assert "How the error fell" in words
-        empty = Subject("op", op, history=pp.History([broken[-1]]), series={"a": [(0.1, value)], "b": []})
+        empty = Subject("op", op, history=pp.results.History([broken[-1]]), series={"a": [(0.1, value)], "b": []})
         words = " ".join(check(page("op", [empty], "1")).text)
         for heading in ("How the error fell", "Error against complexity"):
             assert heading not in words
@@ -277,7 +277,7 @@ def test_a_speed_up_below_one_is_told_in_words_and_colour():
 
 @pytest.mark.parametrize("errors", [[0.0], [0.5], [0.0, 1.0], [0.5, 0.5], [1e-300, 1e10]])
 def test_diagrams_of_any_errors_can_be_drawn(errors):
-    steps = pp.History(pp.results.Step("palm", i, error, 1.0, 0.0) for i, error in enumerate(errors))
+    steps = pp.results.History(pp.results.Step("palm", i, error, 1.0, 0.0) for i, error in enumerate(errors))
     series = {"a": list(enumerate(errors))}
     for draw in (lambda ax: pp.plot.convergence(steps, ax), lambda ax: pp.plot.tradeoff(series, ax)):
         drawn = inline_svg(draw, "title")
@@ -391,10 +391,15 @@ def test_factorize_and_tradeoff_write_a_page_on_wish(tmp_path, papilio):
         == 0
     )
     words = " ".join(check((tmp_path / "f.html").read_text()).text)
-    for expected in ("M.npy as a fast transform", "How the error fell", "Methods tried"):
+    for expected in ("M.npy as a product of 2 sparse factors", "How the error fell", "Methods tried"):
         assert expected in words
     assert papilio("tradeoff", "M.npy", "-o", "tradeoff", "--points", 2, "--report", "t.html")[0] == 0
     assert "Error against complexity" in " ".join(check((tmp_path / "t.html").read_text()).text)
+    words = ("factorize", "M.npy", "-o", "op.npz", "--complexity", 0.5, "--method", "thresholding")
+    assert papilio(*words, "--report", "one.html")[0] == 0
+    text = " ".join(check((tmp_path / "one.html").read_text()).text)
+    assert "M.npy as one sparse factor" in text
+    assert "Speed on this machine" in text
     code, _, err = papilio("factorize", "M.npy", "-o", "op.npz", "--report", "gone/f.html")
     assert code == 2
     assert "there is no folder" in err

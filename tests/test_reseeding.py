@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.dictionary.reseeding import reseeded
-from papilio.dictionary.signals import Held
+from papilio.dictionary.fast import reseeded
+from papilio.dictionary.signals import Coder, Held
 
 from .helpers import gaussian
 
 
 def held(product, dtype, n_signals=60):
     """Signals with codes in a product, two atoms each, and how often each atom is used."""
-    signals = Held(np.ascontiguousarray(gaussian((n_signals, product.shape[0]), dtype, seed=5)), 2)
+    signals = Held(np.ascontiguousarray(gaussian((n_signals, product.shape[0]), dtype, seed=5)), Coder(2))
     return signals, signals.statistics(product).uses
 
 
@@ -66,5 +66,5 @@ def test_an_atom_of_zeros_gets_one_entry():
 def test_fast_dictionaries_of_low_complexity_have_no_zero_atoms(block, complexity):
     X = pp.datasets.image_patches(400, 4, random_state=0).T
     schedule = pp.Schedule.with_complexity((16, 48), complexity, block=block)
-    learned = pp.fast_dictionary(X, schedule, 3, init=X[:, :48], max_iter=20, random_state=0)
+    learned = pp.dictionary.fast_dictionary(X, schedule, 3, init=X[:, :48], max_iter=20, random_state=0)
     np.testing.assert_allclose(np.linalg.norm(learned.dictionary.toarray(), axis=0), 1)

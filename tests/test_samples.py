@@ -10,10 +10,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import papilio as pp
-from papilio.dictionary.signals import enough
-from papilio.dictionary.statistics import Coding, code_part
-from papilio.dictionary.sums import moments_of_rows
-from papilio.samples import PassStopped, as_samples, held, passed_over
+from papilio.dictionary.signals import Coder, Coding, code_part, enough, moments_of_rows
+from papilio.runtime.session import Interrupted
+from papilio.samples import as_samples, held, map_reduce
 from papilio.samples.passes import current_client
 
 from .large import LEARNERS, X, assert_same, joined, make, on_disk, part_sizes, rows_of
@@ -450,9 +449,9 @@ def damaged_files(path):
         ("nothing", "'nothing.npy' is not a sound"),
         ("text", "'text.npy' is not a sound"),
         ("header", "'header.npy' is not a sound"),
-        ("negative", "'negative.npy' is not a sound .* header must be as NumPy writes it"),
-        ("truth", "'truth.npy' is not a sound .* header must be as NumPy writes it"),
-        ("open", "'open.npy' is not a sound .* header must be as NumPy writes it"),
+        ("negative", "'negative.npy' is not a sound .* without negative numbers"),
+        ("truth", "'truth.npy' is not a sound .* longer than its header says"),
+        ("open", "'open.npy' is not a sound .* header cannot be read"),
     ],
 )
 def test_damaged_files_are_refused_by_name(tmp_path, name, message):
@@ -500,7 +499,7 @@ def threads_seen(blocks, payload):
 def test_a_pass_sees_each_row_once_and_in_order(count):
     rows = np.resize(X, (count, 8))
     for samples in (held(rows), as_samples(da.from_array(rows, chunks=(7, 8)))):
-        seen = passed_over(samples, rows_of, None, joined)
+        seen = map_reduce(samples, rows_of, None, joined)
         starts, lengths = zip(*seen, strict=True)
         assert list(starts) == np.cumsum([0, *lengths[:-1]]).tolist()
         assert sum(lengths) == count
@@ -510,7 +509,7 @@ def test_kernels_have_one_thread_within_a_pass_and_their_own_number_after_it():
     try:
         pp.set_num_threads(3)
         for samples in (held(X), as_samples(da.from_array(X, chunks=(50, 8)))):
-            assert set(passed_over(samples, threads_seen, None, joined)) == {1}
+            assert set(map_reduce(samples, threads_seen, None, joined)) == {1}
             assert pp.get_num_threads() == 3
     finally:
         pp.set_num_threads(None)
@@ -528,19 +527,19 @@ def test_all_threads_have_work_where_there_are_few_parts(monkeypatch):
     lower(monkeypatch, rows_per_part=200)
     try:
         pp.set_num_threads(2)
-        assert passed_over(held(X), meet, None, joined) == []  # the barrier breaks, if no two run side by side
+        assert map_reduce(held(X), meet, None, joined) == []  # the barrier breaks, if no two run side by side
     finally:
         pp.set_num_threads(None)
 
 
 def test_a_pass_goes_on_from_the_groups_that_are_known():
     ticks, kept = [], {}
-    with pytest.raises(PassStopped):
-        passed_over(held(X), rows_of, None, joined, kept=kept, tick=lambda done, total: done > total // 2)
+    with pytest.raises(Interrupted):
+        map_reduce(held(X), rows_of, None, joined, kept=kept, tick=lambda done, total: done > total // 2)
     assert 0 < len(kept) < 16
     known = dict(kept)
-    whole = passed_over(held(X), rows_of, None, joined, kept=kept, tick=lambda *now: ticks.append(now))
-    assert whole == passed_over(held(X), rows_of, None, joined)
+    whole = map_reduce(held(X), rows_of, None, joined, kept=kept, tick=lambda *now: ticks.append(now))
+    assert whole == map_reduce(held(X), rows_of, None, joined)
     assert {i: kept[i] for i in known} == known
     assert ticks[-1][0] == ticks[-1][1] == len(held(X).parts())
 
@@ -551,7 +550,7 @@ def test_an_error_in_a_pass_comes_through():
 
     for samples in (held(X), as_samples(da.from_array(X, chunks=(50, 8)))):
         with pytest.raises(ZeroDivisionError):
-            passed_over(samples, fail, None, joined)
+            map_reduce(samples, fail, None, joined)
 
 
 def test_parts_never_become_too_many(monkeypatch):
@@ -583,11 +582,11 @@ def test_a_callback_sees_the_passes_and_can_stop_within_one(tmp_path, learner):
 
 
 def test_the_sums_of_a_pass_are_those_of_all_samples():
-    from papilio.dictionary.statistics import Coding, code_part, merge_statistics
+    from papilio.dictionary.signals import Coder, Coding, code_part, merge_statistics
 
     D = np.random.default_rng(3).standard_normal((8, 12))
     assert len(held(X).parts()) > 3
-    found = passed_over(held(X), code_part, Coding(D, 2, 5, 1.0), merge_statistics)
+    found = map_reduce(held(X), code_part, Coding(D, Coder(2), 5), merge_statistics)
     codes = pp.omp(D, X.T, 2).toarray()
     errors = np.sum((X.T - D @ codes) ** 2, axis=0)
     np.testing.assert_allclose(found.gram, codes @ codes.T, rtol=1e-10, atol=1e-10)
@@ -609,7 +608,7 @@ def test_blocks_that_overwrite_each_other_are_summed_as_they_were():
             buffer[:] = rows[start : start + 10]
             yield start, buffer
 
-    found, expected = (code_part(each, Coding(D, 3)) for each in (blocks(), iter([(0, rows)])))
+    found, expected = (code_part(each, Coding(D, Coder(3))) for each in (blocks(), iter([(0, rows)])))
     np.testing.assert_allclose(found.cross, expected.cross, atol=1e-12)
     np.testing.assert_allclose(found.gram, expected.gram, atol=1e-12)
     assert found.residual == pytest.approx(expected.residual)

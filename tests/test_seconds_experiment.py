@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.experiments.claims import BETTER, DIFFERS, HOLDS
-from papilio.experiments.reproduce import reproduce, settings_of
-from papilio.experiments.seconds import claims, plot, run
-from papilio.experiments.seconds.averages import averages
-from papilio.experiments.tables import read_table
+from experiments import seconds
+from experiments.harness import BETTER, DIFFERS, HOLDS, read_table, reproduce, settings_of
+from experiments.seconds import averages
 
 TINY = settings_of("seconds", "tiny")
 
@@ -23,30 +21,30 @@ def folder(tmp_path_factory):
 
 def test_there_is_a_row_for_each_dictionary_in_order(folder):
     rows = read_table(folder / "table.csv")
-    assert tuple(rows[0]) == run.COLUMNS
-    expected = [tuple(map(str, case)) for case in run.cases(TINY)]
-    assert [tuple(row[key] for key in run.KEYS) for row in rows] == expected
+    assert tuple(rows[0]) == seconds.COLUMNS
+    expected = [tuple(map(str, case)) for case in seconds.cases(TINY)]
+    assert [tuple(row[key] for key in seconds.KEYS) for row in rows] == expected
     for row in rows:
         assert 0 < float(row["error_training"]) < 1
         assert float(row["speedup_forward"]) > 0
         assert float(row["speedup_adjoint"]) > 0
         if row["complexity"]:
             assert float(row["relative_complexity"]) <= float(row["complexity"])
-    dense = next(row for row in rows if row["kind"] == run.DENSE)
+    dense = next(row for row in rows if row["kind"] == seconds.DENSE)
     assert (dense["relative_complexity"], dense["speedup_forward"], dense["speedup_adjoint"]) == ("1.0",) * 3
 
 
 def test_the_held_out_patches_are_no_training_patches():
-    training, held_out = run.patches_of(settings_of("seconds", "paper"), 0)
+    training, held_out = seconds.patches_of(settings_of("seconds", "paper"), 0)
     assert (training.shape, held_out.shape) == ((64, 10_000), (64, 5_000))
     places = pp.datasets.image_patches(15_000, 8, random_state=0)
     np.testing.assert_array_equal(np.hstack([training, held_out]).T, places)
 
 
 def test_errors_are_those_of_codes_on_both_sets_of_patches(folder):
-    patches = run.patches_of(TINY, 0)
+    patches = seconds.patches_of(TINY, 0)
     D = pp.images.redundant_dct(4, 6)
-    row = next(row for row in read_table(folder / "table.csv") if row["kind"] == run.DCT)
+    row = next(row for row in read_table(folder / "table.csv") if row["kind"] == seconds.DCT)
     for X, column in zip(patches, ("error_training", "error_held_out"), strict=True):
         codes = pp.omp(D, X, 2).toarray()
         error = np.linalg.norm(X - D.toarray() @ codes) / np.linalg.norm(X)
@@ -58,17 +56,17 @@ def test_all_products_of_a_size_start_from_one_dense_dictionary(monkeypatch):
     learned, starts = [], []
 
     def ksvd(*arguments, **options):
-        learned.append(pp.ksvd(*arguments, **options))
+        learned.append(pp.dictionary.ksvd(*arguments, **options))
         return learned[-1]
 
     def fast_dictionary(*arguments, init, **options):
         starts.append(init)
-        return pp.fast_dictionary(*arguments, init=init, **options)
+        return pp.dictionary.fast_dictionary(*arguments, init=init, **options)
 
-    monkeypatch.setattr(run, "ksvd", ksvd)
-    monkeypatch.setattr(run, "fast_dictionary", fast_dictionary)
-    found = list(run._dictionaries(TINY, run.patches_of(TINY, 0), 32, 0))
-    assert [case for case, _, _ in found] == run.cases(TINY)
+    monkeypatch.setattr(seconds, "ksvd", ksvd)
+    monkeypatch.setattr(seconds, "fast_dictionary", fast_dictionary)
+    found = list(seconds._dictionaries(TINY, seconds.patches_of(TINY, 0), 32, 0))
+    assert [case for case, _, _ in found] == seconds.cases(TINY)
     assert len(learned) == 1
     assert len(starts) == 4
     assert all(start is learned[0].dictionary for start in starts)
@@ -119,13 +117,13 @@ def test_seeds_are_averaged_and_times_are_those_of_both_directions():
     ],
 )
 def test_claims_follow_from_the_table(changes, verdicts):
-    found = claims._claims(128, averages(table(**changes))[128])
+    found = seconds._claims(128, averages(table(**changes))[128])
     assert [claim.verdict for claim in found] == verdicts
 
 
 def test_the_figure_has_a_panel_for_each_size_and_writes_the_complexities():
     points = averages(table())
-    figure = plot.figure_of(points | {256: points[128]}, settings_of("seconds", "paper"))
+    figure = seconds.figure_of(points | {256: points[128]}, settings_of("seconds", "paper"))
     assert [ax.get_title() for ax in figure.axes] == ["128 atoms", "256 atoms"]
     for ax in figure.axes:
         assert [text.get_text() for text in ax.texts] == ["0.5", "0.25"] * 2

@@ -122,7 +122,7 @@ TAKES = {
     "butterfly": lambda S: pp.butterfly(S),
     "butterfly, supports": lambda S: pp.butterfly(MATRIX, [S, np.eye(N)]),
     "tradeoff": lambda S: pp.tradeoff(S, [1.0]),
-    "ksvd": lambda S: pp.ksvd(S, 2, 1, max_iter=1, random_state=0),
+    "ksvd": lambda S: pp.dictionary.ksvd(S, 2, 1, max_iter=1, random_state=0),
     "FastDictionaryLearning, init": lambda S: pp.FastDictionaryLearning(N, 1, init=S, max_iter=1).fit(
         np.random.default_rng(0).standard_normal((20, N))
     ),

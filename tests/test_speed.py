@@ -16,7 +16,7 @@ from papilio.results import Factorization, History, Speedup, slower_sentence, wa
 
 
 def fit_of(op):
-    return Factorization(op, 0.0, 0, pp.Status.CONVERGED, History())
+    return Factorization(op, 0.0, 0, pp.results.Status.CONVERGED, History())
 
 
 @pytest.fixture
@@ -190,18 +190,18 @@ def command(papilio, monkeypatch):
 @pytest.mark.parametrize(
     ("status", "words", "said", "met"),
     [
-        ("converged", (), "error 0.25, converged in", None),
-        ("max_iter", (), "error 0.25, max_iter in", None),
-        ("converged", ("--complexity", "0.5"), "target met, converged in", True),
-        ("converged", ("--complexity", "0.49"), "target missed, converged in", False),
-        ("converged", ("--max-error", "0.25"), "target met, converged in", True),
-        ("no_structure", ("--max-error", "0.2"), "target missed, no_structure in", False),
-        ("stopped", ("--max-error", "0.2"), "target missed, stopped in", False),
+        ("converged", (), "error 0.25, converged after", None),
+        ("max_iter", (), "error 0.25, all iterations done after", None),
+        ("converged", ("--complexity", "0.5"), "target met, converged after", True),
+        ("converged", ("--complexity", "0.49"), "target missed, converged after", False),
+        ("converged", ("--max-error", "0.25"), "target met, converged after", True),
+        ("no_structure", ("--max-error", "0.2"), "target missed, no structure found after", False),
+        ("stopped", ("--max-error", "0.2"), "target missed, stopped early after", False),
     ],
 )
 def test_the_command_says_whether_the_target_was_met(fake, command, status, words, said, met):
     fake(3.0, 4.0)
-    fit = replace(fit_of(pp.transforms.hadamard(16)), error=0.25, status=pp.Status(status))
+    fit = replace(fit_of(pp.transforms.hadamard(16)), error=0.25, status=pp.results.Status(status))
     code, out, err = command(fit, *words)
     assert code == 0
     assert said in out

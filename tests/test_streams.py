@@ -88,12 +88,12 @@ def test_a_stream_is_read_as_it_comes_and_not_held(learner):
     assert most <= enough(N_ATOMS) // 10 + 2
 
 
-def test_memory_follows_data_that_drift(learner):
+def test_a_window_follows_data_that_drift(learner):
     old, new = many(1500, seed=0), many(1300, seed=1)
     scores = {}
-    for memory in (None, 2):
-        model = make(learner, memory=memory).fit_stream(pieces(np.concatenate([old, new[:800]]), 50))
-        scores[memory] = model.score(new[800:])
+    for window in (None, 2):
+        model = make(learner, window=window).fit_stream(pieces(np.concatenate([old, new[:800]]), 50))
+        scores[window] = model.score(new[800:])
     assert scores[2] > scores[None]
 
 
@@ -213,9 +213,9 @@ def test_what_is_no_stream_of_matrices_is_refused(learner):
         make(learner).fit_stream(3)
 
 
-def test_the_memory_is_checked_before_anything_is_learned(learner):
-    with pytest.raises(ValueError, match="memory must be an integer of at least 1"):
-        make(learner, memory=0).fit_stream([X])
+def test_the_window_is_checked_before_anything_is_learned(learner):
+    with pytest.raises(ValueError, match="window must be an integer of at least 1"):
+        make(learner, window=0).fit_stream([X])
 
 
 def test_dense_dictionaries_of_k_svd_have_no_streams():

@@ -5,7 +5,7 @@ import pytest
 
 import papilio as pp
 from papilio.runtime.session import Interrupted, Session
-from papilio.search.subspaces import n_clusters, subspaces
+from papilio.search.methods.subspaces import n_clusters, subspaces
 
 
 def in_subspaces(rank=3, count=4, per_cluster=36, m=24, dtype=np.float64, seed=0):

@@ -9,9 +9,8 @@ from scipy.linalg import hadamard
 import papilio as pp
 from papilio.runtime.interrupt import awaiting_stop
 from papilio.runtime.session import Interrupted, Session
-from papilio.search.butterfly import find_butterfly
-from papilio.search.lifting import leading_directions, lifted
-from papilio.search.splitting import best_split
+from papilio.search.methods.butterfly import find_butterfly
+from papilio.search.splitting import best_split, leading_directions, lifted
 
 from .helpers import DTYPES
 

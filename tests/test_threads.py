@@ -357,14 +357,6 @@ START = "threading.Thread(target=forever, args=({},), daemon=True).start()"
 
 
 @pytest.mark.skipif(not FORKS, reason="the system has no fork")
-@pytest.mark.parametrize("parent", ["", "assert blas() == {3}"])
-def test_a_lock_that_another_thread_holds_is_free_in_a_forked_process(parent):
-    child = "with one_blas_thread: assert blas() == {1}\n    assert blas() == {3}"
-    prepare = START.format("one_blas_thread._lock")
-    assert python(HELD.format(prepare=prepare, before="", child=child, parent=parent)) == "0"
-
-
-@pytest.mark.skipif(not FORKS, reason="the system has no fork")
 def test_a_forked_process_has_the_limits_of_its_own_thread_only():
     prepare, child = START.format("one_blas_thread"), "assert blas() == {3}, blas()"
     child += "\n    with one_blas_thread: assert blas() == {1}\n    assert blas() == {3}"

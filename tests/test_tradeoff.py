@@ -9,12 +9,11 @@ import pytest
 
 import papilio as pp
 from papilio import results
-from papilio.cli import tradeoff as command
-from papilio.cli.errors import Stopped
-from papilio.cli.progress import ProgressBar
+from papilio.cli import factorizations as command
+from papilio.cli.console import ProgressBar, Stopped
 from papilio.dictionary import tradeoff as dictionaries
 from papilio.operators.speed import speedup_of
-from papilio.search import candidates
+from papilio.search.methods import hierarchical as candidates
 from papilio.search.tradeoff import never_rising
 
 from .helpers import gaussian, true_error
@@ -49,7 +48,7 @@ def tradeoff(request):
     def call(**options):
         if request.param == "matrix":
             return pp.tradeoff(data, COMPLEXITIES, **options)
-        return pp.dictionary_tradeoff(data, None, 2, complexities=COMPLEXITIES, **options)
+        return pp.dictionary.dictionary_tradeoff(data, None, 2, complexities=COMPLEXITIES, **options)
 
     call.is_learned = request.param == "signals"
     return call
@@ -81,7 +80,7 @@ def coding_error(signals, operator):
 
 
 def test_signals_are_coded_better_the_more_entries_the_dictionary_may_have(signals):
-    sweep = pp.dictionary_tradeoff(signals, 12, 2, complexities=COMPLEXITIES)
+    sweep = pp.dictionary.dictionary_tradeoff(signals, 12, 2, complexities=COMPLEXITIES)
     check(sweep, COMPLEXITIES)
     for point in sweep.points:
         assert point.operator.shape == (10, 12)
@@ -93,7 +92,7 @@ def test_signals_are_coded_better_the_more_entries_the_dictionary_may_have(signa
 
 def test_of_many_signals_a_part_is_learned_from_and_all_are_measured(signals, monkeypatch):
     def only_point():
-        return pp.dictionary_tradeoff(signals, None, 2, complexities=[0.6]).points[0]
+        return pp.dictionary.dictionary_tradeoff(signals, None, 2, complexities=[0.6]).points[0]
 
     monkeypatch.setattr(dictionaries, "enough", lambda n_components: 60)
     point = only_point()
@@ -167,7 +166,7 @@ def test_zeros_have_no_error():
 
 def test_the_number_of_factors_is_kept(matrix, signals):
     assert {len(p.operator.factors) for p in pp.tradeoff(matrix, [0.5, 0.9], n_factors=3).points} == {3}
-    learned = pp.dictionary_tradeoff(signals, None, 2, complexities=[0.5, 0.9], n_factors=3)
+    learned = pp.dictionary.dictionary_tradeoff(signals, None, 2, complexities=[0.5, 0.9], n_factors=3)
     assert {len(p.operator.factors) for p in learned.points} == {3}
     assert {len(p.operator.factors) for p in pp.tradeoff(np.zeros((8, 8)), [0.5], n_factors=3).points} == {3}
 
@@ -258,7 +257,7 @@ def test_bad_input_is_named_before_any_work(arguments, options, message):
 )
 def test_bad_input_of_dictionaries_is_named_before_any_work(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        pp.dictionary_tradeoff(np.ones((9, 9)), **options)
+        pp.dictionary.dictionary_tradeoff(np.ones((9, 9)), **options)
 
 
 # -- the result ----------------------------------------------------------------------------------------------
@@ -271,7 +270,7 @@ def made(*pairs, dense_error=0.0):
         diagonal = np.zeros((10, 10))
         diagonal.flat[:entries] = 1
         points.append(pp.results.TradeoffPoint(entries / 100, error, pp.SparseProduct([diagonal])))
-    return pp.Tradeoff(tuple(points), dense_error, pp.Status.CONVERGED, 1.0)
+    return pp.Tradeoff(tuple(points), dense_error, pp.results.Status.CONVERGED, 1.0)
 
 
 def test_the_front_leaves_out_what_gains_nothing():

@@ -15,11 +15,10 @@ from matplotlib.figure import Figure
 
 import papilio as pp
 from papilio import results
-from papilio.cli import tradeoff as command
-from papilio.cli.errors import Stopped
-from papilio.cli.progress import ProgressBar
+from papilio.cli import factorizations as command
+from papilio.cli.console import ProgressBar, Stopped
 from papilio.operators import speed as measure
-from papilio.plot.curves import relative_times
+from papilio.plot.tradeoffs import relative_times
 from papilio.report import Subject, page
 from papilio.results import Speedup, TradeoffPoint
 
@@ -43,7 +42,7 @@ def sweep():
     """Four points, of which the last two share an operator."""
     few, some, many = map(diagonal, (10, 30, 60))
     found = [(0.1, 0.9, few), (0.3, 0.4, some), (0.6, 0.2, many), (0.9, 0.2, many)]
-    return pp.Tradeoff(tuple(TradeoffPoint(*point) for point in found), 0.1, pp.Status.CONVERGED, 1.0)
+    return pp.Tradeoff(tuple(TradeoffPoint(*point) for point in found), 0.1, pp.results.Status.CONVERGED, 1.0)
 
 
 GAINS = {10: 4.0, 30: 2.0, 60: 0.8}
@@ -97,7 +96,7 @@ def test_speedups_are_neither_compared_nor_pickled(sweep, measured):
 
 def test_computing_measures_nothing(measured):
     signals = pp.datasets.rand(100, n_features=8, n_nonzero_coefs=2, random_state=0).signals
-    found = pp.dictionary_tradeoff(signals, None, 2, complexities=[0.6, 0.9])
+    found = pp.dictionary.dictionary_tradeoff(signals, None, 2, complexities=[0.6, 0.9])
     matrix = pp.tradeoff(pp.transforms.hadamard(16).toarray(), [0.5, 0.9])
     for result in (found, matrix):
         assert result.knee
@@ -227,8 +226,8 @@ def test_the_page_leaves_times_out_where_they_cannot_be_measured(sweep, too_larg
 @pytest.fixture
 def found(sweep, monkeypatch):
     """The command finds this trade-off at once, for a matrix and for samples."""
-    for name in ("tradeoff", "dictionary_tradeoff"):
-        monkeypatch.setattr(pp, name, lambda *arguments, **options: replace(sweep))
+    for home, name in ((pp, "tradeoff"), (pp.dictionary, "dictionary_tradeoff")):
+        monkeypatch.setattr(home, name, lambda *arguments, **options: replace(sweep))
 
 
 @pytest.mark.parametrize("words", [(), ("--n-nonzero-coefs", 2)])

@@ -265,7 +265,7 @@ def test_haar_of_size_32_has_222_entries() -> None:
 
 
 @pytest.mark.parametrize("name", ["haar", "db2"])
-def test_the_synthesis_factors_of_a_wavelet_are_blocks_beside_an_identity(name: str) -> None:
+def test_the_synthesis_factors_of_a_wavelet_are_blocks_and_an_identity(name: str) -> None:
     n = 32
     synthesis = wavelet(n, name, level=3).H
     for k, factor in enumerate(synthesis.factors):

@@ -10,7 +10,7 @@ from papilio.rotations.treelets import grow_tree
 
 
 def plain_treelets(covariance, n_levels):
-    """The algorithm as the paper says it, in plain NumPy: all correlations anew at each level."""
+    """The algorithm as the paper says it, in plain NumPy, with all correlations recomputed at each level."""
     S, p = covariance.copy(), len(covariance)
     basis, active, merges, correlations = np.eye(p), list(range(p)), [], []
     for _ in range(n_levels):
@@ -48,7 +48,7 @@ def three_blocks(n_samples, seed, sizes=(20, 30, 40), n_noise=30, noise=0.5):
 
 def recovered(X, block):
     """Whether each block is one group of the tree at some level, and alone in it."""
-    model = pp.Treelets().fit(X)
+    model = pp.rotations.Treelets().fit(X)
     levels = [model.groups(level) for level in range(len(model.merges_) + 1)]
     members = [frozenset(np.flatnonzero(block == each)) for each in range(3)]
     nodes = {frozenset(np.flatnonzero(level == level[min(each)])) for level in levels for each in members}
@@ -80,7 +80,7 @@ def test_the_working_matrix_is_not_the_one_that_was_given():
 
 def test_the_basis_is_orthonormal_and_its_coordinates_have_the_energies():
     X = np.random.default_rng(0).standard_normal((30, 9)) @ np.random.default_rng(1).standard_normal((9, 9))
-    model = pp.Treelets().fit(X)
+    model = pp.rotations.Treelets().fit(X)
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(9), atol=1e-12)
     np.testing.assert_allclose(model.operator_.toarray().T, model.components_)
     variances = model.transform(X).var(axis=0)
@@ -93,7 +93,7 @@ def test_the_basis_is_orthonormal_and_its_coordinates_have_the_energies():
 def test_the_best_basis_has_the_most_energy_in_k_coordinates_of_all_levels(k):
     X = np.random.default_rng(2).standard_normal((30, 3)) @ np.random.default_rng(3).standard_normal((3, 10))
     X += 0.5 * np.random.default_rng(4).standard_normal(X.shape)
-    model = pp.Treelets(k).fit(X)
+    model = pp.rotations.Treelets(k).fit(X)
     S, energies = np.cov(X, rowvar=False), []
     for level in range(10):
         basis = plain_treelets(S, level)[0]
@@ -107,11 +107,11 @@ def test_the_best_basis_has_the_most_energy_in_k_coordinates_of_all_levels(k):
 
 def test_transform_and_inverse_transform():
     X = np.random.default_rng(0).standard_normal((20, 7)) + 5
-    model = pp.Treelets().fit(X)
+    model = pp.rotations.Treelets().fit(X)
     coordinates = model.transform(X)
     np.testing.assert_allclose(coordinates, (X - X.mean(axis=0)) @ model.components_.T, atol=1e-12)
     np.testing.assert_allclose(model.inverse_transform(coordinates), X, atol=1e-12)
-    few = pp.Treelets(3).fit(X)
+    few = pp.rotations.Treelets(3).fit(X)
     projected = few.inverse_transform(few.transform(X))
     np.testing.assert_allclose(few.transform(projected), few.transform(X), atol=1e-12)
     assert list(few.get_feature_names_out()) == ["treelets0", "treelets1", "treelets2"]
@@ -121,17 +121,17 @@ def test_transform_and_inverse_transform():
 
 def test_fewer_levels_are_the_beginning_of_the_tree():
     X = np.random.default_rng(0).standard_normal((20, 8))
-    whole, part = pp.Treelets().fit(X), pp.Treelets(n_levels=3).fit(X)
+    whole, part = pp.rotations.Treelets().fit(X), pp.rotations.Treelets(n_levels=3).fit(X)
     np.testing.assert_array_equal(part.merges_, whole.merges_[:3])
     assert part.level_ == 3
-    none = pp.Treelets(n_levels=0).fit(X)
+    none = pp.rotations.Treelets(n_levels=0).fit(X)
     np.testing.assert_array_equal(np.sort(none.components_.argmax(axis=1)), np.arange(8))
     assert none.operator_.nnz == 8
 
 
 def test_a_known_mean_is_not_taken_off():
     X = np.random.default_rng(0).standard_normal((20, 4)) + np.array([3, 0, 0, 0])
-    model = pp.Treelets(assume_centered=True).fit(X)
+    model = pp.rotations.Treelets(assume_centered=True).fit(X)
     np.testing.assert_array_equal(model.mean_, 0)
     basis, merges, *_ = plain_treelets(X.T @ X / 20, 3)
     np.testing.assert_array_equal(model.merges_, merges)
@@ -147,7 +147,7 @@ def test_a_known_mean_is_not_taken_off():
 
 def test_groups_are_what_merges_join():
     X, block = three_blocks(60, seed=0, sizes=(3, 4, 5), n_noise=0, noise=0.1)
-    model = pp.Treelets().fit(X)
+    model = pp.rotations.Treelets().fit(X)
     np.testing.assert_array_equal(model.groups(0), np.arange(12))
     assert set(model.groups(len(model.merges_))) == {0}
     groups = model.groups(9)
@@ -170,7 +170,7 @@ def test_planted_blocks_are_recovered_in_95_of_100_draws():
 def test_the_three_best_vectors_span_the_planted_ones(seed):
     X, block = three_blocks(80, seed)
     planted = (block == np.arange(3)[:, None]) / np.sqrt([[20], [30], [40]])
-    cosines = np.linalg.svd(planted @ pp.Treelets(3).fit(X).components_.T, compute_uv=False)
+    cosines = np.linalg.svd(planted @ pp.rotations.Treelets(3).fit(X).components_.T, compute_uv=False)
     assert cosines.min() > 0.95
 
 
@@ -185,14 +185,14 @@ def test_blocks_that_are_not_there_are_not_recovered():
 def test_a_constant_variable_is_never_merged():
     X = np.random.default_rng(0).standard_normal((20, 5))
     X[:, 2] = 7.0
-    model = pp.Treelets().fit(X)
+    model = pp.rotations.Treelets().fit(X)
     assert 2 not in model.merges_
     assert len(model.merges_) == 3
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(5), atol=1e-12)
 
 
 def test_data_without_any_variance_have_no_tree():
-    model = pp.Treelets(2).fit(np.ones((4, 3)))
+    model = pp.rotations.Treelets(2).fit(np.ones((4, 3)))
     assert (len(model.merges_), model.level_) == (0, 0)
     np.testing.assert_array_equal(model.energies_, 0)
 
@@ -200,14 +200,14 @@ def test_data_without_any_variance_have_no_tree():
 def test_copies_and_mirrored_copies_are_merged_first():
     X = np.random.default_rng(0).standard_normal((20, 4))
     X[:, 3] = -2 * X[:, 1]
-    model = pp.Treelets().fit(X)
+    model = pp.rotations.Treelets().fit(X)
     assert set(model.merges_[0]) == {1, 3}
     assert model.correlations_[0] == pytest.approx(-1)
     assert np.isfinite(model.components_).all()
 
 
 def test_one_variable():
-    model = pp.Treelets().fit([[1.0], [2.0]])
+    model = pp.rotations.Treelets().fit([[1.0], [2.0]])
     np.testing.assert_array_equal(model.components_, [[1.0]])
     assert model.merges_.shape == (0, 2)
 
@@ -224,26 +224,28 @@ def test_one_variable():
 )
 def test_bad_parameters_are_refused_by_name(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        pp.Treelets(**options).fit(np.random.default_rng(0).standard_normal((6, 4)))
+        pp.rotations.Treelets(**options).fit(np.random.default_rng(0).standard_normal((6, 4)))
 
 
 @pytest.mark.parametrize("bad", [[[1.0, np.nan], [0.0, 1.0]], [[1.0, np.inf], [0.0, 1.0]], [[1.0, 2.0]]])
 def test_bad_data_are_refused(bad):
     with pytest.raises(ValueError, match=r"NaN|infinity|minimum of 2"):
-        pp.Treelets().fit(bad)
+        pp.rotations.Treelets().fit(bad)
 
 
 def test_single_precision_goes_in_and_comes_out():
     X = np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32)
-    model = pp.Treelets().fit(X)
+    model = pp.rotations.Treelets().fit(X)
     assert {model.components_.dtype, model.operator_.dtype, model.transform(X).dtype} == {np.dtype(np.float32)}
-    np.testing.assert_allclose(model.components_, pp.Treelets().fit(X.astype(float)).components_, atol=1e-6)
+    np.testing.assert_allclose(
+        model.components_, pp.rotations.Treelets().fit(X.astype(float)).components_, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e150])
 def test_the_tree_does_not_depend_on_the_unit(unit):
     X = np.random.default_rng(0).standard_normal((20, 6))
-    plain, scaled = pp.Treelets(2).fit(X), pp.Treelets(2).fit(unit * X)
+    plain, scaled = pp.rotations.Treelets(2).fit(X), pp.rotations.Treelets(2).fit(unit * X)
     np.testing.assert_array_equal(plain.merges_, scaled.merges_)
     np.testing.assert_allclose(plain.energies_, scaled.energies_, rtol=1e-9)
 
@@ -258,6 +260,6 @@ def test_deep_trees_have_short_products():
     assert short.nnz < layers.nnz / 4
 
 
-@parametrize_with_checks([pp.Treelets()])
+@parametrize_with_checks([pp.rotations.Treelets()])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)

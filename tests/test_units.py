@@ -101,9 +101,9 @@ def test_a_product_of_numbers_leaves_the_range_only_at_its_end():
 # -- learners ------------------------------------------------------------------------------------------
 
 LEARNERS = {
-    "ksvd": lambda X: pp.ksvd(X, 6, 2, max_iter=5, random_state=0),
-    "online": lambda X: pp.online_dictionary(X, 6, 2, max_iter=3, random_state=0),
-    "fast": lambda X: pp.fast_dictionary(
+    "ksvd": lambda X: pp.dictionary.ksvd(X, 6, 2, max_iter=5, random_state=0),
+    "online": lambda X: pp.dictionary.online_dictionary(X, 6, 2, max_iter=3, random_state=0),
+    "fast": lambda X: pp.dictionary.fast_dictionary(
         X, pp.Schedule.with_complexity((8, 8)), 2, max_iter=3, refine=False, random_state=0
     ),
 }
@@ -173,7 +173,9 @@ def test_a_stream_in_single_precision_takes_double_ones_beyond_its_range(estimat
 @pytest.mark.parametrize("power", [-1000, 900])
 def test_a_start_in_another_unit_is_the_same_start(power):
     X, init = gaussian((6, 40), np.float32), gaussian((6, 8))
-    one, other = (pp.ksvd(X, 8, 2, init=shifted(init, k), max_iter=3, random_state=0) for k in (0, power))
+    one, other = (
+        pp.dictionary.ksvd(X, 8, 2, init=shifted(init, k), max_iter=3, random_state=0) for k in (0, power)
+    )
     np.testing.assert_allclose(other.dictionary, one.dictionary, atol=1e-5)
 
 
@@ -181,8 +183,7 @@ def test_a_start_in_another_unit_is_the_same_start(power):
 @pytest.mark.parametrize("estimator", [pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
 def test_a_stream_does_not_depend_on_the_unit(estimator, dtype, k):
     batches = [gaussian((60, 8), dtype, seed) for seed in range(3)]
-    quick = {"refine": False} if estimator is pp.FastDictionaryLearning else {}
-    models = [estimator(n_nonzero_coefs=2, max_iter=3, random_state=0, **quick) for _ in range(2)]
+    models = [estimator(n_nonzero_coefs=2, max_iter=3, random_state=0) for _ in range(2)]
     for model, power in zip(models, (0, k), strict=True):
         for batch in batches:
             model.partial_fit(shifted(batch, power))
@@ -193,7 +194,7 @@ def test_a_stream_does_not_depend_on_the_unit(estimator, dtype, k):
 @pytest.mark.parametrize("powers", [(0, 300), (0, -300), (-300, 0)])
 def test_a_stream_may_change_its_unit(powers):
     batches = [gaussian((200, 8), seed=seed) for seed in range(8)]
-    model = pp.OnlineDictionaryLearning(n_nonzero_coefs=2, memory=1, random_state=0)
+    model = pp.OnlineDictionaryLearning(n_nonzero_coefs=2, window=1, random_state=0)
     for i, batch in enumerate(batches):
         model.partial_fit(shifted(batch, powers[i >= 4]))
     assert np.isfinite(model.components_).all()

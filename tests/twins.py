@@ -4,10 +4,6 @@ from functools import reduce
 
 import numpy as np
 
-from papilio.constraints import Fixed
-from papilio.solvers.chain import Chain
-from papilio.solvers.descent import CompiledDescent, GeneralDescent
-
 
 def product(matrices, size):
     return reduce(np.matmul, matrices, np.eye(size))
@@ -118,14 +114,3 @@ CHAINS = {
         ["groups", "pairs", "groups", "groups", "quads"],
     ),
 }
-
-
-def both_descents(moments, sets, start, order, n_iter):
-    """Factors, scales and errors of the general and the compiled iterations."""
-    start = [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, start, strict=True)]
-    for kind in (GeneralDescent, CompiledDescent):
-        descent, scale, error, course = kind(Chain(moments, start, order), sets), 0.7, np.inf, []
-        for _ in range(n_iter):
-            scale, error = descent.advance(scale, error)
-            course.append((scale, error))
-        yield descent.factors, course

@@ -12,7 +12,8 @@ PATHS = {
     ("a matrix", ORANGE): {"one target: entries, error or speed": "factorize", "not sure which": "tradeoff"},
     ("an operator", ORANGE): {
         "its entries, or its products": "factorize(…)",
-        "eigenvectors, singular vectors": "fast_eigenbasis, fast_svd",
+        "eigenvectors": "rotations.fast_eigenbasis",
+        "singular vectors": "rotations.fast_svd",
     },
     ("signals", BLUE): {
         "a fast dictionary": "FastDictionaryLearning",
@@ -21,9 +22,9 @@ PATHS = {
     },
     ("an image", BLUE): {
         "noise to remove": "images.denoise",
-        "patterns that stand anywhere": "convolutional_dictionary",
+        "patterns that stand anywhere": "convolution.convolutional_dictionary",
     },
-    ("a graph", GREEN): {"its Fourier transform": "graphs.fourier"},
+    ("a graph", GREEN): {"its Fourier transform": "rotations.graph_fourier"},
     ("a layer", GREEN): {
         "a network that is trained": "torch.compress",
         "a layer to be trained": "torch.FastLinear",

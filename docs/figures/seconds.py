@@ -1,4 +1,4 @@
-"""Entries and seconds of learned dictionaries, from results/seconds/table.csv (`papilio reproduce seconds`).
+"""Entries and seconds of learned dictionaries, from results/seconds/table.csv (`make reproduce NAME=seconds`).
 
 python docs/figures/seconds.py
 """

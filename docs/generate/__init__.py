@@ -8,9 +8,20 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from . import architecture, benchmarks, built_in, command_line, docstrings, links, names, repository, results
+from . import (
+    architecture,
+    benchmarks,
+    built_in,
+    command_line,
+    docstrings,
+    links,
+    methods,
+    names,
+    repository,
+    results,
+)
 
-PAGES = (architecture, benchmarks, built_in, command_line, repository, results)
+PAGES = (architecture, benchmarks, built_in, command_line, methods, repository, results)
 
 
 def write(app: Sphinx, config: Config) -> None:

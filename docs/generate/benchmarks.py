@@ -28,8 +28,8 @@ _TITLES = {
     "algebra": "Operators made of operators",
     "lasso": "Lasso codes",
     "torch_layers": "PyTorch layers",
-    "convolutions": "Chains of convolutions",
-    "nonnegative": "Non-negative chains",
+    "convolutions": "Compositions of convolutions",
+    "nonnegative": "Non-negative factors",
     "encoders": "Learned encoders",
 }
 

@@ -12,10 +12,7 @@ from sphinx.environment import BuildEnvironment
 
 import papilio
 
-PUBLIC_MODULES = (
-    *("constraints", "datasets", "graphs", "images", "metrics", "plot", "results", "transforms"),
-    "torch",
-)
+PUBLIC_MODULES = (*papilio._MODULES, "torch")
 _NUMPY = "https://numpy.org/doc/stable/reference"
 _SCIPY = "https://docs.scipy.org/doc/scipy/reference/generated"
 _MATPLOTLIB = "https://matplotlib.org/stable/api/_as_gen"
@@ -46,8 +43,11 @@ def public() -> dict[str, str]:
             found[f"{module}.{name}"] = f"papilio.{module}.{name}"
     top = [name for name in papilio.__all__ if callable(getattr(papilio, name))]
     same = {id(getattr(papilio, name)): f"papilio.{name}" for name in top}
-    for name in papilio.results.__all__:  # some are at the top, too: documented there
-        found[name] = found[f"results.{name}"] = same.get(id(getattr(papilio.results, name)), found[name])
+    for module in papilio._MODULES:
+        room = getattr(papilio, module)
+        for name in room.__all__:
+            # Names that are at the top, too, are documented there.
+            found[name] = found[f"{module}.{name}"] = same.get(id(getattr(room, name)), found[name])
     return found | {name: f"papilio.{name}" for name in top}
 
 

@@ -14,7 +14,7 @@ _TITLES = {"dft": "The Fourier transform", "wavelet": "Wavelets"}  # of runs tha
 
 
 class Run(NamedTuple):
-    """One run of an experiment, as ``papilio reproduce`` wrote it."""
+    """One run of an experiment, as ``make reproduce`` wrote it."""
 
     folder: Path
     command: str

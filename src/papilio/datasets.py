@@ -269,7 +269,7 @@ def image_patches(
     """Grey-scale patches, at random places, of the photographs that scikit-learn ships.
 
     Patches are rows, as scikit-learn's estimators take them; the other functions of this module have one signal
-    per column. Nothing is downloaded. Needs Pillow, which comes with ``pip install papilio[plot]``.
+    per column. Nothing is downloaded. Needs Pillow (``pip install pillow``).
 
     Parameters
     ----------
@@ -373,5 +373,5 @@ def _luminances(name: str) -> Array:
     try:
         pixels = load_sample_image(f"{name}.jpg")
     except ImportError as error:
-        raise ImportError('papilio.datasets.image_patches needs Pillow: pip install "papilio[plot]"') from error
+        raise ImportError("papilio.datasets.image_patches needs Pillow: pip install pillow") from error
     return np.minimum(pixels @ np.array(_LUMINANCE) / 255.0, 1.0)

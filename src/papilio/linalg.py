@@ -1,5 +1,6 @@
 """Shared linear algebra: norms that neither overflow nor underflow, and the largest eigenvalue."""
 
+import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
@@ -10,16 +11,19 @@ from .typing import Array
 
 _TINY = 1e-300
 _LONG = 8192
+_DOUBLE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
 def frobenius(array: Array) -> float:
     """The Frobenius norm, in float64, safe against overflow and underflow of the squares."""
-    values = array.astype(wide(array.dtype), copy=False).ravel(order="K").view(np.float64)
-    with np.errstate(over="ignore", under="ignore"):
-        if values.size > _LONG:  # which BLAS would share among threads that mostly wait for each other
-            norm = float(np.sqrt(np.einsum("i,i", values, values)))
-        else:
-            norm = float(np.linalg.norm(values))
+    if array.dtype != np.float64:
+        array = array.astype(wide(array.dtype), copy=False)
+    values = array.ravel(order="K").view(np.float64)
+    if values.size > _LONG:  # which BLAS would share among threads that mostly wait for each other
+        with np.errstate(over="ignore", under="ignore"):
+            norm = math.sqrt(np.einsum("i,i", values, values))
+    else:
+        norm = math.sqrt(np.vdot(values, values))  # which gives no warnings, unlike `dot`
     if 1e-100 < norm < 1e100:
         return norm
     largest = float(np.max(np.abs(values), initial=0.0))
@@ -111,6 +115,11 @@ def in_units(array: Array) -> tuple[Array, int]:
     return shifted(array, -exponent), exponent
 
 
+def writeable(array: Array) -> Array:
+    """``array`` row by row and writeable, copied if need be: kernels are compiled for each layout."""
+    return array if array.flags.carray else array.copy("C")
+
+
 def _parts(array: Array) -> Array:
     """Real and imaginary parts along one more axis."""
     return np.ascontiguousarray(array)[..., None].view(array.real.dtype)
@@ -118,8 +127,10 @@ def _parts(array: Array) -> Array:
 
 def inner(left: Array, right: Array) -> float:
     """Re⟨left, right⟩ = Re tr(leftᴴ right), summed in float64."""
-    kind = wide(np.result_type(left, right))
-    return float(np.vdot(left.astype(kind, copy=False), right.astype(kind, copy=False)).real)
+    if left.dtype != right.dtype or left.dtype not in _DOUBLE:
+        kind = wide(np.result_type(left, right))
+        left, right = left.astype(kind, copy=False), right.astype(kind, copy=False)
+    return float(np.vdot(left, right).real)
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -128,12 +139,10 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 @lru_cache(maxsize=64)
-def probe(size: int) -> Array:
+def probe(size: int, dtype: Any = np.float64) -> Array:
     """A fixed random unit vector: without structure, so that no singular vector is orthogonal to it."""
     vector = np.random.default_rng(size).standard_normal(size)
-    vector /= np.linalg.norm(vector)
-    vector.flags.writeable = False
-    return vector
+    return (vector / np.linalg.norm(vector)).astype(dtype)
 
 
 def largest_eigenvalue(
@@ -143,6 +152,7 @@ def largest_eigenvalue(
     start: Array | None = None,
     tol: float = 1e-7,
     max_iter: int = 1000,
+    push: float = 0.1,
 ) -> tuple[float, Array]:
     """The largest eigenvalue of a positive semidefinite Hermitian operator v ↦ Av, and its eigenvector.
 
@@ -152,10 +162,12 @@ def largest_eigenvalue(
     increments grow (a better eigenvector is then emerging). The estimate of what is missing is added to θ, so that
     the result tends to be too large rather than too small.
 
-    ``start`` is a guess, such as the eigenvector of a similar operator. A tenth of a fixed random vector is added
-    to it: an eigenvector of a smaller eigenvalue would otherwise be a fixed point.
+    ``start`` is a guess, such as the eigenvector of a similar operator. ``push`` times a fixed random vector is
+    added to it: an eigenvector of a smaller eigenvalue would otherwise be a fixed point.
     """
-    vector = probe(size).astype(dtype) if start is None else start + 0.1 * probe(size).astype(dtype)
+    vector = probe(size, dtype)
+    if start is not None:
+        vector = start + vector.real.dtype.type(push) * vector
     length = float(np.linalg.norm(vector))
     rounding = 4 * float(np.finfo(dtype).eps)
     tol = max(tol, rounding)

@@ -15,8 +15,8 @@ from .validation import as_array, as_flag, as_matrix, as_numbers, as_real, requi
 __all__ = ["mean_max_cosine", "mutual_coherence", "psnr", "recovery_rate", "rmse", "ssim"]
 
 _WINDOW, _DEVIATION = 11, 1.5  # of SSIM's Gaussian window, in pixels
-_MOST_RANGES = 1e6  # times ``data_range``: of larger values, rounding hides variances of its order
-_BLOCK_ENTRIES = 1 << 22  # entries of the largest matrix to form at once: 32 MB of float64
+_MOST_RANGES = 1e6  # largest value relative to ``data_range``; beyond, rounding hides the variances
+_BLOCK_ENTRIES = 1 << 22  # of a matrix of similarities, 32 MB in float64
 
 
 def rmse(signals: MatrixLike, dictionary: MatrixLike | SparseProduct, codes: MatrixLike) -> float:
@@ -58,7 +58,8 @@ def rmse(signals: MatrixLike, dictionary: MatrixLike | SparseProduct, codes: Mat
             for part in _blocks(X.shape[1], max(D.shape))
         ]
         error = frobenius(np.array(norms)) / np.sqrt(X.size)
-    return float("inf" if np.isnan(error) else error)  # NaN: terms of DΓ overflowed with both signs
+    # The error is NaN if terms of DΓ overflowed with both signs.
+    return float("inf" if np.isnan(error) else error)
 
 
 def recovery_rate(
@@ -126,7 +127,7 @@ def mean_max_cosine(
         The dictionary to recover, one atom per column.
     signed : bool, default=False
         Whether atoms of opposite signs differ: the right question where codes are not negative, and −d_j cannot
-        stand for d_j. Of complex atoms, the real part of ⟨r_i, d_j⟩ then counts.
+        replace d_j. For complex atoms, it takes the real part of ⟨r_i, d_j⟩.
 
     Returns
     -------
@@ -173,7 +174,7 @@ def mutual_coherence(dictionary: MatrixLike | SparseProduct) -> float:
     largest = 0.0
     for part in _blocks(atoms.shape[1], atoms.shape[1]):
         similarities = _similarities(atoms[:, part], atoms[:, part.start :])
-        np.fill_diagonal(similarities, 0.0)  # each atom with itself
+        np.fill_diagonal(similarities, 0.0)  # the similarity of each atom to itself
         largest = max(largest, float(similarities.max()))
     return largest
 
@@ -207,7 +208,8 @@ def psnr(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
         error = frobenius(one - other) / np.sqrt(one.size)
     if error == 0:
         return float("inf")
-    if not np.isfinite(error):  # their difference is beyond the number range, but a quarter of it is not
+    if not np.isfinite(error):
+        # The difference overflows, so both images are scaled down first.
         exponent = int(np.frexp(max(largest_part(one), largest_part(other)))[1])
         error = frobenius(shifted(one, -exponent) - shifted(other, -exponent)) / np.sqrt(one.size)
         return float(20 * (np.log10(span) - np.log10(error) - exponent * np.log10(2)))
@@ -243,7 +245,7 @@ def ssim(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
     Raises
     ------
     ValueError
-        If values exceed a million times ``data_range``, as then rounding decides.
+        If values exceed a million times ``data_range``, as rounding would then decide the result.
 
     Examples
     --------
@@ -253,7 +255,7 @@ def ssim(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
     >>> ssim(image, image)
     1.0
     """
-    # Written out so that the core does not depend on scikit-image; the tests compare the two.
+    # The core does not depend on scikit-image, with which the tests compare this function.
     one, other, span = _two_images(image, reference, data_range)
     if one.ndim not in (2, 3) or min(one.shape[:2]) < _WINDOW:
         accepted = f"(height, width) or (height, width, channels), with at least {_WINDOW}×{_WINDOW} pixels"
@@ -261,7 +263,7 @@ def ssim(image: ArrayLike, reference: ArrayLike, data_range: float | None = None
     largest = max(largest_part(one), largest_part(other))
     if largest / _MOST_RANGES > span:
         raise ValueError(
-            f"data_range must not vanish beside the images: their values reach {largest:g}, got {span:g}"
+            f"data_range must be at least a millionth of the values, which reach {largest:g}, got {span:g}"
         )
     one, other = one / span, other / span
     mean, other_mean = _windowed(one), _windowed(other)
@@ -313,7 +315,7 @@ def _windowed(image: Array) -> Array:
 
 
 def _blocks(count: int, length: int) -> Iterator[slice]:
-    """Parts of ``count`` lines of ``length`` entries each, of bounded size."""
+    """Slices of ``count`` lines with ``length`` entries each, of bounded size."""
     width = max(_BLOCK_ENTRIES // length, 1)
     return (slice(start, min(start + width, count)) for start in range(0, count, width))
 
@@ -342,10 +344,10 @@ def _two_dictionaries(dictionary: Any, reference: Any) -> tuple[Array, Array]:
 
 
 def _cosines(left: Array, right: Array) -> Array:
-    """⟨l_i, r_j⟩ of unit atoms."""
+    """⟨l_i, r_j⟩ of unit atoms l_i and r_j."""
     return left.conj().T @ right
 
 
 def _similarities(left: Array, right: Array) -> Array:
-    """|⟨l_i, r_j⟩| of unit atoms, at most one in spite of rounding."""
+    """|⟨l_i, r_j⟩| of unit atoms, at most one despite rounding."""
     return np.minimum(np.abs(_cosines(left, right)), 1.0)

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import typing as types
@@ -371,13 +372,7 @@ class Tradeoff:
 
     def __str__(self) -> str:
         """A table of the points, with the block's speed-up if ``speedups`` were measured."""
-        measured = vars(self).get("speedups", ())
-        lines = [["complexity", "needed", "entries", self.error_name, *["speed-up"] * bool(measured), ""]]
-        for i, point in enumerate(self.points):
-            op, error = point.operator, error_in_words(point.error, point.operator.dtype)
-            numbers = [f"{point.complexity:.3g}", f"{op.relative_complexity:.3g}", f"{op.nnz:,}", error]
-            gain = [with_warning(speedup.block) for speedup in measured[i : i + 1]]
-            lines.append([*numbers, *gain, "knee" if point is self.knee else ""])
+        lines = tradeoff_cells(self)
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         rows = ("  ".join(cell.rjust(n) for cell, n in zip(line, widths, strict=True)) for line in lines)
         return "\n".join(row.rstrip() for row in rows)
@@ -386,3 +381,20 @@ class Tradeoff:
         from .plot.notebook import tradeoff_html
 
         return tradeoff_html(self)
+
+
+def tradeoff_cells(found: Tradeoff) -> list[list[str]]:
+    """The table of a trade-off for texts, terminals and pages: the headings, then a line for each point.
+
+    The last cell is "knee" or empty; the one before is the block's speed-up, if ``speedups`` were measured.
+    """
+    measured = vars(found).get("speedups", ())
+    gains = [] if any(isnan(speedup.block) for speedup in measured) else [speedup.block for speedup in measured]
+    lines = [["complexity", "needed", "entries", found.error_name, *["speed-up"] * bool(gains), ""]]
+    for i, point in enumerate(found.points):
+        op = point.operator
+        numbers = [f"{point.complexity:.3g}", f"{op.relative_complexity:.3g}", f"{op.nnz:,}"]
+        error = error_in_words(point.error, op.dtype)
+        knee = "knee" if point is found.knee else ""
+        lines.append([*numbers, error, *map(with_warning, gains[i : i + 1]), knee])
+    return lines

@@ -130,7 +130,7 @@ def as_real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError):
         raise TypeError(f"{name} must be {accepted}, got {value!r}") from None
-    if array.ndim != 0 or array.dtype.kind not in "biuf":
+    if array.ndim != 0 or array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be {accepted}, got {value!r}")
     with np.errstate(over="ignore"):  # of extended precision
         number = float(array)

@@ -144,14 +144,9 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str | None, dict[str, tuple[str
             "--quiet": (),
         },
     ),
-    "reproduce": (
-        [("hadamard", "dft", "wavelet")],
-        None,
-        {"--preset": ("tiny",), "--trials": ("2",), "--jobs": ("1",)},
-    ),
 }
 # Options whose values say how long to work: odd ones would be obeyed.
-_PATIENT = ("--time-budget", "--points", "--preset", "--n-patches")
+_PATIENT = ("--time-budget", "--points", "--n-patches")
 _WRITTEN = ("-o", "--output", "--report", "--checkpoint")
 
 
@@ -214,7 +209,7 @@ def command_line(rng: Rng) -> list[str]:
         words += ["-o", _any(rng, ("folder/", "", "none/", "")) + "out" + suffix]
     odd = rng.integers(2) == 0
     for option, values in options.items():
-        needed = option in ("--sigma", "--time-budget", "--points", "--preset", "--n-patches")
+        needed = option in ("--sigma", "--time-budget", "--points", "--n-patches")
         if needed or rng.integers(3) == 0:
             words.append(option)
             if values:
@@ -270,8 +265,6 @@ def _files() -> dict[str, bytes]:
 def _check_files(words: list[str], before: dict[str, bytes], code: int) -> None:
     """New files are those that were asked for, or in a folder that was; no other file has changed."""
     asked = [os.path.normpath(word) for mark, word in pairwise(words) if mark in _WRITTEN]
-    if "reproduce" in words:
-        asked += [str(path) for path in Path(".").glob("reproduce-*")]
     for path, content in _files().items():
         wanted = any(path == each or path.startswith(each + os.sep) for each in asked)
         if path not in before and not wanted:

@@ -9,8 +9,9 @@ import scipy.io
 import scipy.sparse as sp
 
 import papilio as pp
-from papilio.cli import image_files, inputs
-from papilio.cli.errors import BadInput
+from papilio.cli import inputs
+from papilio.cli.console import BadInput
+from papilio.cli.formats import Image
 
 from .call import gaussian, real
 from .case import Failed, noting
@@ -71,8 +72,8 @@ def readers(name: str) -> list[Callable[[str], Any]]:
     if name.startswith("op."):
         return [pp.load, *common]
     if name.endswith(".npy"):
-        return [_samples, image_files.read_image, *common]
-    return [image_files.read_image, *common] if name.endswith(".png") else common
+        return [_samples, inputs.read_pixels, *common]
+    return [inputs.read_pixels, *common] if name.endswith(".png") else common
 
 
 def run(rng: Rng, folder: str) -> None:
@@ -89,7 +90,7 @@ def run(rng: Rng, folder: str) -> None:
 
 
 def _changed(rng: Rng, name: str, content: bytes) -> bytes:
-    if name.endswith(".mat"):  # SciPy reads these, and may end the process if they are damaged.
+    if name.endswith((".mat", ".mtx")):  # SciPy reads these, and may end the process if they are damaged.
         return content
     if name.endswith(".npz") and rng.integers(2):
         return edited_npz(rng, content)
@@ -108,10 +109,10 @@ def _read(read: Callable[[str], Any], name: str, is_sound: bool) -> None:
             raise Failed(f"{type(error).__name__} that is not papilio's own: {error}") from error
         named = name in str(error)
     else:
-        if not isinstance(value, image_files.Image):  # of any numbers
+        if not isinstance(value, Image):  # of any numbers
             require_sound(value)
         return
     if not named:
         raise Failed("the error does not name the file")
-    if is_sound and not (read is image_files.read_image and name.endswith(".npy")):
+    if is_sound and not (read is inputs.read_pixels and name.endswith(".npy")):
         raise Failed("a sound file is refused")

@@ -142,22 +142,24 @@ FUNCTIONS: dict[str, Call] = {
             {"signals": gaussian(rng, 6, 40), "n_components": 8, "n_nonzero_coefs": 2, "random_state": 0}
             | {"complexities": [0.8], "callback": stopping(60)}
         ),
-        pp.dictionary_tradeoff,
+        pp.dictionary.dictionary_tradeoff,
     ),
-    "ksvd": Call(lambda rng: _learner(rng, **chosen(rng, {"init": gaussian(rng, 6, 8)})), pp.ksvd, _learned),
+    "ksvd": Call(
+        lambda rng: _learner(rng, **chosen(rng, {"init": gaussian(rng, 6, 8)})), pp.dictionary.ksvd, _learned
+    ),
     "online_dictionary": Call(
         lambda rng: _learner(rng, **chosen(rng, {"init": gaussian(rng, 6, 8), "batch_size": 8, "memory": 50})),
-        pp.online_dictionary,
+        pp.dictionary.online_dictionary,
         _learned,
     ),
-    "sparse_ksvd": Call(lambda rng: _learner(rng, base=np.eye(6), k=2), pp.sparse_ksvd, _learned),
+    "sparse_ksvd": Call(lambda rng: _learner(rng, base=np.eye(6), k=2), pp.dictionary.sparse_ksvd, _learned),
     "fast_dictionary": Call(
         lambda rng: (
             {"signals": gaussian(rng, 8, 50), "schedule": pp.Schedule.rectangular((8, 12), 3, 3, 0.7)}
             | {"n_nonzero_coefs": 2, "max_iter": 3, "random_state": 0, "callback": stopping()}
             | chosen(rng, {"init": gaussian(rng, 8, 12), "refine": False, "tol": 1e-3})
         ),
-        pp.fast_dictionary,
+        pp.dictionary.fast_dictionary,
         _learned,
     ),
     "Moments": Call(

@@ -48,7 +48,7 @@ def _learning(learner: str, data: str) -> Run:
 
 
 def _experiment(name: str) -> Run:
-    return Run(name, [sys.executable, "-c", _MAIN, "reproduce", name, "--preset", "tiny", "--output", "out"])
+    return Run(name, [sys.executable, "-m", "experiments", name, "--preset", "tiny", "--output", "out"])
 
 
 def _learn() -> Run:

@@ -16,9 +16,9 @@ import papilio as pp
 from ..limits import LIMITS
 
 LEARNERS: dict[str, dict[str, Any]] = {
-    "FastDictionaryLearning": {"max_iter": 60, "complexity": 0.6},
-    "KSVD": {"max_iter": 60},
-    "OnlineDictionaryLearning": {"max_iter": 40},
+    "FastDictionaryLearning": {"complexity": 0.6},
+    "KSVD": {"max_iter": 60, "tol": 0.0},
+    "OnlineDictionaryLearning": {"max_iter": 40, "tol": 0.0},
 }
 SIZES = {
     "sample": 2000,
@@ -48,11 +48,11 @@ def main(learner: str, data: str) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     lower_limits()
     X = samples(data)
-    model = getattr(pp, learner)(24, 3, random_state=0, tol=0.0, checkpoint="run", **LEARNERS[learner])
+    model = getattr(pp, learner)(24, 3, random_state=0, checkpoint="run", **LEARNERS[learner])
     sys.stdout.write("begin\n")
     sys.stdout.flush()
     model.fit(X)
-    if model.status_ is pp.Status.STOPPED:
+    if model.status_ is pp.results.Status.STOPPED:
         return 3
     np.save("components.npy", model.components_)
     np.save("errors.npy", model.history_.error)

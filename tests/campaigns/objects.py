@@ -77,16 +77,14 @@ def _options(rng: Rng, name: str) -> dict[str, Any]:
     own: dict[str, dict[str, Any]] = {
         "KSVD": {},
         "SparseKSVD": {"base": np.eye(6), "k": 2},
-        "OnlineDictionaryLearning": {"batch_size": 8, "memory": 50},
+        "OnlineDictionaryLearning": {"batch_size": 8, "window": 50},
         "FastDictionaryLearning": {
             "complexity": 0.7,
-            "block": None,
             "init": "online",
-            "refine": False,
-            "memory": 50,
+            "window": 50,
         },
     }
-    more = {"positive": True, "transform_sparse": True, "random_state": 0, "checkpoint": "run", "verbose": 0}
+    more = {"positive": True, "transform_sparse": True, "random_state": 0, "checkpoint": "run"}
     return common | chosen(rng, own[name] | more) | {"callback": stopping()}
 
 

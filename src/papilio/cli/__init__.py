@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from .app import run
     except ImportError as error:
-        sys.exit(f'papilio: the command line needs {error.name}: pip install "papilio[cli]"')
+        sys.exit(f"papilio: the command line needs {error.name}: pip install typer rich matplotlib")
     except KeyboardInterrupt:
         sys.stderr.write("papilio: stopped; nothing was written\n")
         sys.exit(130)

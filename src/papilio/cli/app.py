@@ -17,20 +17,13 @@ import typer
 import papilio
 
 from ..runtime.interrupt import last_signal, raise_interrupt
-from .bench import bench
 from .built_in import described
+from .console import BadInput, Failed, Stopped, Terminal, printable
 from .denoise import denoise
-from .errors import BadInput, Failed, Stopped
-from .factorize import factorize
+from .factorizations import factorize, tradeoff
 from .learn import learn
-from .listing import inputs
 from .options import Report
-from .report import report
-from .reproduce import reproduce
-from .show import info, plot
-from .terminal import Terminal
-from .text import printable
-from .tradeoff import tradeoff
+from .show import bench, info, inputs, plot, report
 from .use import apply, encode
 
 app = typer.Typer(
@@ -82,7 +75,6 @@ _COMMANDS = (
     bench,
     report,
     inputs,
-    reproduce,
 )
 for _do in _COMMANDS:
     _parts = {"Built in": described(_do.__name__), "Example": _EXAMPLES[_do.__name__].strip("\n")}

@@ -2,12 +2,30 @@
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import papilio as pp
 
-from .errors import BadInput
-from .photograph import noisy_photograph
+from .console import BadInput
+
+if TYPE_CHECKING:
+    from ..typing import Array
+
+_SIDE = 128  # pixels of the image
+
+
+def noisy_photograph(sigma: int) -> "Array":
+    """Grey pixels of 8 bits with white Gaussian noise of standard deviation ``sigma``."""
+    import numpy as np
+    from sklearn.datasets import load_sample_image
+
+    try:
+        grey = load_sample_image("china.jpg").mean(axis=2)
+    except ImportError:
+        raise BadInput(f"noisy:{sigma}: images need Pillow: pip install pillow") from None
+    top, left = ((side - _SIDE) // 2 for side in grey.shape)
+    noise = sigma * np.random.default_rng(0).standard_normal((_SIDE, _SIDE))
+    return np.clip(np.rint(grey[top : top + _SIDE, left : left + _SIDE] + noise), 0, 255).astype(np.uint8)
 
 
 class Kind(StrEnum):
@@ -31,18 +49,28 @@ class BuiltIn(NamedTuple):
 # The help of the commands, `papilio inputs` and the documentation are made from this.
 BUILT_IN: Mapping[str, BuiltIn] = {
     "hadamard": BuiltIn(
-        Kind.MATRIX, "hadamard:64", "size, a power of two", "Hadamard matrix, entries ±1", pp.transforms.hadamard
+        Kind.MATRIX,
+        "hadamard:64",
+        "size, a power of two",
+        "Hadamard matrix, entries ±1",
+        lambda n: pp.transforms.hadamard(n),
     ),
-    "dft": BuiltIn(Kind.MATRIX, "dft:64", "size", "discrete Fourier transform, complex", pp.transforms.dft),
+    "dft": BuiltIn(
+        Kind.MATRIX, "dft:64", "size", "discrete Fourier transform, complex", lambda n: pp.transforms.dft(n)
+    ),
     "dct": BuiltIn(
         Kind.MATRIX,
         "dct:32",
         "size, a power of two",
         "discrete cosine transform (DCT-II), orthonormal",
-        pp.transforms.dct,
+        lambda n: pp.transforms.dct(n),
     ),
     "haar": BuiltIn(
-        Kind.MATRIX, "haar:64", "size, a power of two", "Haar wavelet transform, orthonormal", pp.transforms.haar
+        Kind.MATRIX,
+        "haar:64",
+        "size, a power of two",
+        "Haar wavelet transform, orthonormal",
+        lambda n: pp.transforms.haar(n),
     ),
     "patches": BuiltIn(
         Kind.SAMPLES,

@@ -1,16 +1,19 @@
-"""Readers of single file formats: .npy, .npz, .csv, .mat, .mtx and images.
+"""Readers of file formats: .npy, .npz, .csv, .txt, .mat, .mtx and images.
 
-Nothing is unpickled. Nothing is allocated before the file was found to hold as much, except by SciPy, which reads
-.mat files. Damaged files raise whatever their parsers raise; `papilio.cli.inputs` makes one line of it.
+Nothing is unpickled. Where a format says how large its content is, that is compared with the file and with the
+memory before anything is allocated. NumPy, SciPy and Pillow do the rest; `papilio.cli.inputs` makes one line of
+whatever they raise.
 """
 
+import io
 import os
 import re
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import scipy.sparse as sp
 
 import papilio as pp
@@ -18,23 +21,25 @@ import papilio as pp
 from ..operators.factors import as_csr
 from ..operators.files import FAUST_FACTORS, mat_classes, mat_variable
 from ..runtime.files import npy_members, open_regular, read_member, read_npy
-from ..runtime.unpacking import require_memory, require_room, require_sides
+from ..runtime.memory import require_memory, require_room, require_sides
 from ..typing import Array
-from .delimited import read_delimited
-from .errors import BadInput
-from .matrix_market import read_matrix_market
-from .pillow import IMAGES, grey_values
+from .console import BadInput
 
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of NumPy; others unpack without a limit
 _SPARSE_PARTS = ("format", "shape", "data", "indices", "indptr", "row", "col", "coords")  # of SciPy's files
 _MATLAB_NUMBERS = re.compile("double|single|u?int[0-9]+|logical|sparse")
 _MOST_NAMES, _LONGEST_NAME = 8, 40  # in a message
+_DELIMITERS = (",", ";", "\t")  # or blanks
+_MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
+_INDEX_NAMES = ("", "index", "unnamed: 0")  # what pandas and R call the column of row names
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm")
+# Pillow knows more, and goes by the content: some, such as EPS, start other programs.
+_IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+_PER_PIXEL = 16  # bytes: the grey value as float64, and what it is made from
+_LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
 
 
-def _content(path: Path) -> bytes:
-    with open_regular(path) as file:
-        require_memory(os.fstat(file.fileno()).st_size)
-        return file.read()
+# -- NumPy's files ---------------------------------------------------------------------------------------------
 
 
 def _npy(path: Path, name: str | None) -> Array:
@@ -57,31 +62,72 @@ def _npz(path: Path, name: str | None) -> Any:
         if name is None and {"format", "version", "n_factors"} <= members.keys():
             return pp.load(path)
         if name is None and {"format", "shape", "data"} <= members.keys():
-            return _scipy_sparse(unpacked(*(part for part in _SPARSE_PARTS if part in members)))
+            arrays = unpacked(*(part for part in _SPARSE_PARTS if part in members))
+            shape = tuple(int(side) for side in arrays["shape"])
+            require_sides(shape, sum(array.nbytes for array in arrays.values()))
+            return as_csr("it", sp.load_npz(path))  # SciPy does not check the indices.
         key = _choice(path, name, list(members))
         return unpacked(key)[key]
 
 
-def _scipy_sparse(arrays: dict[str, Array]) -> Any:
-    """The matrix that `scipy.sparse.save_npz` wrote, checked before its indices are used."""
-    kind = arrays["format"].item()
-    kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
-    for part in arrays.keys() - {"format", "data"}:
-        if arrays[part].dtype.kind not in "iu":
-            raise ValueError(f"{part} must hold integers, got {arrays[part].dtype}")
-    shape = tuple(int(side) for side in arrays["shape"])
-    require_sides(shape, sum(array.nbytes for array in arrays.values()))
-    if kind in ("csr", "csc"):
-        form = sp.csr_array if kind == "csr" else sp.csc_array
-        return as_csr("it", form((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape))
-    if kind == "coo":
-        coordinates = (arrays["row"], arrays["col"]) if "row" in arrays else tuple(arrays["coords"])
-        return as_csr("it", sp.coo_array((arrays["data"], coordinates), shape=shape))
-    raise ValueError(f"sparse format {kind!r} is not accepted; csr, csc and coo are")
+# -- text ------------------------------------------------------------------------------------------------------
 
 
 def _csv(path: Path, name: str | None) -> Array:
-    return read_delimited(_content(path))
+    """Numbers, real or complex, separated by commas, semicolons, tabs or blanks, perhaps below a heading."""
+    with open_regular(path) as file:
+        require_memory(os.fstat(file.fileno()).st_size)
+        text = io.TextIOWrapper(file, encoding="utf-8-sig")
+        number, first = next(((i, line) for i, line in enumerate(text, start=1) if _uncommented(line)), (0, ""))
+        if not number:
+            raise ValueError("it is empty")
+        first = _uncommented(first)
+        delimiter = next((mark for mark in _DELIMITERS if mark in first), None)
+        cells = [cell.strip().strip("\"'") for cell in first.split(delimiter)]
+        is_heading = not any(map(_is_number, cells)) and not all(cell.lower() in _MISSING for cell in cells)
+        if is_heading and delimiter is not None and cells[0].lower() in _INDEX_NAMES:
+            raise BadInput(
+                f"{path}: its first column is an index, not data; write the table without it (in pandas with "
+                "index=False, in R with row.names=FALSE)"
+            )
+        values = _numbers(text, number if is_heading else 0, delimiter)
+    if is_heading and delimiter is not None and len(cells) != values.shape[1]:
+        raise ValueError(f"its heading must have {values.shape[1]} cells, as the rows have, got {len(cells)}")
+    return values
+
+
+def _numbers(text: io.TextIOWrapper, skipped: int, delimiter: str | None) -> Array:
+    """The table after so many lines, as real numbers, or else as complex ones."""
+
+    def table(dtype: type) -> Array:
+        text.seek(0)
+        return np.loadtxt(text, dtype, delimiter=delimiter, skiprows=skipped, ndmin=2)
+
+    try:
+        values = table(float)
+    except ValueError as problem:
+        try:
+            values = table(complex)
+        except ValueError:
+            raise problem from None
+    if not values.size:
+        raise ValueError("it holds no numbers")
+    return values
+
+
+def _uncommented(line: str) -> str:
+    return line.partition("#")[0].strip("\r\n ")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        complex(cell)
+    except ValueError:
+        return False
+    return cell.lower() != "j"  # a name, unlike 1j
+
+
+# -- MATLAB's files and Matrix Market --------------------------------------------------------------------------
 
 
 def _mat(path: Path, name: str | None) -> Any:
@@ -96,11 +142,20 @@ def _mat(path: Path, name: str | None) -> Any:
 
 
 def _mtx(path: Path, name: str | None) -> Any:
-    return read_matrix_market(_content(path))
+    from scipy.io import mminfo, mmread
 
-
-def _image(path: Path, name: str | None) -> Array:
-    return grey_values(path)
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        require_memory(size)
+    rows, columns, entries, form, _, _ = mminfo(path)
+    if form == "coordinate":
+        require_sides((rows, columns), size)
+        if entries > size:
+            raise ValueError(f"it must hold {entries} entries, which do not fit into {size} bytes")
+    else:
+        require_room(16 * rows * columns, size)
+    value = mmread(path)
+    return as_csr("it", sp.coo_array(value)) if sp.issparse(value) else value
 
 
 def _choice(path: Path, name: str | None, names: list[str]) -> str:
@@ -120,6 +175,70 @@ def _choice(path: Path, name: str | None, names: list[str]) -> str:
     raise BadInput(f"{path}: holds no matrix {name!r}; it holds {held}")
 
 
+# -- images ----------------------------------------------------------------------------------------------------
+
+
+class Image(NamedTuple):
+    """Pixels (height, width) or (height, width, 3), and their transparency, if there is one."""
+
+    pixels: Array
+    alpha: Array | None = None
+
+
+def read_image(path: Path) -> Image:
+    """The pixels of an image file, upright and with their depth; what Pillow would drop in silence is refused."""
+    try:
+        from PIL import Image as pillow
+        from PIL import ImageOps, UnidentifiedImageError
+    except ImportError:
+        raise BadInput(f"{path}: images need Pillow: pip install pillow") from None
+    with open_regular(path) as file:
+        try:
+            opened = pillow.open(file, formats=_IMAGE_FORMATS)
+        except UnidentifiedImageError:
+            raise ValueError(f"it must be one of {', '.join(_IMAGE_FORMATS)}") from None
+        with opened:
+            require_room(_PER_PIXEL * opened.width * opened.height, os.fstat(file.fileno()).st_size)
+            _require_kept(path, opened)
+            return _pixels(ImageOps.exif_transpose(opened), opened.format == "PPM")
+
+
+def _pixels(image: Any, is_ppm: bool) -> Image:
+    if image.mode.startswith("I;16") or (image.mode == "I" and is_ppm):
+        return Image(np.asarray(image).astype(np.uint16))
+    if image.mode in ("F", "I"):
+        return Image(np.asarray(image, np.float32 if image.mode == "F" else np.int32))
+    grey = image.mode in ("1", "L", "LA")
+    clear = "A" in image.mode or "transparency" in image.info
+    pixels: Any = np.asarray(image.convert(("LA" if grey else "RGBA") if clear else "L" if grey else "RGB"))
+    if not clear:
+        return Image(pixels)
+    return Image(pixels[..., 0] if grey else pixels[..., :3], pixels[..., -1])
+
+
+def _require_kept(path: Path, image: Any) -> None:
+    """Refuse what Pillow would drop without a word."""
+    if getattr(image, "is_animated", False) and image.format != "MPO":  # photographs with a preview
+        raise BadInput(f"{path}: several frames are not accepted; an image of one frame is")
+    if image.mode in ("RGB", "RGBA", "LA") and any(_has_16_bits(tile[3]) for tile in image.tile):
+        raise BadInput(f"{path}: colour pixels of 16 bits are not accepted; 8 bits are, or .npy")
+    if image.mode.startswith("I;16") and "transparency" in image.info:
+        raise BadInput(f"{path}: transparency beside grey pixels of 16 bits is not accepted; .npy is")
+
+
+def _has_16_bits(arguments: Any) -> bool:
+    """Whether a decoder's arguments name channels of 16 bits; ``BGR;16`` has 16 bits for all three."""
+    raw = arguments if isinstance(arguments, str) else arguments[0] if arguments else ""
+    return re.search(r"(?<!BGR);16[BLNS]?$", str(raw)) is not None
+
+
+def _grey(path: Path, name: str | None) -> Array:
+    """Grey values, from 0 to 1 where the file says what white is."""
+    pixels = read_image(path).pixels
+    white = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
+    return (pixels @ np.array(_LUMINANCE) if pixels.ndim == 3 else pixels.astype(np.float64)) / white
+
+
 # Each takes the path and the name of one of several matrices, if one was given.
 READERS: Mapping[str, Callable[[Path, str | None], Any]] = {
     ".npy": _npy,
@@ -128,4 +247,4 @@ READERS: Mapping[str, Callable[[Path, str | None], Any]] = {
     ".txt": _csv,
     ".mat": _mat,
     ".mtx": _mtx,
-} | dict.fromkeys(IMAGES, _image)
+} | dict.fromkeys(IMAGES, _grey)

@@ -12,13 +12,12 @@ import scipy.sparse as sp
 
 import papilio as pp
 
-from ..runtime.unpacking import TooLarge, require_memory, require_room
+from ..runtime.memory import TooLarge, require_memory, require_room
 from ..typing import Array
 from ..validation import as_matrix
 from .built_in import Kind, make, names
-from .errors import BadInput
-from .formats import READERS
-from .pillow import IMAGES
+from .console import BadInput
+from .formats import IMAGES, READERS, Image, read_image
 
 _SEVERAL = (".npz", ".mat")  # formats that hold several matrices
 _BUILT_IN = names(Kind.MATRIX, Kind.SAMPLES)
@@ -96,6 +95,19 @@ def read_operator(source: str) -> pp.SparseProduct:
     if isinstance(value, pp.SparseProduct):
         return value
     return pp.SparseProduct([value if sp.issparse(value) else as_dense(source, value)])
+
+
+def read_pixels(source: str) -> Image:
+    """The image in a file, or an array; ``noisy:30`` is a photograph with noise of standard deviation 30."""
+    path, name = Path(source), source.removeprefix("noisy:")
+    if name != source and not path.exists():
+        return Image(make("noisy", name))
+    if path.suffix.lower() not in (*IMAGES, ".npy"):
+        raise BadInput(f"{source}: unknown format; readable are {', '.join((*IMAGES, '.npy'))}, and noisy:30")
+    if path.suffix.lower() == ".npy":
+        return Image(read(source))
+    with refusing(path):
+        return read_image(path)
 
 
 def is_image(source: str) -> bool:

@@ -7,16 +7,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import papilio as pp
 
-from ..linalg import frobenius
-from ..runtime.checkpoint import holds_result, remove_checkpoint
-from ..samples import Samples
-from .errors import BadInput, Failed, Stopped
-from .inputs import read_samples
+from .console import BadInput, Failed, ProgressBar, Stopped, Terminal, counted, facts, sentence
 from .options import (
     Block,
     Json,
@@ -32,10 +27,6 @@ from .options import (
     Wanted,
     as_block,
 )
-from .outputs import OPERATORS, check_output, save_result, saving
-from .progress import ProgressBar
-from .report import check_report, learned, write_report
-from .terminal import Terminal, facts, sentence
 
 
 class Method(StrEnum):
@@ -47,7 +38,12 @@ class Method(StrEnum):
     SPARSE_KSVD = "sparse-ksvd"
 
 
-_ESTIMATORS = ("FastDictionaryLearning", "KSVD", "OnlineDictionaryLearning", "SparseKSVD")  # one per method
+_ESTIMATORS = {
+    Method.FAST: "FastDictionaryLearning",
+    Method.KSVD: "KSVD",
+    Method.ONLINE: "OnlineDictionaryLearning",
+    Method.SPARSE_KSVD: "SparseKSVD",
+}
 
 
 def learn(
@@ -90,6 +86,11 @@ def learn(
     The dictionary is an operator with one row per feature and one column per atom. Samples in .npy files need not
     fit into memory.
     """
+    from ..runtime.checkpoint import remove_checkpoint
+    from .inputs import read_samples
+    from .outputs import OPERATORS, check_output, save_result, saving
+    from .pages import check_report, learned, write_report
+
     terminal = Terminal(quiet, json)
     check_output(output, OPERATORS)
     check_report(report)
@@ -99,19 +100,17 @@ def learn(
         )
     shape = as_block(block)
     X = read_samples(samples, patch_size, n_patches, random_state)
-    estimator = dict(zip(Method, _ESTIMATORS, strict=True))[method]
-    learner: Any = getattr(pp, estimator)(
+    learner: Any = getattr(pp, _ESTIMATORS[method])(
         n_components, n_nonzero_coefs, positive=positive, random_state=random_state
     )
     if method is Method.FAST:
-        learner.set_params(complexity=complexity, n_factors=n_factors, speedup=speedup, vectors=vectors)
-        if shape is not None:
-            learner.set_params(block=None if shape == (1, 1) else shape)
+        size = X.shape[1], X.shape[1] if n_components is None else n_components
+        learner.set_params(**_wanted(size, X.dtype, complexity, speedup, n_factors, shape, vectors))
     begin = perf_counter()
     with _cluster(scheduler), ProgressBar(terminal, "Learning", can_stop=True) as bar:
         learner.set_params(callback=bar.report, checkpoint=checkpoint).fit(X)
         seconds = perf_counter() - begin
-        error = _error(learner, X)
+        error = float(learner.history_[-1].error)
     op = learner.operator_
     with _kept(checkpoint):
         if checkpoint is None:
@@ -120,20 +119,47 @@ def learn(
             with saving(output):
                 op.save(output)
         write_report(terminal, report, [learned(learner, samples, len(X), error, seconds, patch_size)])
-    if checkpoint is not None and learner.status_ is not pp.Status.STOPPED:
+    if checkpoint is not None and learner.status_ is not pp.results.Status.STOPPED:
         remove_checkpoint(checkpoint)
     terminal.result(
         {"output": str(output), "samples": len(X)}
         | facts(op)
         | {"error": error, "status": str(learner.status_), "iterations": learner.n_iter_, "seconds": seconds}
     )
-    if learner.status_ is pp.Status.STOPPED:
+    if learner.status_ is pp.results.Status.STOPPED:
         kind = "dense dictionary" if len(op.factors) == 1 else "dictionary"
         more = "" if checkpoint is None else f"; the same command resumes from {checkpoint}"
         raise Stopped(f"stopped; the {kind} so far is in {output}, with relative error {error:.4g}{more}")
     terminal.say(sentence(op))
-    ended = f"{learner.status_} in {seconds:.1f} s; written to {output}"
-    terminal.say(f"relative error {error:.4g} of {len(X):,} samples, {ended}")
+    is_settled = learner.status_ is pp.results.Status.CONVERGED
+    ended = "the error has settled" if is_settled else "the error was still falling at the limit of iterations"
+    terminal.say(f"relative error {error:.4g} of {counted(len(X), 'sample')}, learned in {seconds:.1f} s; {ended}")
+    terminal.say(f"written to {output}")
+
+
+def _wanted(
+    size: tuple[int, int],
+    dtype: Any,
+    complexity: float | None,
+    speedup: float | None,
+    n_factors: int | None,
+    block: tuple[int, int] | None,
+    vectors: int,
+) -> dict[str, Any]:
+    """The parameters of a fast dictionary: a target, or a schedule where its options are needed."""
+    from ..dictionary.fast import LEAST_SIDE, SIDE
+    from ..operators.cost import BLOCK
+
+    if complexity is not None and speedup is not None:
+        raise BadInput("--complexity and --speedup cannot be combined: give one of them")
+    if n_factors is None and block is None and (speedup is None or vectors == BLOCK):
+        return {"complexity": complexity, "speedup": speedup}
+    if block is None and min(size) >= LEAST_SIDE:
+        block = SIDE, SIDE
+    shape = None if block == (1, 1) else block
+    if speedup is None:
+        return {"schedule": pp.Schedule.with_complexity(size, complexity, n_factors, shape)}
+    return {"schedule": pp.Schedule.with_speedup(size, speedup, n_factors, shape, vectors=vectors, dtype=dtype)}
 
 
 @contextmanager
@@ -144,21 +170,13 @@ def _kept(checkpoint: Path | None) -> Iterator[None]:
     except Failed as error:
         if checkpoint is None or not checkpoint.exists():
             raise
+        from ..runtime.checkpoint import holds_result
+
         what = "the result" if holds_result(checkpoint) else "the last state of the run"
         raise Failed(
             f"{error}; {what} is kept in the checkpoint {checkpoint}: the same command, with another --output if "
             "need be, goes on from there"
         ) from error
-
-
-def _error(learner: Any, X: Any) -> float:
-    """The relative error of all samples."""
-    last = learner.history_[-1]
-    if last.phase == "final":
-        return float(last.error)
-    X = X.load() if isinstance(X, Samples) else X
-    size = frobenius(X)
-    return -learner.score(X) * np.sqrt(X.size) / size if size else 0.0
 
 
 @contextmanager
@@ -170,7 +188,7 @@ def _cluster(address: str | None) -> Iterator[None]:
     try:
         from distributed import Client
     except ImportError:
-        raise BadInput('--scheduler needs Dask: pip install "papilio[distributed]"') from None
+        raise BadInput('--scheduler needs Dask: pip install "dask[array]" distributed') from None
     try:
         client = Client(address, timeout=10)
     except (OSError, ValueError, TypeError) as error:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .errors import BadInput
+from .console import BadInput
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]

@@ -11,12 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..runtime.files import replacing
-from .errors import BadInput, Failed
+from .console import BadInput, Failed
+from .formats import Image
 
 OPERATORS = (".npz", ".mat")
 DENSE = (".npy", ".csv", ".mat")
 SPARSE = (".npz", ".mtx", ".mat")
 FIGURES = (".png", ".pdf", ".svg")
+IMAGES = (".png", ".tif", ".tiff", ".npy")
 
 
 def check_output(path: Path, suffixes: Sequence[str]) -> None:
@@ -62,6 +64,32 @@ def write(path: Path, value: Any) -> None:
             np.savetxt(partial, value, delimiter=",", fmt="%.17g")
         else:
             np.save(partial, value)
+
+
+def write_image(path: Path, image: Image) -> None:
+    """Write an image in a format that `check_image` has accepted."""
+    pixels = image.pixels
+    if image.alpha is not None:
+        pixels = np.dstack((pixels, image.alpha))
+    if path.suffix.lower() == ".npy":
+        write(path, pixels)
+        return
+    from PIL.Image import fromarray
+
+    with saving(path), replacing(path) as partial:
+        fromarray(pixels).save(partial)
+
+
+def check_image(path: Path, image: Image) -> None:
+    """Refuse a format that cannot hold the pixels as they are."""
+    shape, dtype = image.pixels.shape, image.pixels.dtype.newbyteorder("=")
+    grey, suffix = len(shape) == 2, path.suffix.lower()
+    if suffix != ".npy" and not grey and (len(shape) != 3 or shape[2] not in (3, 4)):
+        raise BadInput(f"{path}: a {suffix} file holds (height, width) or (height, width, 3) pixels, got {shape}")
+    fits = {".npy": True, ".png": dtype == np.uint8 or (grey and dtype == np.uint16)}
+    if not fits.get(suffix, dtype == np.uint8 or (grey and dtype in (np.uint16, np.float32))):
+        kind = "grey" if grey else "colour"
+        raise BadInput(f"{path}: a {suffix} file cannot hold {kind} pixels of {dtype}; .npy can")
 
 
 @contextlib.contextmanager

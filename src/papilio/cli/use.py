@@ -5,15 +5,10 @@ from time import perf_counter
 from typing import Annotated
 
 import numpy as np
-import scipy.sparse as sp
 import typer
 
-from .errors import BadInput
-from .inputs import read_matrix, read_operator
+from .console import BadInput, ProgressBar, Terminal, counted
 from .options import Json, NNonzeroCoefs, Positive, Quiet
-from .outputs import DENSE, SPARSE, check_output, write
-from .progress import ProgressBar
-from .terminal import Terminal
 
 _BLOCK = 1 << 22  # numbers between two updates of the progress bar
 
@@ -32,8 +27,12 @@ def encode(
 
     The codes are a SciPy sparse matrix with one row per sample and one column per atom.
     """
-    from ..coding import Coder  # loads numba, which other commands do not need
+    import scipy.sparse as sp
+
+    from ..coding import Atoms, omp_codes
     from ..runtime.session import Session
+    from .inputs import read_matrix, read_operator
+    from .outputs import SPARSE, check_output, write
 
     terminal = Terminal(quiet, json)
     check_output(output, SPARSE)
@@ -44,8 +43,8 @@ def encode(
     D, X = D.astype(dtype), X.astype(dtype, copy=False)
     begin = perf_counter()
     with ProgressBar(terminal, "Coding") as bar:
-        coder = Coder(D.toarray() if len(D.factors) == 1 else D)
-        found = coder.code(X.T, n_nonzero_coefs, tol, positive, Session(bar.report))
+        atoms = Atoms(D.toarray() if len(D.factors) == 1 else D)
+        found = omp_codes(atoms, X.T, n_nonzero_coefs, tol, positive, Session(bar.report))
         height, left = max(_BLOCK // max(D.shape), 1), 0.0
         for start in range(0, len(X), height):
             missed = X[start : start + height] - (D @ found[:, start : start + height]).toarray().T
@@ -60,7 +59,8 @@ def encode(
         | {"entries": codes.nnz, "error": error, "seconds": seconds}
     )
     terminal.say(
-        f"{codes.shape[0]:,} codes in {codes.shape[1]} atoms, {codes.nnz / codes.shape[0]:.3g} entries each, "
+        f"{counted(codes.shape[0], 'code')} in {counted(codes.shape[1], 'atom')}, "
+        f"{codes.nnz / codes.shape[0]:.3g} entries each, "
         f"relative error {error:.4g}, {seconds:.1f} s; written to {output}"
     )
 
@@ -75,6 +75,9 @@ def apply(
     json: Json = False,
 ) -> None:
     """Multiply vectors by an operator."""
+    from .inputs import read_matrix, read_operator
+    from .outputs import DENSE, check_output, write
+
     terminal = Terminal(quiet, json)
     check_output(output, DENSE)
     op, X = read_operator(operator), read_matrix(vectors)

@@ -1,21 +1,53 @@
 """`omp`: sparse codes by orthogonal matching pursuit."""
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..kernels.nonnegative import pursue_nonnegative
+from ..kernels.pursuit import Pursuit, extend, extend_by_changes, extend_by_gram, pack, pursue, search
+from ..linalg import wide
 from ..operators import SparseProduct
 from ..runtime.session import Session
-from ..typing import Array, MatrixLike
-from ..validation import as_flag, as_matrix, as_numbers
-from .coder import Coder
+from ..runtime.threads import one_blas_thread, scratch, split_work
+from ..typing import Array, ArrayLike, MatrixLike
+from ..validation import as_flag, as_integer, as_real
+from .atoms import (
+    CHUNK,
+    COLUMN_MAJOR,
+    GRAM_BYTES,
+    ROOM_BYTES,
+    SMALL,
+    Atoms,
+    HasOperator,
+    as_columns,
+    as_dictionary,
+    as_signals,
+    inverse,
+)
 
+_LOCKSTEP = 1 << 22  # correlations at a time where rows are computed between steps
+_STEPS = 10  # per atom of a code, for atoms that leave its support again
+_TOGETHER = 16  # signals that a product should have at a time to be fast
+_CHANGES_BYTES = 1 << 27  # of the changes that are kept by products
+_ROOM = 64  # atoms per signal for which there is room at first, where their number is not known
 
-class HasOperator(Protocol):
-    """A fitted estimator of this package."""
-
-    operator_: SparseProduct
+# What the ways of a pursuit cost, in nanoseconds on one core, beside the figures of `papilio.operators.cost`. They
+# need not hold elsewhere: what counts is how they compare.
+_CACHE = 1 << 24  # bytes of a Gram matrix up to which its rows come from cache
+_NEAR_BYTE, _FAR_BYTE = 0.02, 0.035  # of a row that is subtracted
+_NEW_BYTE = 0.3  # of a Gram matrix, for its memory
+_SEARCH_BYTE = 0.055  # of correlations that are searched in row-major blocks
+_TURN_BYTE = 0.12  # of residuals that become a row-major block
+_ATOM_BYTE = 0.055  # of an atom that is multiplied with another and subtracted
+_ROW_BYTE = 0.7  # of atoms that are gathered for rows of the Gram matrix
+_CHANGE_BYTE = 0.3  # of a change of the correlations, which is made, subtracted and kept
+_LOOK = 20.0  # at an entry of a kept change, far from the last one
+_STEP = 400.0  # of a signal in a step, besides
+_CALL = 60_000.0  # of a step by products, for all signals together
 
 
 def omp(
@@ -25,6 +57,7 @@ def omp(
     *,
     tol: float | None = None,
     positive: bool = False,
+    norms: ArrayLike | None = None,
     progress: bool = False,
 ) -> sp.csc_array:
     """Sparse codes Γ with X ≈ DΓ, by orthogonal matching pursuit.
@@ -54,6 +87,8 @@ def omp(
         Stop a signal as soon as its squared residual ‖x − Dγ‖² is at most this, as scikit-learn's ``tol``.
     positive : bool, default=False
         Whether coefficients must not be negative; for real data.
+    norms : number or (n_components,) array, optional
+        The norms ‖d_j‖ of all atoms, where they are known; else they are found, see below.
     progress : bool, default=False
         Show how many signals are done on the standard error.
 
@@ -68,15 +103,26 @@ def omp(
 
     Notes
     -----
-    A fast product pays in large dictionaries: at relative complexity 0.1, with blocks of 4×4 entries, one core
-    codes 200 signals with 10 of 4096 atoms of length 1024 in 72 ms, and 2,000 in 320 ms; with the dense matrix it
-    takes 270 and 800 ms. Many signals in a small dictionary are coded by rows of its Gram matrix, whatever its
-    form: 10,000 signals with 10 of 256 atoms of length 64 take 50 ms with the product, and 53 ms with the matrix.
+    There are three ways to the codes, and a model of their costs chooses:
 
-    Beside the dictionary, a copy of it, the signals and the codes, it needs up to 1 GiB, for the Gram matrix: that
-    of 16,384 atoms in single precision, or 11,585 in double. With more atoms, correlations are computed from the
-    residuals at each step instead, which needs no such matrix but more time; for non-negative codes, as many rows
-    of it are kept as fit into 1 GiB.
+    - In atoms that are known to be orthogonal, such as those of a DCT or of wavelets of any size, a code has the
+      largest coefficients of Dᴴx: it takes one product with Dᴴ.
+    - *By Gram matrix*, many signals in few atoms: correlations with the residual follow from rows of DᴴD. It takes
+      one product with Dᴴ, and reads a row of DᴴD for each pair of atoms in a code. 10,000 signals with 10 of 256
+      atoms of length 64 take 50 ms on one core.
+    - *By residuals*, few signals in many atoms: a step takes a product with Dᴴ and one or two with D, for all
+      signals together, and needs neither the dense matrix nor DᴴD. A product of more than 512 atoms is used so
+      where there are fewer signals than about a quarter of its atoms, and at any number of signals where it is
+      fast enough: at relative complexity 0.1, with blocks of 4×4 entries, one core codes 200 signals with 10 of
+      4096 atoms of length 1024 in 72 ms, and 2,000 in 320 ms; with the dense matrix it takes 270 and 800 ms.
+
+    Norms of the atoms of large products follow from the structure of their factors where these are butterflies or
+    orthogonal, else from their columns. From 8,192 atoms on, 1,024 random vectors give bounds instead, and atoms
+    that might be chosen by these are looked at one by one; a bound is wrong with a probability below 1e-9. Norms
+    are kept with the operator.
+
+    Beside the dictionary, the signals and the codes, it needs up to 256 MB, and 1 GiB for a Gram matrix; for
+    non-negative codes in more atoms than that allows, as many rows of it are kept as fit.
 
     Examples
     --------
@@ -93,30 +139,395 @@ def omp(
     """
     X, D = as_signals(signals), as_dictionary(dictionary)
     dtype = np.result_type(D.dtype, X.dtype)
-    coder = Coder(D if D.dtype == dtype else D.astype(dtype))
+    atoms = Atoms(D if D.dtype == dtype else D.astype(dtype), norms)
     if not as_flag("progress", progress):
-        return coder.code(X, n_nonzero_coefs, tol, positive)
+        return omp_codes(atoms, X, n_nonzero_coefs, tol, positive)
     with Session(progress=True, title="omp") as session:
-        return coder.code(X, n_nonzero_coefs, tol, positive, session)
+        return omp_codes(atoms, X, n_nonzero_coefs, tol, positive, session)
 
 
-def as_dictionary(dictionary: Any) -> Array | SparseProduct:
-    """``dictionary`` as a finite matrix, or as the product that it is or stands for."""
-    found = getattr(dictionary, "operator_", dictionary)
-    if isinstance(found, SparseProduct):
-        return found
-    if hasattr(found, "fit"):
-        name = type(found).__name__
-        raise TypeError(
-            "dictionary must be a matrix, a SparseProduct or a fitted estimator of papilio, whose operator_ is "
-            f"used, got a {name} without operator_"
+def omp_codes(
+    atoms: Atoms,
+    signals: Array,
+    n_nonzero_coefs: int | None = None,
+    tol: float | None = None,
+    positive: bool = False,
+    session: Session | None = None,
+) -> sp.csc_array:
+    """What `omp` does, for a matrix of signals that is known to be finite; a session may show the progress."""
+    (n_features, n_atoms), count = atoms.shape, signals.shape[1]
+    if signals.shape[0] != n_features:
+        raise ValueError(f"signals must have {n_features} rows, as the dictionary has, got {signals.shape[0]}")
+    if n_nonzero_coefs is None:
+        n_nonzero_coefs = max(n_features // 10, 1) if tol is None else n_features
+    limit = min(as_integer("n_nonzero_coefs", n_nonzero_coefs, 1), n_features, n_atoms)
+    tol = -np.inf if tol is None else as_real("tol", tol, 0.0)
+    if as_flag("positive", positive) and atoms.dtype.kind == "c":
+        raise ValueError(f"positive must be False for complex data, got {positive} for {atoms.dtype}")
+    if count == 0:
+        return sp.csc_array((n_atoms, 0), dtype=atoms.dtype)
+    if session is not None:
+        session.tick("signal", 0, count)
+    way = _chosen_way(atoms, count, limit, tol, positive)
+    length, starts, caller = way.length, range(0, count, way.length), get_ident()
+    parts: list[Any] = [None] * len(starts)
+
+    def run(first: int, last: int) -> None:
+        for i in range(first, last):
+            parts[i] = way.code(signals[:, starts[i] : starts[i] + length].T)
+            if session is not None and get_ident() == caller:
+                session.tick("signal", min((len(parts) - parts.count(None)) * length, count), count)
+
+    if way.is_shared and len(starts) > 1:
+        with one_blas_thread:
+            split_work(run, len(starts), 1, shares=len(starts))
+    else:
+        run(0, len(starts))
+    counts, indices, values = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+    atoms.require_finite(values)
+    return as_columns(counts, indices, values, n_atoms)
+
+
+# -- the choice ----------------------------------------------------------------------------------------
+
+
+def _chosen_way(atoms: Atoms, count: int, limit: int, tol: float, positive: bool) -> "_Way":
+    if atoms.shape[1] <= SMALL:
+        atoms.make_dense()
+    if not positive and atoms.is_orthonormal():
+        return _Thresholding(atoms, limit, tol)
+    way = _ByGram if positive else _cheapest(atoms, count, limit)
+    if way is _ByGram:
+        if atoms.gram is None or not atoms.is_fast:
+            atoms.make_dense()
+        atoms.require_norms()
+        return _ByGram(atoms, count, limit, tol, positive)
+    if way is _ByAtoms:
+        atoms.make_dense()
+    atoms.find_norms()
+    return _ByAtoms(atoms, limit, tol) if way is _ByAtoms else _ByProducts(atoms, limit, tol)
+
+
+def _cheapest(atoms: Atoms, count: int, limit: int) -> "type[_Way]":
+    """The way that takes least time by a model, in nanoseconds on one core, among those with enough memory."""
+    (n_features, n_atoms), item = atoms.shape, atoms.dtype.itemsize
+    line, gram, choices = n_atoms * item, n_atoms**2 * item, count * limit
+    is_large, is_long = gram > GRAM_BYTES, limit**2 * _TOGETHER > _LOCKSTEP  # too long for signals in lockstep
+    if atoms.product is None:
+        return _ByAtoms if is_large and not is_long else _ByGram
+    if not atoms.fits:
+        return _ByProducts
+    if n_atoms <= SMALL or is_long:
+        return _ByGram
+    cost, past = atoms.cost, count * limit * (limit - 1) // 2  # atoms chosen before, over all steps
+    correlate = min(cost.product, cost.dense)
+    dense = 0.0 if atoms.dense is not None else n_atoms * cost.product + n_features * line * _NEW_BYTE
+    by_gram = count * correlate + past * line * (_NEAR_BYTE if gram <= _CACHE else _FAR_BYTE)
+    if atoms.gram is None and not (atoms.stays and atoms.count_choices(choices) >= n_atoms):
+        by_gram += dense + min(choices, n_atoms) * (correlate + line * (_NEW_BYTE + _ROW_BYTE))
+    step = cost.product / COLUMN_MAJOR + line * _SEARCH_BYTE + n_features * item * _TURN_BYTE + _STEP
+    by_atoms = dense + choices * step + 2 * past * n_features * item * _ATOM_BYTE
+    pair = 2 * (cost.product + (cost.vector - cost.product) / count)
+    by_products = limit * _CALL + choices * (pair + line * _CHANGE_BYTE + _STEP) + past * _LOOK
+    costs: dict[type[_Way], float] = {_ByProducts: by_products, _ByAtoms: by_atoms, _ByGram: by_gram}
+    if is_large and cost.is_fast:  # rows of the Gram matrix would come from the product at each step, too
+        del costs[_ByGram]
+    return min(costs, key=lambda way: costs[way])
+
+
+# -- the ways ------------------------------------------------------------------------------------------
+
+
+class _Way:
+    """A way to the codes: of ``length`` signals at a time, several times at once if it ``is_shared``."""
+
+    length: int
+    is_shared: bool
+
+    def __init__(self, atoms: Atoms, limit: int, tol: float) -> None:
+        self.atoms, self.limit, self.tol = atoms, limit, tol
+        self.eps = float(np.finfo(atoms.dtype).eps)
+
+    def code(self, signals: Array) -> tuple[Array, Array, Array]:
+        """The codes of some signals, one per row: how many entries each has; their atoms; their values."""
+        raise NotImplementedError
+
+    def _tolerances(self, norms: Array) -> Array:
+        """The squared residuals at which signals, divided by their norms, are done."""
+        inverse_norms = inverse(norms, self.atoms.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # far above any residual; none, for a zero signal
+            tolerances = self.tol * inverse_norms * inverse_norms
+        # Residuals are not known more precisely: there, rounding decides.
+        tolerances[tolerances < 8 * self.eps] = -np.inf
+        return tolerances
+
+
+class _Thresholding(_Way):
+    """Codes in orthogonal atoms: the largest coefficients of each signal."""
+
+    is_shared = True
+
+    def __init__(self, atoms: Atoms, limit: int, tol: float) -> None:
+        super().__init__(atoms, limit, tol)
+        self.length = max(CHUNK // atoms.shape[1], _TOGETHER // 2)
+
+    def code(self, signals: Array) -> tuple[Array, Array, Array]:
+        unit = np.array(signals, self.atoms.dtype, order="C")
+        norms = self.atoms.normalize(unit)
+        coefficients = self.atoms.correlate(unit)
+        sizes = np.abs(coefficients)
+        is_used = sizes > 8 * self.eps
+        if self.limit < sizes.shape[1]:
+            _keep_largest(sizes, is_used, self.limit)
+        if self.tol >= 0:
+            self._end_early(sizes, is_used, self._tolerances(norms))
+        which, indices = np.nonzero(is_used)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused later
+            values = coefficients[which, indices] * (norms[which] * self.atoms.inverse_norms[indices])
+            return is_used.sum(axis=1), indices, values.astype(self.atoms.dtype)
+
+    def _end_early(self, sizes: Array, is_used: Array, tolerances: Array) -> None:
+        """Leave out what comes after the squared residual of unit signals is within its tolerance."""
+        squares = np.where(is_used, sizes, 0).astype(np.float64) ** 2
+        order = np.argsort(-squares, axis=1, kind="stable")
+        before = 1 - np.cumsum(np.take_along_axis(squares, order, axis=1), axis=1)
+        before = np.hstack([np.ones((len(sizes), 1)), before[:, :-1]])  # each coefficient
+        is_needed = np.empty_like(is_used)
+        np.put_along_axis(is_needed, order, before > tolerances[:, None], axis=1)
+        is_used &= is_needed
+
+
+def _keep_largest(sizes: Array, is_used: Array, most: int) -> None:
+    """Unmark all but the largest entries of each row; of equal ones, the first stay."""
+    least = np.partition(sizes, -most, axis=1)[:, -most, None]
+    is_above = sizes > least
+    left = most - is_above.sum(axis=1, keepdims=True)
+    ties = sizes == least
+    if (ties.sum(axis=1, keepdims=True) > left).any():
+        ties &= np.cumsum(ties, axis=1) <= left
+    is_used &= is_above | ties
+
+
+class _Pursuing(_Way):
+    """Orthogonal matching pursuit, a step at a time."""
+
+    def _start(self, signals: Array, room: int) -> tuple[Pursuit, Array, Array]:
+        """The pursuit of ``signals``, one per row, before its first step; these with unit norms; the norms."""
+        count, dtype, kind = len(signals), self.atoms.dtype, wide(self.atoms.dtype)
+        unit, chosen, triangles, changes, codes = scratch(
+            "omp",
+            (signals.shape, dtype),
+            ((count, room), np.int64),
+            ((count, room, room), kind),
+            ((count, room), kind),
+            ((count, room), kind),
         )
-    return as_matrix("dictionary", found)
+        unit[:] = signals
+        norms = self.atoms.normalize(unit)
+        is_zero = inverse(norms, dtype) == 0
+        for array in (chosen, changes, codes):
+            array.fill(0)
+        state = Pursuit(
+            tolerances=self._tolerances(norms),
+            remaining=(~is_zero).astype(np.float64),
+            counts=np.zeros(count, np.int64),
+            chosen=chosen,
+            triangles=triangles,
+            changes=changes,
+            codes=codes,
+            done=is_zero,
+        )
+        return state, unit, norms
+
+    def _packed(self, state: Pursuit, norms: Array) -> tuple[Array, Array, Array]:
+        """Counts, atoms and values of the codes."""
+        values = np.empty(int(state.counts.sum()), self.atoms.dtype)
+        indices = np.empty(values.size, np.int64)
+        pack(state.counts, state.chosen, state.codes, norms, self.atoms.inverse_norms, indices, values)
+        return state.counts, indices, values
 
 
-def as_signals(signals: MatrixLike) -> Array:
-    """``signals`` as a finite matrix with one signal per column; there may be none."""
-    array = as_numbers("signals", signals)
-    if array.ndim == 1:
-        array = array[:, None]
-    return array if array.ndim == 2 and array.shape[0] and not array.shape[1] else as_matrix("signals", array)
+class _ByGram(_Pursuing):
+    """Correlations with residuals follow from rows of the Gram matrix: all rows, or those of chosen atoms."""
+
+    def __init__(self, atoms: Atoms, count: int, limit: int, tol: float, positive: bool) -> None:
+        super().__init__(atoms, limit, tol)
+        self._gram, self._positive = atoms.gram_for(count * limit, limit), positive
+        self.is_shared = self._gram.is_whole
+        chunk = CHUNK if self._gram.is_whole else _LOCKSTEP
+        length = min(chunk // atoms.shape[1], chunk // limit**2)
+        if len(self._gram.rows) < atoms.shape[1]:
+            length = min(length, len(self._gram.rows) // limit)  # all atoms that they choose must find room
+        self.length = max(length, 1)
+
+    def code(self, signals: Array) -> tuple[Array, Array, Array]:
+        gram, limit, count = self._gram, self.limit, len(signals)
+        state, unit, norms = self._start(signals, limit)
+        room = None  # a product makes its own
+        if self.atoms.product is None:
+            (room,) = scratch("correlations", ((count, self.atoms.shape[1]), self.atoms.dtype))
+        correlations = self.atoms.correlate(unit, room)
+        gram.make_room(count * limit)
+        kernel, most = (pursue_nonnegative, _STEPS * limit) if self._positive else (pursue, limit)
+        calls, steps = (1, most) if gram.is_whole else (most, 1)  # of the kernel, and the steps in each
+
+        def run(start: int, stop: int) -> None:
+            kernel(tuple(state), correlations, gram.rows, gram.where, self.eps, steps, start, stop)
+
+        for call in range(calls):
+            split_work(run, count, 16, shares=4)
+            if call == calls - 1 or state.done.all():
+                break
+            if self._positive:  # all that the next step reads: supports, and atoms that just left them
+                gram.require(state.chosen[((state.codes > 0) | (state.changes != 0)) & ~state.done[:, None]])
+            else:
+                gram.require(state.chosen[~state.done, state.counts[~state.done] - 1])
+        return self._packed(state, norms)
+
+
+class _InStep(_Pursuing):
+    """All signals choose an atom at the same time, by products with Dᴴ."""
+
+    def __init__(self, atoms: Atoms, limit: int, tol: float) -> None:
+        super().__init__(atoms, limit, tol)
+        self._room = limit if tol < 0 and atoms.dense is not None else min(limit, _ROOM)
+
+    def code(self, signals: Array) -> tuple[Array, Array, Array]:
+        state, unit, norms = self._start(signals, self._room)
+        np.logical_or(state.done, state.remaining <= state.tolerances, out=state.done)
+        step = self._steps(unit)
+        while (active := np.flatnonzero(~state.done)).size:
+            state = self._with_room(state)
+            step(state, active)
+        return self._packed(state, norms)
+
+    def _steps(self, unit: Array) -> Callable[[Pursuit, Array], None]:
+        """A function that chooses another atom for each active signal."""
+        raise NotImplementedError
+
+    def _with_room(self, state: Pursuit) -> Pursuit:
+        """The same pursuit, with twice the room if that of any signal is full."""
+        room = state.chosen.shape[1]
+        if room >= self.limit or state.counts.max() < room:
+            return state
+        wider = min(2 * room, self.limit)
+        grown = {}
+        for name in ("chosen", "triangles", "changes", "codes"):
+            old = getattr(state, name)
+            grown[name] = np.zeros((len(old), *[wider] * (old.ndim - 1)), old.dtype)
+            grown[name][tuple(map(slice, old.shape))] = old
+        return state._replace(**grown)
+
+    def _best(self, correlations: Array, scales: Array) -> tuple[Array, Array]:
+        """The atoms of largest correlation, a signal per column, and these."""
+        n, integer = correlations.shape[1], np.dtype(f"i{scales.itemsize}")
+        tops, best, values = np.empty(n, integer), np.empty(n, integer), np.empty(n, self.atoms.dtype)
+        search(correlations, scales, tops, best, values)
+        return best, values
+
+
+class _ByAtoms(_InStep):
+    """Residuals from which the chosen atoms are subtracted, which are looked up in the dense matrix."""
+
+    def __init__(self, atoms: Atoms, limit: int, tol: float) -> None:
+        super().__init__(atoms, limit, tol)
+        assert atoms.dense is not None
+        atoms.dense = np.asfortranarray(atoms.dense)
+        chunk = _LOCKSTEP if atoms.product is None else CHUNK // 2  # BLAS wants more of them than a product
+        length = min(max(chunk // atoms.shape[1], 2 * _TOGETHER), _LOCKSTEP // self._room**2)
+        self.length = max(length, 1)
+        # Between the steps of dense residuals there are long products, for which BLAS has threads of its own.
+        self.is_shared = atoms.product is not None
+
+    def _steps(self, unit: Array) -> Callable[[Pursuit, Array], None]:
+        atoms, residuals, ones = self.atoms, unit, np.ones_like(self.atoms.scales)
+        assert atoms.dense is not None
+        rows, where = atoms.dense.T, np.arange(atoms.shape[1])
+        adjoint: Any = atoms.product.H if atoms.product is not None else rows.conj()
+        scales = ones if atoms.is_unit else atoms.scales  # of the rows
+        norms = ones if atoms.product is None else atoms.scales  # of the correlations
+
+        def step(state: Pursuit, active: Array) -> None:
+            some = residuals if active.size == len(residuals) else residuals[active]
+            # Row-major, in which products and search are fastest.
+            best, values = self._best(adjoint @ np.ascontiguousarray(some.T), norms)
+            arrays = residuals, rows, where, scales, active, best, values
+
+            def add(start: int, stop: int) -> None:
+                extend(tuple(state), *arrays, self.limit, self.eps, start, stop)
+
+            split_work(add, active.size, 16)
+
+        return step
+
+
+class _ByProducts(_InStep):
+    """Products with D and Dᴴ alone, for dictionaries whose dense matrix would take too long, or too much memory.
+
+    With the chosen atoms made orthonormal one after the other, q_i, a step changes the residual by z·q_j = Dδ, and
+    the correlations by Dᴴ of that. These changes are kept: they have the next rows of L, d_jᴴq_i, in them. So a
+    step takes one product each with D and Dᴴ. Where there is no room for more changes, it takes two: the residual
+    is x − Dγ, and Gram entries are those of Dᴴd_j.
+    """
+
+    is_shared = False
+
+    def __init__(self, atoms: Atoms, limit: int, tol: float) -> None:
+        super().__init__(atoms, limit, tol)
+        # So many that all changes find room; more than a few tens no longer stay in cache between the steps.
+        length = np.clip(_CHANGES_BYTES // (self._room * atoms.shape[1] * atoms.dtype.itemsize), 2, 2 * _TOGETHER)
+        most = ROOM_BYTES // (8 * max(atoms.shape) * atoms.dtype.itemsize)
+        self.length = max(min(int(length), most, _LOCKSTEP // self._room**2), 1)
+
+    def _steps(self, unit: Array) -> Callable[[Pursuit, Array], None]:
+        atoms, product, signals = self.atoms, self.atoms.product, np.ascontiguousarray(unit.T)
+        assert product is not None
+        adjoint, count = product.H, len(unit)
+        correlations = adjoint @ signals
+        most = min(self.limit, _CHANGES_BYTES // correlations.nbytes)
+        sizes = np.empty((most, count), atoms.dtype)
+        (kept,) = scratch("changes", ((most, *correlations.shape), atoms.dtype))
+
+        def step(state: Pursuit, active: Array) -> None:
+            m = int(state.counts[active[0]])  # of all active ones
+            if m >= most:
+                self._step_anew(state, active, signals)
+                return
+            is_all = active.size == count
+            current = correlations if is_all else correlations[:, active]
+            atoms.settle(current)
+            best, values = self._best(current, atoms.scales)
+            (block,) = scratch("steps", ((atoms.shape[1], active.size), atoms.dtype))
+            block.fill(0)
+            arrays = kept, sizes, atoms.scales, active, best, values, block
+            extend_by_changes(tuple(state), *arrays, self.limit, self.eps)
+            if m + 1 >= most or state.done[active].all():
+                return
+            change = adjoint @ (product @ block)
+            if is_all:
+                kept[m] = change
+                np.subtract(correlations, change, out=correlations)
+            else:
+                kept[m][:, active] = change
+                correlations[:, active] -= change
+
+        return step
+
+    def _step_anew(self, state: Pursuit, active: Array, signals: Array) -> None:
+        """A step from nothing but the codes so far."""
+        atoms, product = self.atoms, self.atoms.product
+        assert product is not None
+        m = int(state.counts[active[0]])
+        left = signals[:, active]
+        if m:
+            left = left - product @ self._block(state.chosen, state.codes, active, m)
+        correlations = product.H @ left
+        atoms.settle(correlations)
+        best, values = self._best(correlations, atoms.scales)
+        products = product.H @ atoms.columns(best)
+        extend_by_gram(tuple(state), products, atoms.scales, active, best, values, self.limit, self.eps)
+
+    def _block(self, chosen: Array, values: Array, signals: Array, m: int) -> Array:
+        """The first m values of some signals as coefficients of the atoms that they chose, one column each."""
+        columns = np.repeat(np.arange(signals.size), m)
+        return self.atoms.block(chosen[signals, :m].ravel(), columns, values[signals, :m].ravel(), signals.size)

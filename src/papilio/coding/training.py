@@ -35,9 +35,7 @@ def require_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise ImportError(
-            "LearnedEncoder.fit needs PyTorch, which is not installed: pip install 'papilio[torch]'"
-        ) from None
+        raise ImportError("LearnedEncoder.fit needs PyTorch, which is not installed: pip install torch") from None
     return torch
 
 

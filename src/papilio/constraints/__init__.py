@@ -1,12 +1,9 @@
 """Constraint sets: what a factor may look like, and the nearest matrix that does."""
 
 from .base import Constraint
-from .blocks import SparseBlocks
-from .convolutions import Circulant
-from .fixed import Fixed, UnitColumns, UnitRows
-from .sign import NonNegative
-from .sparsity import Dense, Sparse, SparseColumns, SparseRows, SparseRowsAndColumns, Support
-from .structure import BlockDiagonal, Diagonal, Hankel, Symmetric, Toeplitz, Triangular
+from .fixed import Fixed, NonNegative, UnitColumns, UnitRows
+from .sparsity import Dense, Sparse, SparseBlocks, SparseColumns, SparseRows, SparseRowsAndColumns, Support
+from .structure import BlockDiagonal, Circulant, Diagonal, Hankel, Symmetric, Toeplitz, Triangular
 
 __all__ = [
     "BlockDiagonal",

@@ -1,13 +1,15 @@
 """What a constraint set is, and the projection that all sets of unit Frobenius norm share."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
-from ..linalg import frobenius, rescaled
+from ..kernels.select import project_lines
+from ..linalg import rescaled, writeable
 from ..typing import Array, MatrixLike
 from ..validation import as_matrix, as_numbers, as_real
-from .selection import first_largest
+from .selection import at_unit_norm, first_largest, slack_of
 
 
 class Constraint(ABC):
@@ -57,6 +59,13 @@ class Constraint(ABC):
     @abstractmethod
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         """`project` without checks, onto the non-negative members if requested; always a new array."""
+
+    def _project_weighted(self, matrix: Array, worth: Array) -> Array:
+        """The values of ``matrix`` at the places of largest ``worth`` > 0, for sets that are `free_on_support`.
+
+        PALM takes such steps in a metric in which entries count differently.
+        """
+        return self._project(matrix, nonnegative=False)
 
     def relaxed(self, share: float) -> "Constraint":
         """A larger set of the same kind.
@@ -139,8 +148,24 @@ class UnitNorm(Constraint):
     def _select(self, worth: Array) -> Array:
         """A mask of the admissible support with the largest sum of squares of ``worth`` ≥ 0."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A class that selects in a way of its own does not inherit `_lines`, which would bypass it."""
+        super().__init_subclass__(**options)
+        if "_select" in cls.__dict__ and "_lines" not in cls.__dict__:
+            cls._lines = UnitNorm._lines  # type: ignore[method-assign]
+
+    def _lines(self) -> tuple[int, int] | None:
+        """For `project_lines`: the entries are n lines, row by row, that keep k each. None if they are not."""
+        return None
+
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
-        values = self._coordinates(matrix)
+        lines = None if nonnegative else self._lines()
+        if lines is not None:
+            matrix = writeable(matrix)
+            result = np.empty(matrix.shape, matrix.dtype)
+            if project_lines(matrix.ravel(), *lines, slack_of(matrix.real), result.ravel()):
+                return result
+        values = writeable(self._coordinates(matrix))
         alone = self._may_stand_alone()
         if alone is not None:
             values = np.where(alone, values, 0)
@@ -148,9 +173,14 @@ class UnitNorm(Constraint):
         values = rescaled(values)
         worth = np.maximum(values.real, 0) if nonnegative else np.abs(values)
         if worth.any():
-            kept = np.where(self._select(worth), worth if nonnegative else values, 0)
-            kept = kept.astype(matrix.dtype, copy=False) / matrix.real.dtype.type(frobenius(kept))
-        else:
-            kept = np.zeros(values.shape, dtype=matrix.dtype)
-            kept.flat[first_largest(values.real, alone)] = 1
+            kept = worth.astype(matrix.dtype) if nonnegative else values
+            return self._matrix(at_unit_norm(kept, self._select(worth)))
+        kept = np.zeros(values.shape, dtype=matrix.dtype)
+        kept.flat[first_largest(values.real, alone)] = 1
         return self._matrix(kept)
+
+    def _project_weighted(self, matrix: Array, worth: Array) -> Array:
+        worth = writeable(self._coordinates(worth))
+        if not worth.any():
+            return self._project(matrix, nonnegative=False)
+        return self._matrix(at_unit_norm(writeable(self._coordinates(matrix)), self._select(worth)))

@@ -38,9 +38,9 @@ def kernel_supports(
     Two kernels of four places in one dimension, and one of 3×3 in two:
 
     >>> import papilio as pp
-    >>> [support.ravel().tolist() for support in pp.kernel_supports(4, [1, 3])]
+    >>> [support.ravel().tolist() for support in pp.convolution.kernel_supports(4, [1, 3])]
     [[0, 1, 2, 3], [0, 3, 6, 9]]
-    >>> pp.kernel_supports((3, 3), [1], centered=True)[0].shape
+    >>> pp.convolution.kernel_supports((3, 3), [1], centered=True)[0].shape
     (9, 2)
     """
     sides = (size,) if isinstance(size, int) or not is_series(size) else tuple(size)

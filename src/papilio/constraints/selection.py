@@ -7,14 +7,18 @@ than `slack_of` times the largest are ties.
 
 import numpy as np
 
+from ..kernels import select
 from ..kernels.matching import exchange, fill
-from ..kernels.select import keep_largest_of_lines, keep_largest_with_columns, nth_largest
+from ..kernels.select import keep_largest, keep_largest_of_lines, keep_largest_with_columns, nth_largest
+from ..linalg import writeable
 from ..typing import Array
+
+_SLACK = {4: 16 * float(np.finfo(np.float32).eps), 8: 1e-9}  # by the size of a number
 
 
 def slack_of(worth: Array) -> float:
     """How far apart, relative to the largest, magnitudes may be and still be equal up to rounding."""
-    return max(1e-9, 16 * float(np.finfo(worth.dtype).eps))
+    return _SLACK[worth.dtype.itemsize]
 
 
 def largest(worth: Array, count: int) -> Array:
@@ -22,16 +26,28 @@ def largest(worth: Array, count: int) -> Array:
     if count >= worth.shape[-1]:
         return worth > 0
     keep = np.zeros(worth.shape, dtype=bool)
-    if count > 0:
-        lines = np.ascontiguousarray(worth).reshape(-1, worth.shape[-1])
+    if count == 0:
+        return keep
+    worth = writeable(worth)
+    if worth.ndim == 1:
+        keep_largest(worth, count, slack_of(worth), keep)
+    else:
+        lines = worth.reshape(-1, worth.shape[-1])
         keep_largest_of_lines(lines, count, slack_of(worth), keep.reshape(lines.shape))
     return keep
+
+
+def at_unit_norm(values: Array, keep: Array) -> Array:
+    """``values`` where ``keep``, divided by their norm, and zero elsewhere."""
+    result = np.empty(values.shape, values.dtype)
+    select.at_unit_norm(values.ravel(), writeable(keep).ravel(), result.ravel())
+    return result
 
 
 def largest_with_columns(worth: Array, count: int) -> Array:
     """A mask of the ``count`` largest positive entries of a matrix, the largest of each column first."""
     keep = np.zeros(worth.shape, dtype=bool)
-    keep_largest_with_columns(np.ascontiguousarray(worth), count, slack_of(worth), 0.0, keep)
+    keep_largest_with_columns(np.ascontiguousarray(worth), count, slack_of(worth), keep)
     return keep
 
 
@@ -60,7 +76,7 @@ def largest_per_row_and_column(worth: Array, count: int) -> Array:
     few = 4 * count * min(worth.shape)
     n_first = int(np.count_nonzero(first))
     if n_first > 4 * few:
-        first = flat > max(nth_largest(flat, few, slack, 0.0) - slack, slack)
+        first = flat > max(nth_largest(np.ascontiguousarray(flat), few, slack) - slack, slack)
     fill(_descending(flat, np.flatnonzero(first), slack), mask, rows, columns)
     if rows.any() and columns.any():
         others = np.flatnonzero(~first & (flat > 0))

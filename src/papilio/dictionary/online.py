@@ -1,53 +1,64 @@
 """Online dictionary learning: mini-batches, moments and forgetting."""
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..coding import Coder
+from .. import typing as types
+from ..coding import Atoms
 from ..kernels.atoms import descend_atoms
-from ..linalg import frobenius, largest_part, shifted
+from ..linalg import largest_part, shifted
 from ..results import Callback
-from ..runtime.layout import either, mapping
-from ..runtime.session import Phase, Session, State
+from ..runtime.checkpoint import stored
+from ..runtime.session import Session, Stage
 from ..runtime.threads import blas_threads
-from ..samples import held
+from ..samples import Samples
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_flag, as_integer, as_real
-from .atoms import first_atoms, replace_bad_atoms
-from .full_passes import learn_dense, learned
-from .learner import Best, LearnedDictionary, as_rows, as_sparsity, to_state, warn_if_few
-from .signals import Signals
-from .states import Layouts, loop
-from .statistics import Statistics
-from .sums import energies_of, moments_of_rows, relative, residuals_of, scaled
+from ..validation import as_integer, as_random
+from .base import (
+    Best,
+    Found,
+    LearnedDictionary,
+    Outcome,
+    Plan,
+    as_limits,
+    as_rows,
+    dense_plan,
+    first_atoms,
+    learn_rows,
+    replace_bad_atoms,
+)
+from .estimator import StreamEstimator
+from .ksvd import as_coder
+from .signals import Coder, Signals, Statistics, energies_of, moments_of_rows, residuals_of, scaled
 
 RECENT = 0.1  # the share of all batches so far that count: codes in earlier, poorer dictionaries only hold back
-_ARRAYS = ("atoms", "gram", "cross", "uses")  # of an `OnlineState`
 _BATCH = 512  # signals, at least, if there are enough
 _MODERATE = 17  # bits above or below the unit: the squares of such numbers have room in single precision
 
 
+@stored
+@dataclass(kw_only=True)
 class FadingMoments:
     """The moments of mini-batches, of which the latest count most.
 
     With the t-th batch, the moments become A ← βA + ΓΓᴴ and B ← βB + XΓᴴ, where β = exp(−1/w) and w is the smaller
-    of ``recent``·t and ``memory``: about w batches count. Fewer make the dictionary move more, which leads out of
+    of ``recent``·t and ``window``: about w batches count. Fewer make the dictionary move more, which leads out of
     poor minima as noise does; so w grows with t.
     """
 
-    def __init__(self, n_components: int, recent: float = RECENT, memory: int | None = None) -> None:
-        self.gram: Any = 0.0
-        self.cross: Any = 0.0
-        self.uses: Array = np.zeros(n_components)
-        self.energy = 0.0
-        self.batches = 0
-        self.unit = 1.0
-        self._recent = recent
-        self._memory = np.inf if memory is None else memory
+    gram: Any = 0.0
+    cross: Any = 0.0
+    uses: Any = 0.0
+    energy: float = 0.0
+    batches: int = 0
+    unit: float = 1.0
+    recent: float = RECENT
+    window: float = np.inf
 
     def remember(self, statistics: Statistics, unit: float) -> None:
         """Start from the moments of signals, as if they were earlier batches, and take over their unit."""
@@ -55,7 +66,7 @@ class FadingMoments:
             each.copy() for each in (statistics.gram, statistics.cross, statistics.uses)
         )
         self.energy, self.unit = statistics.energy, unit
-        self.batches = ceil(1 / self._recent)
+        self.batches = ceil(1 / self.recent)
 
     def follow(self, batch: Array) -> None:
         """Change the unit if the batch, or what counts of those before, is far from it.
@@ -77,7 +88,7 @@ class FadingMoments:
     def fade_and_add(self, gram: Array, cross: Array, uses: Array, energy: float = 0.0) -> None:
         """Add one more batch."""
         self.batches += 1
-        beta = float(np.exp(-1 / min(self._recent * self.batches, self._memory)))
+        beta = float(np.exp(-1 / min(self.recent * self.batches, self.window)))
         self.gram, self.cross = beta * self.gram + gram, beta * self.cross + cross
         self.uses, self.energy = beta * self.uses + uses, beta * self.energy + energy
 
@@ -86,46 +97,35 @@ def _exponent(number: float) -> int:
     return int(np.frexp(number)[1])
 
 
+@stored
+@dataclass
 class OnlineState(FadingMoments):
     """A dense dictionary that learns from one mini-batch after the other, on `FadingMoments`.
 
     ``atoms`` are the first atoms, one per row, with unit norm; they are changed in place.
     """
 
-    def __init__(
-        self,
-        atoms: Array,
-        n_nonzero_coefs: int,
-        recent: float = RECENT,
-        memory: int | None = None,
-        positive: bool = False,
-    ) -> None:
-        super().__init__(len(atoms), recent, memory)
-        self.atoms = atoms
-        self.n_nonzero_coefs, self.positive = n_nonzero_coefs, positive
+    atoms: Array
+    coder: Coder
 
-    def to_state(self) -> State:
-        """All that changes from batch to batch, for a checkpoint."""
-        return {name: getattr(self, name) for name in (*_ARRAYS, "batches", "unit")}
-
-    def restore(self, state: State) -> None:
-        """Continue from what `to_state` returned."""
-        self.atoms, self.gram, self.cross, self.uses = (state[name] for name in _ARRAYS)
-        self.batches, self.unit = int(state["batches"]), float(state.get("unit", 1.0))
+    @property
+    def dictionary(self) -> Array:
+        """The dictionary (d, a), as a copy."""
+        return self.atoms.T.copy()
 
     def learn(self, batch: Array) -> float:
         """Learn from a batch, one signal per row; returns its relative error before that."""
         self.follow(batch)
         batch = scaled(batch, self.unit).astype(self.atoms.dtype, copy=False)  # which has room for it in this unit
-        codes = Coder(self.atoms.T).code(batch.T, self.n_nonzero_coefs, positive=self.positive)
+        codes = self.coder.codes(Atoms(self.atoms.T), batch, self.unit)
         residuals = residuals_of(batch, self.atoms, codes)
         self.fade_and_add(*moments_of_rows(batch, codes), np.bincount(codes.indices, minlength=len(self.atoms)))
         energies = energies_of(batch, residuals)
-        replaced = replace_bad_atoms(self.atoms, self.uses, batch, energies, self.positive)
+        replaced = replace_bad_atoms(self.atoms, self.uses, batch, energies, self.coder.positive)
         self.gram[replaced], self.gram[:, replaced], self.cross[replaced] = 0, 0, 0
         self.uses[replaced] = self.uses.mean()
         descend_atoms(self.atoms, self.gram, self.cross)
-        return relative(residuals, frobenius(batch))
+        return self.coder.error(residuals, batch, codes, self.unit)
 
 
 def online_dictionary(
@@ -133,16 +133,18 @@ def online_dictionary(
     n_components: int,
     n_nonzero_coefs: int | None = None,
     *,
+    fit_algorithm: str = "omp",
+    alpha: float = 1.0,
     init: ArrayLike | None = None,
     batch_size: int | None = None,
-    memory: int | None = None,
+    window: int | None = None,
     max_iter: int = 30,
     tol: float = 1e-4,
     positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
 ) -> LearnedDictionary:
-    """Learn a dictionary from mini-batches, on moments (Mairal 2010), with codes by `omp`.
+    """Learn a dictionary from mini-batches, on moments (Mairal 2010), with codes by `omp` or `lasso`.
 
     Above 50,000 signals, or 200 per atom up to 100,000, the mini-batches are taken from a random sample of this
     size; passes over all signals then improve the dictionary.
@@ -155,13 +157,18 @@ def online_dictionary(
         The number of atoms.
     n_nonzero_coefs : int, optional
         Atoms per signal; a tenth of d by default, at least one.
+    fit_algorithm : {"omp", "lasso"}
+        How signals are coded: by `omp`, or by `lasso`, with an ℓ1 penalty. Errors in the history are then the root
+        of the objective ½‖x − Dγ‖² + alpha·‖γ‖₁, relative to that of empty codes.
+    alpha : float
+        The penalty of "lasso".
     init : (d, n_components) array, optional
         The first dictionary; by default different signals, drawn at random.
     batch_size : int, optional
         Signals per mini-batch; by default 512, or two per atom if that is more, and at most a quarter of all.
-    memory : int, optional
-        The largest number of mini-batches that count, older ones less; for data that drift. By default a share of
-        the batches so far, which amounts to one pass at the end.
+    window : int, optional
+        About how many of the latest mini-batches count, for data that drift. By default a share of the batches so
+        far, which amounts to one pass at the end.
     max_iter : int
         The largest number of passes over the data.
     tol : float
@@ -183,72 +190,92 @@ def online_dictionary(
     --------
     >>> import papilio as pp
     >>> X = pp.datasets.rand(random_state=0).signals
-    >>> learned = pp.online_dictionary(X, 32, 5, random_state=0)
+    >>> learned = pp.dictionary.online_dictionary(X, 32, 5, random_state=0)
     >>> learned.dictionary.shape, learned.history.phase[-1]
     ((32, 32), 'final')
     """
     rows = as_rows(signals)
     n_components = as_integer("n_components", n_components, 1)
-    n_nonzero_coefs = as_sparsity(n_nonzero_coefs, rows.shape[1], n_components)
-    limits = OnlineLimits(batch_size, memory, max_iter, tol).checked()
-    warn_if_few(rows.shape, n_components)
-    session = Session(callback, random_state=random_state)
-    start = partial(online_phase, limits=limits, init=init)
-    outcome = learn_dense(session, held(rows), n_components, n_nonzero_coefs, start, as_flag("positive", positive))
-    return learned(session, rows, outcome)
+    coder = as_coder(n_nonzero_coefs, rows.shape[1], n_components, fit_algorithm, alpha, positive)
+    plan = dense_plan(online_start(batch_size, window, max_iter, tol, init))
+    return learn_rows(rows, n_components, coder, plan, random_state, callback)
 
 
-class OnlineLimits(NamedTuple):
-    """The options of `online_dictionary`."""
-
-    batch_size: int | None = None
-    memory: int | None = None
-    max_iter: int = 30
-    tol: float = 1e-4
-
-    def checked(self) -> "OnlineLimits":
-        return OnlineLimits(
-            None if self.batch_size is None else as_integer("batch_size", self.batch_size, 1),
-            None if self.memory is None else as_integer("memory", self.memory, 1),
-            as_integer("max_iter", self.max_iter, 1),
-            as_real("tol", self.tol, 0.0),
-        )
+def online_start(
+    batch_size: int | None = None,
+    window: int | None = None,
+    max_iter: int = 30,
+    tol: float = 1e-4,
+    init: Any = None,
+) -> Any:
+    """The first stage of `online_dictionary`, after checks: a function of session, signals and number of atoms."""
+    size = None if batch_size is None else as_integer("batch_size", batch_size, 1)
+    return partial(
+        OnlinePasses, batch_size=size, window=as_window(window), **as_limits(max_iter, tol, 1), init=init
+    )
 
 
-def online_phase(
-    session: Session, signals: Signals, n_components: int, limits: OnlineLimits, init: Any = None
-) -> Phase:
+def as_window(window: int | None) -> float:
+    """The number of mini-batches that count; infinity by default."""
+    return np.inf if window is None else as_integer("window", window, 1)
+
+
+@stored
+@dataclass
+class PassesInMemory:
+    """A learner after some passes, and the lowest mean error of a pass."""
+
+    learner: OnlineState
+    number: int = 0
+    best: Best = field(default_factory=Best)
+
+
+class OnlinePasses(Stage):
     """The passes of `online_dictionary` over the signals in memory."""
-    rows, random = signals.start.rows, session.random
-    # Each batch updates all atoms, which takes longer the more there are.
-    batch_size = limits.batch_size or max(min(max(_BATCH, 2 * n_components), len(rows) // 4), 1)
-    # At the end one pass counts: then all signals do, each with its latest code.
-    recent = min(RECENT, 1 / limits.max_iter)
 
-    def work(state: State) -> State:
-        resumed = "learner" in state
-        atoms = state["learner"]["atoms"] if resumed else first_atoms(rows, n_components, init, random)
-        online = OnlineState(atoms, signals.n_nonzero_coefs, recent, limits.memory, signals.positive)
-        if resumed:
-            online.restore(state["learner"])
-        best = Best(limits.tol, state.get("best", {}))
+    name = "online"
 
-        def now() -> State:
-            return {"pass": i, "learner": online.to_state(), "best": best.to_state()}
+    def __init__(
+        self,
+        session: Session,
+        signals: Signals,
+        n_components: int,
+        *,
+        batch_size: int | None,
+        window: float,
+        max_iter: int,
+        tol: float,
+        init: Any = None,
+    ) -> None:
+        self._session, self._signals, self._n_components = session, signals.start, n_components
+        # Each batch updates all atoms, which takes longer the more there are.
+        most = len(signals.start.rows) // 4
+        self._batch_size = batch_size or max(min(max(_BATCH, 2 * n_components), most), 1)
+        self._window, self._max_iter, self._tol, self._init = window, max_iter, tol, init
 
-        with blas_threads(atoms.shape[0] * atoms.size):
-            for i in range(int(state.get("pass", 0)), limits.max_iter):
-                session.offer(now)
-                error = float(np.mean([online.learn(batch) for batch in shuffled(rows, batch_size, random)]))
-                best.record(error, None)
-                done = (i + 1) / limits.max_iter
-                session.report("online", error, 1.0, [atoms.T.copy()], done, signals.start.share)
-                if session.stopped or best.has_settled:
-                    break
-        return {"dictionary": to_state(atoms.T), "status": str(best.status(session.stopped))}
+    def init(self, before: Any) -> PassesInMemory:
+        atoms = first_atoms(self._signals.rows, self._n_components, self._init, self._session.random)
+        # At the end one pass counts: then all signals do, each with its latest code.
+        recent = min(RECENT, 1 / self._max_iter)
+        coder = self._signals.coder.within(self._signals.unit)
+        return PassesInMemory(OnlineState(atoms, coder, recent=recent, window=self._window))
 
-    own = loop("pass", limits.max_iter, {"learner": Layouts.of(signals, n_components).fading}, None)
-    return Phase("online", 1.0, work, layout=either(mapping({}), own))
+    def step(self, state: PassesInMemory) -> PassesInMemory:
+        session, rows, learner = self._session, self._signals.rows, state.learner
+        with blas_threads(learner.atoms.shape[0] * learner.atoms.size):
+            batches = shuffled(rows, self._batch_size, session.random)
+            error = float(np.mean([learner.learn(batch) for batch in batches]))
+        state.best.record(error, None, self._tol)
+        state.number += 1
+        done = state.number / self._max_iter
+        session.report(self.name, error, 1.0, [learner.dictionary], done, self._signals.share)
+        return state
+
+    def done(self, state: PassesInMemory) -> bool:
+        return state.number == self._max_iter or state.best.has_settled(self._tol)
+
+    def result(self, state: PassesInMemory) -> Found:
+        return Found(state.learner.atoms.T, state.best.status(self._session.stopped, self._tol))
 
 
 def shuffled(rows: Array, batch_size: int, random: np.random.RandomState) -> Iterator[Array]:
@@ -256,3 +283,76 @@ def shuffled(rows: Array, batch_size: int, random: np.random.RandomState) -> Ite
     order = random.permutation(len(rows))
     for start in range(0, len(rows), batch_size):
         yield rows[order[start : start + batch_size]]
+
+
+@dataclass(eq=False, repr=False)
+class OnlineDictionaryLearning(StreamEstimator):
+    """A dense dictionary from mini-batches: `papilio.dictionary.online_dictionary`.
+
+    Parameters
+    ----------
+    {n_components}
+    {n_nonzero_coefs}
+    {fit_algorithm}
+    {alpha}
+    batch_size : int, optional
+        Samples per mini-batch; by default 512, or two per atom if that is more, and at most a quarter of
+        all samples.
+    max_iter : int
+        The largest number of passes over the data.
+    tol : float
+        Stop when the mean error of a pass has not fallen by this share within ten passes; 0 never stops early.
+    {window}
+    {positive}
+    {coding}
+    {running}
+
+    Attributes
+    ----------
+    {components_}
+    operator_ : SparseProduct
+        The dictionary, (n_features, n_components): one dense factor.
+    {learning}
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> X = pp.datasets.rand(random_state=0).signals.T
+    >>> model = pp.OnlineDictionaryLearning(n_nonzero_coefs=5, random_state=0).fit(X)
+    >>> model.components_.shape
+    (32, 32)
+    """
+
+    n_components: int | None = None
+    n_nonzero_coefs: int | None = None
+    _: KW_ONLY
+    fit_algorithm: str = "omp"
+    alpha: float = 1.0
+    batch_size: int | None = None
+    max_iter: int = 30
+    tol: float = 1e-4
+    window: int | None = None
+    positive: bool = False
+    transform_algorithm: str = "omp"
+    transform_alpha: float | None = None
+    transform_sparse: bool = False
+    random_state: RandomState = None
+    callback: Callback | None = None
+    checkpoint: types.Path | None = None
+
+    def _plan(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Plan:
+        return dense_plan(self._start())
+
+    def _start(self) -> Any:
+        """The first stage; a fast dictionary that starts from this estimator uses it, too."""
+        return online_start(self.batch_size, self.window, self.max_iter, self.tol)
+
+    def _state_after(self, outcome: Outcome) -> OnlineState:
+        coder = self._coder(self._sizes(outcome.dictionary.shape[0])[1])
+        return OnlineState(outcome.dictionary.T.copy(), coder, window=as_window(self.window))
+
+    def _begin(self, rows: Array) -> None:
+        n_components, n_nonzero_coefs = self._sizes(rows.shape[1])
+        atoms = first_atoms(rows, n_components, None, as_random(self.random_state))
+        self._state = OnlineState(atoms, self._coder(n_nonzero_coefs), window=as_window(self.window))
+        self._add(rows)

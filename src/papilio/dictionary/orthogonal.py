@@ -1,43 +1,42 @@
 """Orthogonal dictionaries that are products of rotations, learned from data."""
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from math import isqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.fft import idct
 
-from ..coding import Coder
+from .. import typing as types
+from ..coding import Atoms
 from ..kernels.rotations import POLAR
 from ..linalg import frobenius, wide
 from ..operators import SparseProduct
 from ..results import Callback, Status
-from ..rotations.chain import Chain, depth
-from ..rotations.greedy import Growth
-from ..rotations.orthogonal import Turned, approached, swept, without_rotations
-from ..runtime.layout import either, mapping
-from ..runtime.session import Interrupted, Phase, Session, State
+from ..rotations.chain import Chain, Turned, depth
+from ..rotations.growth import Growth, approached, swept, without_rotations
+from ..runtime.checkpoint import stored
+from ..runtime.session import Interrupted, Session, Stage
 from ..runtime.threads import blas_threads
-from ..samples import Samples, held
+from ..samples import Samples
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_flag, as_integer, as_real
-from .full_passes import Outcome, improve_on_all, learned, run_phases
-from .learner import Best, LearnedDictionary, as_rows, as_sparsity, from_state, to_state, warn_if_few
-from .online import FadingMoments
-from .signals import Held, Signals, open_signals
-from .states import Layouts, loop
-from .statistics import Coding, Statistics, code_part
-from .sums import moments_of_rows
+from ..validation import as_integer, as_real
+from .base import Best, Found, LearnedDictionary, Outcome, PassesOverAll, Plan, as_rows, as_sparsity, learn_rows
+from .estimator import StreamEstimator
+from .ksvd import as_coder
+from .online import FadingMoments, as_window
+from .signals import Coder, Coding, Held, Signals, Statistics, code_part, moments_of_rows
 
-PHASE = "rotations"
 _COMPLEXITY = 0.5  # by default
 _FIRST = 0.75  # of the rotations, or entries, for a start near a known basis; data decide about the others
 _NEAR = 1.03  # times the error of that basis; if the start has more, all rotations are for it
 _SWEEPS = 3  # in each iteration
 _SOME = 5_000  # signals that are enough to tell which start is better
-_MOST_FACTORS = 1 << 16
+
+stored(Turned)
+stored(Chain)
 
 
 def orthogonal_dictionary(
@@ -98,17 +97,15 @@ def orthogonal_dictionary(
     --------
     >>> import papilio as pp
     >>> X = pp.datasets.rand(random_state=0).signals
-    >>> learned = pp.orthogonal_dictionary(X, 5, complexity=0.4)
+    >>> learned = pp.dictionary.orthogonal_dictionary(X, 5, complexity=0.4)
     >>> learned.dictionary.shape, learned.dictionary.relative_complexity <= 0.4
     ((32, 32), True)
     """
     rows = as_rows(signals)
     d = rows.shape[1]
-    n_nonzero_coefs = as_sparsity(n_nonzero_coefs, d, d)
-    options = OrthogonalOptions(n_rotations, complexity, max_iter, tol, positive).checked(d)
-    warn_if_few(rows.shape, d)
-    session = Session(callback, random_state=random_state)
-    return learned(session, rows, learn_orthogonal(session, held(rows), n_nonzero_coefs, options))
+    coder = as_coder(n_nonzero_coefs, d, d, positive=positive)
+    plan = _plan(OrthogonalOptions(n_rotations, complexity, max_iter, tol).checked(d))
+    return learn_rows(rows, d, coder, plan, random_state, callback)
 
 
 class OrthogonalOptions(NamedTuple):
@@ -118,7 +115,6 @@ class OrthogonalOptions(NamedTuple):
     complexity: float | None = None
     max_iter: int = 100
     tol: float = 5e-4
-    positive: bool = False
 
     def checked(self, size: int) -> "OrthogonalOptions":
         """The same after checks, for a dictionary of this size; one of the two limits is given."""
@@ -135,7 +131,7 @@ class OrthogonalOptions(NamedTuple):
                 f"got {complexity:g}"
             )
         limits = as_integer("max_iter", self.max_iter, 1), as_real("tol", self.tol, 0.0)
-        return OrthogonalOptions(rotations, complexity, *limits, as_flag("positive", self.positive))
+        return OrthogonalOptions(rotations, complexity, *limits)
 
     def room(self, size: int, count: int, depth: int, share: float = 1.0) -> int:
         """How many rotations another layer may have, after so many in so many layers."""
@@ -145,59 +141,66 @@ class OrthogonalOptions(NamedTuple):
         return (int(share * self.complexity * size**2 + 1e-9) - size * (depth + 1)) // 2 - count
 
 
-def learn_orthogonal(
-    session: Session, samples: Samples, n_nonzero_coefs: int, options: OrthogonalOptions
-) -> Outcome:
-    """`orthogonal_dictionary` from samples of any size."""
-    size = samples.shape[1]
-    signals = open_signals(samples, n_nonzero_coefs, size, session, options.positive)
-    layouts, counts = Layouts.of(signals, size), range(1, _MOST_FACTORS)
-    end = improve_on_all(session, signals, partial(_improved, session), signals.n_passes, layouts, counts)
-    return run_phases(session, signals, [_phase(session, signals, options), *end])
+def _plan(options: OrthogonalOptions) -> Plan:
+    """The stages of `orthogonal_dictionary`."""
+
+    def plan(session: Session, signals: Signals, n_components: int) -> list[Stage]:
+        return [Rotations(session, signals, options), PassesOverAll(session, signals, partial(_improved, session))]
+
+    return plan
 
 
-def _phase(session: Session, signals: Signals, options: OrthogonalOptions) -> Phase:
+@stored
+@dataclass
+class RotationsState:
+    """Rotations after some iterations, and the lowest error."""
+
+    turned: Turned
+    iteration: int = 0
+    best: Best = field(default_factory=Best)
+    has_settled: bool = False
+    is_done: bool = False
+
+
+class Rotations(Stage):
     """The iterations on the signals in memory."""
-    start, size = signals.start, signals.start.rows.shape[1]
-    energy = frobenius(start.rows) ** 2
 
-    def work(state: State) -> State:
-        best, status = Best(options.tol, state.get("best", {})), Status.MAX_ITER
-        if "dictionary" in state:
-            turned = Turned.from_product(from_state(state["dictionary"]))
-        else:
-            turned = _first(session, start, options)
+    name = "rotations"
 
-        def now() -> State:
-            return {"iteration": i, "dictionary": to_state(as_product(turned)), "best": best.to_state()}
+    def __init__(self, session: Session, signals: Signals, options: OrthogonalOptions) -> None:
+        self._session, self._signals, self._options = session, signals.start, options
+        self._energy = frobenius(self._signals.rows) ** 2
 
-        with blas_threads(size**3):
-            for i in range(int(state.get("iteration", 0)), options.max_iter + 1):
-                session.offer(now)
-                atoms = turned.toarray().astype(start.rows.dtype)
-                codes = Coder(atoms).code(start.rows.T, start.n_nonzero_coefs, positive=start.positive)
-                error = float(np.sqrt(max(energy - frobenius(codes.data) ** 2, 0.0) / energy)) if energy else 0.0
-                is_slow = options.tol > 0 and error > (1 - options.tol) * best.error
-                best.record(error, None)
-                done = (i + 1) / (options.max_iter + 1)
-                session.report(PHASE, error, 1.0, [atoms], done, start.share)
-                if session.stopped or i == options.max_iter:
-                    break
-                cross = np.ascontiguousarray(moments_of_rows(start.rows, codes)[1].T)
-                longer = _extended(turned, cross, options)
-                if error == 0.0 or (is_slow and longer is turned):
-                    status = Status.CONVERGED
-                    break
-                turned = _updated(session, longer, cross)
-        status = Status.STOPPED if session.stopped else status
-        return {"dictionary": to_state(as_product(turned)), "status": str(status)}
+    def init(self, before: Any) -> RotationsState:
+        return RotationsState(_first(self._session, self._signals, self._options))
 
-    def as_product(turned: Turned) -> SparseProduct:
-        return turned.as_product(turned.chain.blocks.dtype)
+    def step(self, state: RotationsState) -> RotationsState:
+        session, signals, options, energy = self._session, self._signals, self._options, self._energy
+        i, turned, best, rows = state.iteration, state.turned, state.best, signals.rows
+        with blas_threads(rows.shape[1] ** 3):
+            atoms = turned.toarray().astype(rows.dtype)
+            codes = signals.coder.codes(Atoms(atoms), rows, signals.unit)
+            error = float(np.sqrt(max(energy - frobenius(codes.data) ** 2, 0.0) / energy)) if energy else 0.0
+            is_slow = options.tol > 0 and error > (1 - options.tol) * best.error
+            best.record(error, None, options.tol)
+            session.report(self.name, error, 1.0, [atoms], (i + 1) / (options.max_iter + 1), signals.share)
+            state.is_done = session.stopped or i == options.max_iter
+            if state.is_done:
+                return state
+            cross = np.ascontiguousarray(moments_of_rows(rows, codes)[1].T)
+            longer = _extended(turned, cross, options)
+            state.has_settled = state.is_done = error == 0.0 or (is_slow and longer is turned)
+            if not state.is_done:
+                state.turned, state.iteration = _updated(session, longer, cross), i + 1
+        return state
 
-    dictionary = Layouts.of(signals, size).dictionary(range(1, _MOST_FACTORS))
-    own = loop("iteration", options.max_iter, {"dictionary": dictionary}, None)
-    return Phase(PHASE, 1.0, work, layout=either(mapping({}), own))
+    def done(self, state: RotationsState) -> bool:
+        return state.is_done
+
+    def result(self, state: RotationsState) -> Found:
+        status = Status.CONVERGED if state.has_settled else Status.MAX_ITER
+        product = state.turned.as_product(state.turned.chain.blocks.dtype)
+        return Found(product, Status.STOPPED if self._session.stopped else status)
 
 
 def _updated(session: Session, turned: Turned, cross: Array) -> Turned:
@@ -269,25 +272,88 @@ def _bases(rows: Array) -> list[Array]:
 # -- streams -------------------------------------------------------------------------------------------
 
 
+@dataclass
 class OrthogonalState(FadingMoments):
     """An orthogonal dictionary that learns from one mini-batch after the other, on `FadingMoments`."""
 
-    def __init__(
-        self,
-        operator: SparseProduct,
-        n_nonzero_coefs: int,
-        options: OrthogonalOptions,
-        memory: int | None = None,
-    ) -> None:
-        super().__init__(operator.shape[1], memory=memory)
-        self.operator, self._n_nonzero_coefs, self._options = operator, n_nonzero_coefs, options
+    dictionary: SparseProduct
+    coder: Coder
 
     def learn(self, rows: Array) -> float:
         """Learn from a batch, one signal per row; returns its relative error before that."""
         self.follow(rows)
-        coding = Coding(self.operator, self._n_nonzero_coefs, 0, self.unit, self._options.positive)
-        found = code_part(iter([(0, rows)]), coding)
+        found = code_part(iter([(0, rows)]), Coding(self.dictionary, self.coder, 0, self.unit))
         self.fade_and_add(found.gram, found.cross, found.uses, found.energy)
-        turned, cross = Turned.from_product(self.operator), np.ascontiguousarray(self.cross.T)
-        self.operator = _updated(Session(), turned, cross).as_product(self.operator.dtype)
+        turned, cross = Turned.from_product(self.dictionary), np.ascontiguousarray(self.cross.T)
+        self.dictionary = _updated(Session(), turned, cross).as_product(self.dictionary.dtype)
         return found.error
+
+
+@dataclass(eq=False, repr=False)
+class OrthogonalDictionaryLearning(StreamEstimator):
+    """An orthogonal dictionary that is a product of rotations: `papilio.dictionary.orthogonal_dictionary`.
+
+    Its atoms are orthonormal. So `transform` keeps the largest of the coefficients ``X @ components_.T``, and
+    needs no pursuit. As a product of sparse factors it is a fast transform in both directions.
+
+    Parameters
+    ----------
+    {n_nonzero_coefs}
+    n_rotations : int, optional
+        The largest number of rotations.
+    complexity : float, optional
+        The largest relative complexity: entries of all factors over those of the dense dictionary. By default 0.5,
+        or the least possible if that is more, if ``n_rotations`` is not given.
+    max_iter : int
+        The largest number of iterations.
+    tol : float
+        Stop when an iteration with all rotations lowers the error by less than this share; 0 never stops early.
+    {window}
+    {positive}
+    {coding}
+    {running}
+
+    Attributes
+    ----------
+    components_ : (n_features, n_features) array
+        The atoms, one per row.
+    operator_ : SparseProduct
+        The dictionary as a fast transform: ``operator_.T @ x`` are all coefficients of x.
+    {learning}
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp
+    >>> X = pp.datasets.rand(random_state=0).signals.T
+    >>> model = pp.OrthogonalDictionaryLearning(n_nonzero_coefs=5, complexity=0.4, random_state=0).fit(X)
+    >>> bool(np.allclose(model.components_ @ model.components_.T, np.eye(32)))
+    True
+    """
+
+    n_components: None = field(init=False, default=None)  # a basis has as many atoms as features
+    n_nonzero_coefs: int | None = None
+    _: KW_ONLY
+    n_rotations: int | None = None
+    complexity: float | None = None
+    max_iter: int = 100
+    tol: float = 5e-4
+    window: int | None = None
+    positive: bool = False
+    transform_algorithm: str = "omp"
+    transform_alpha: float | None = None
+    transform_sparse: bool = False
+    random_state: RandomState = None
+    callback: Callback | None = None
+    checkpoint: types.Path | None = None
+
+    def _plan(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Plan:
+        as_window(self.window)
+        limits = self.n_rotations, self.complexity, self.max_iter, self.tol
+        return _plan(OrthogonalOptions(*limits).checked(n_components))
+
+    def _sizes(self, n_features: int) -> tuple[int, int]:
+        return n_features, as_sparsity(self.n_nonzero_coefs, n_features, n_features)
+
+    def _state_after(self, outcome: Outcome) -> OrthogonalState:
+        coder = self._coder(self._sizes(outcome.dictionary.shape[0])[1])
+        return OrthogonalState(self.operator_, coder, window=as_window(self.window))

@@ -16,11 +16,10 @@ from ..solvers.palm import Fit, Limits, palm
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_factor_count, as_integer
-from .alternation import AlternationLimits
-from .ksvd import ksvd_phase
-from .learner import as_rows, as_sparsity, from_state, to_state, warn_if_few
-from .refinement import descended, refine_phase
-from .signals import Held, enough
+from .base import Found, as_limits, as_rows, as_sparsity, warn_if_few
+from .fast import Refinement, descended
+from .ksvd import KSVDIterations
+from .signals import Coder, Held, enough
 
 _ROUNDS = 25  # of refinement: few, since the start from a neighbour is good
 
@@ -69,7 +68,7 @@ def dictionary_tradeoff(
     --------
     >>> import papilio as pp
     >>> X = pp.datasets.rand(random_state=0).signals
-    >>> result = pp.dictionary_tradeoff(X, 32, 5, complexities=[0.3, 0.6])
+    >>> result = pp.dictionary.dictionary_tradeoff(X, 32, 5, complexities=[0.3, 0.6])
     >>> bool(result.at(0.6).error <= result.at(0.3).error)
     True
     """
@@ -84,7 +83,7 @@ def dictionary_tradeoff(
     schedules = [Schedule.with_complexity(shape, limit, n_factors) for limit in limits]
     warn_if_few(rows.shape, n_components)
     session = Session(callback, random_state=random_state)
-    neighbours = _Neighbours(session, Held(rows, n_nonzero_coefs), n_components)
+    neighbours = _Neighbours(session, Held(rows, Coder(n_nonzero_coefs)), n_components)
     # From the loosest to the tightest: a projection onto tighter sets is a better start than the reverse.
     fits = neighbours.fits(schedules[::-1])
     found = [TradeoffPoint(limit, error, op) for limit, (op, error) in zip(limits[::-1], fits, strict=False)]
@@ -112,17 +111,17 @@ class _Neighbours:
         """The dictionary of each schedule and its relative error, until the session stops; at least one."""
         session, share = self._session, 1 / (len(schedules) + 1)
         with session.part(share):
-            start = ksvd_phase(session, self._sample, self._n_components, AlternationLimits()).work({})
-        dense = from_state(start["dictionary"])
+            ksvd = KSVDIterations(session, self._sample, self._n_components, **as_limits(100, 1e-4))
+            dense = session.iterate(ksvd, ksvd.init(None)).dictionary
         self.dense_error = self._signals.error(dense)
         before: SparseProduct | None = None
         for i, schedule in enumerate(schedules):
             with session.part(share, f"point {i + 1} of {len(schedules)}: "):
                 product = self._start(dense, schedule, before)
                 if not session.stopped:
-                    refine = refine_phase(session, self._sample, schedule, _ROUNDS)
+                    refine = Refinement(session, self._sample, schedule, _ROUNDS)
                     with session.part(0.9):
-                        product = from_state(refine.work({"dictionary": to_state(product)})["dictionary"])
+                        product = session.iterate(refine, refine.init(Found(product))).dictionary
             if session.stopped and before is not None:
                 return
             before = product.astype(self._signals.rows.dtype)

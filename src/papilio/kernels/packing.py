@@ -1,4 +1,4 @@
-"""From sparse rows to groups of rows with a common set of columns, and to slots, in linear time.
+"""From sparse rows to groups of rows with a common set of columns, in linear time.
 
 All of it works on the structure alone, whatever the values are: see `papilio.operators.engine`, which calls it,
 and `papilio.kernels.product`, which reads the result. Plain loops over scalars, as slices take long to compile.
@@ -14,17 +14,22 @@ from .cache import kernel
 compiled = kernel(nogil=True)
 
 
-# -- groups --------------------------------------------------------------------------------------------
-
-
 @compiled
-def link_alike(
-    pointers: Array, indices: Array, left_out: Array, table: Array, following: Array, last: Array
-) -> None:
-    """Link each row to the next one that has its entries in the same columns: ``following``, -1 for none.
+def group_alike(
+    pointers: Array,
+    indices: Array,
+    left_out: Array,
+    table: Array,
+    links: Array,
+    fours: Array,
+    twos: Array,
+    ones: Array,
+) -> tuple[int, int, int]:
+    """The rows that have their entries in the same columns in groups of four, two and one; the number of each.
 
-    At the first row of those that are alike, ``last`` becomes the last one; it stays -1 at the others, and at rows
-    that are ``left_out``. ``table``, all -1, has a power of two places, at least twice as many as there are rows.
+    Rows that are ``left_out`` are in none. ``table``, all -1, has a power of two places, at least twice as many
+    as there are rows. ``links``, all -1, are two for each row: to the next one that is alike, -1 for none, and, at
+    the first of those that are alike, to the last.
     """
     for row in range(pointers.size - 1):
         if left_out[row]:
@@ -45,24 +50,20 @@ def link_alike(
             place = (place + 1) & (table.size - 1)
         first = table[place]
         if first < 0:
-            table[place] = last[row] = row
+            table[place] = links[row, 1] = row
         else:
-            following[last[first]] = row
-            last[first] = row
+            links[links[first, 1], 0] = row
+            links[first, 1] = row
 
-
-@compiled
-def group_alike(following: Array, last: Array, fours: Array, twos: Array, ones: Array) -> tuple[int, int, int]:
-    """The rows that are alike in groups of four, two and one, and the number of each."""
     n_fours, n_twos, n_ones = 0, 0, 0
-    for first in range(last.size):
-        if last[first] < 0:
+    for first in range(pointers.size - 1):
+        if links[first, 1] < 0:
             continue
-        row, left = np.int64(first), 0
-        while row >= 0:  # into the next four, which may not become full
-            fours[4 * n_fours + left] = row
+        alike, left = np.int64(first), 0
+        while alike >= 0:  # into the next four, which may not become full
+            fours[4 * n_fours + left] = alike
             left += 1
-            row = following[row]
+            alike = links[alike, 0]
             if left == 4:
                 n_fours, left = n_fours + 1, 0
         if left >= 2:
@@ -111,19 +112,22 @@ def group_neighbours(
     ``prices`` are those of a strip of one, two and four entries; ``counts`` are the numbers of groups of four, two
     and one.
     """
-    heads, nothing = np.empty(4, np.int64), np.empty(0, np.int32)
+    heads, nothing, counted = np.empty(4, np.int64), np.empty(0, np.int32), np.empty(3, np.int64)
     price_of_pair, price_of_ones = np.empty(2), np.empty(2)
     n_ones, end = 0, counts[2] // 4 * 4
     for begin in range(0, end, 4):
+        for part in range(3):  # two pairs, and all four
+            at = begin + part % 2 * 2
+            counted[part] = merge(
+                pointers, indices, ones, at, at + 2 + part // 2 * 2, heads, (nothing, nothing, 0)
+            )
         for half in range(2):
             at = begin + 2 * half
-            count = merge(pointers, indices, ones, at, at + 2, heads, (nothing, nothing, 0))
-            price_of_pair[half], price_of_ones[half] = prices[1] * count, 0
+            price_of_pair[half], price_of_ones[half] = prices[1] * counted[half], 0
             for k in range(at, at + 2):
                 price_of_ones[half] += prices[0] * (pointers[ones[k] + 1] - pointers[ones[k]])
-        count = merge(pointers, indices, ones, begin, begin + 4, heads, (nothing, nothing, 0))
         apart = min(price_of_pair[0], price_of_ones[0]) + min(price_of_pair[1], price_of_ones[1])
-        if prices[2] * count < apart:
+        if prices[2] * counted[2] < apart:
             for k in range(4):
                 fours[4 * counts[0] + k] = ones[begin + k]
             counts[0] += 1
@@ -158,71 +162,3 @@ def fill_groups(
         else:
             at = g * height
             starts[g + 1] = n + merge(pointers, indices, rows, at, at + height, heads, (columns, places, n))
-
-
-# -- slots ---------------------------------------------------------------------------------------------
-
-
-@compiled
-def sort_groups(height: int, groups: Any, slots: Array, buckets: Array, following: Array, out: Any) -> None:
-    """Groups in the order of the slots of their first columns, so that memory is read and written in order.
-
-    ``groups`` and ``out`` are rows, pointers, columns and places. ``buckets``, all -1, has a place for each slot.
-    """
-    rows, pointers, columns, places = groups
-    new_rows, new_pointers, new_columns, new_places = out
-    for g in range(pointers.size - 2, -1, -1):
-        slot = slots[columns[pointers[g]]] if pointers[g] < pointers[g + 1] else 0
-        following[g] = buckets[slot]
-        buckets[slot] = g
-    count = 0
-    for slot in range(buckets.size):
-        g = buckets[slot]
-        while g >= 0:
-            n = new_pointers[count]
-            for k in range(pointers[g], pointers[g + 1]):
-                new_columns[n] = columns[k]
-                for i in range(height):
-                    new_places[n * height + i] = places[k * height + i]
-                n += 1
-            for i in range(height):
-                new_rows[count * height + i] = rows[g * height + i]
-            count += 1
-            new_pointers[count] = n
-            g = following[g]
-
-
-@compiled
-def count_reads(columns: Array, slots: Array, reads: Array) -> None:
-    """Add up how often each slot is read."""
-    for k in range(columns.size):
-        reads[slots[columns[k]]] += 1
-
-
-@compiled
-def place_groups(height: int, groups: Any, slots: Array, reads: Array, may_overwrite: bool, out: Any) -> None:
-    """The slots that groups read and write, and those of the factor's rows.
-
-    A group may write into the slots of its columns if nothing else reads them; others get the next slots that
-    nothing reads. ``groups`` are rows, pointers and columns. ``out`` are the sources of all strips, the targets of
-    the rows of groups, the new slots of all rows, and, in an array, the slot from which on free ones are sought.
-    """
-    rows, pointers, columns = groups
-    sources, targets, new, free = out
-    slot = free[0]
-    for g in range(pointers.size - 1):
-        begin, end = pointers[g], pointers[g + 1]
-        is_alone = may_overwrite and end - begin >= height
-        for k in range(begin, end):
-            sources[k] = slots[columns[k]]
-            is_alone &= reads[sources[k]] == 1
-        for i in range(height):
-            if is_alone:
-                target = sources[begin + i]
-            else:
-                while reads[slot]:
-                    slot += 1
-                target, slot = slot, slot + 1
-            targets[g * height + i] = target
-            new[rows[g * height + i]] = target
-    free[0] = slot

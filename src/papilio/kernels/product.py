@@ -15,30 +15,33 @@ pointers of all groups follow. The fields of a step are
 - where its rows, and its columns, begin in ``indices``: the slots (or rows of input and output) of both;
 - where its values begin in ``values``.
 
-A *job* is an array of integers with all that a thread has to know: addresses, steps in bytes and sizes. It is done
+A *job* is a row of integers with all that a thread has to know: addresses, steps in bytes and sizes. It is done
 in *parts*: some vectors each, through all factors; or, where few vectors are long, some groups of one step each.
+
+A job of 10 to 200 µs is shared with threads of our own, as Python's take 20 to 40 µs to begin and to end: with
+them, 64×256 with 256 vectors takes 31 µs instead of 54. A helper looks at a *box* of integers again and again for
+four tenths of a millisecond after its last work, and then sleeps until it is woken. `STATE` is the number of the
+job, times 2³², plus the number of the next part: whoever raises it by one has taken that part. A helper reads the
+job before it takes a part; any new job has another number, so what it has read is then still true. The caller
+takes parts, too, and waits only for those that helpers have begun.
+
+All of that is one function for blocks and one for vectors, as each function that contains the instructions of
+groups compiles them again.
 """
 
+import os
+import threading
+from contextlib import suppress
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from ..typing import Array
+from ..validation import DTYPES
 from .cache import kernel
-from .simd import (
-    REGISTER,
-    copy,
-    groups_of_four,
-    groups_of_two,
-    single_rows,
-    transpose_from_tile,
-    transpose_into_tile,
-    vector_groups_of_four,
-    vector_groups_of_two,
-    vector_single_rows,
-    word_at,
-)
+from .simd import REGISTER, add, copy, exchange, get, give_way, groups, load, put, swap, transpose, vector_groups
 
 FIELDS = 7
 READS_INPUT, WRITES_OUTPUT, ADDS = 1, 2, 4
@@ -47,164 +50,244 @@ ALIGNMENT = 64  # bytes of a line of cache
 # The fields of a job: those of the program, which stay the same, and those of a call.
 PROGRAM, INDICES, N_SLOTS, N_IN, N_OUT, ROW, IN_AT, OUT_AT, COPIES_IN, COPIES_OUT = range(10)
 VALUES, X_AT, X_STEP, Y_AT, Y_STEP, ROOM, BY_ROWS, COUNT, PER_TILE, PER_PART, PER_STEP = range(10, 21)
-JOB = 21  # fields in all
+JOB_BYTES = 192  # at the beginning of the room: whole lines of cache
+
+# The words of the box: the first two have a line of cache each.
+STATE, DONE = 0, 8
+PARTS, JOB_AT, KIND, THREADS, ROOM_SIZE, AWAKE = range(16, 22)
+BOX, CLOSED = 32, (1 << 32) - 1  # its length; no part is left
+ALONE, SHARES, HELPS = 0, 1, 2
+LOOKS = 1_500_000  # at the box: some four tenths of a millisecond
+LOOKS_IN_A_ROW = 200_000  # while parts of others are awaited: some 60 µs
+_BURST = 1e-3  # seconds: for short products, helpers are woken at the second of two within this time, once in it
+_NUMBERS = {dtype: number for number, dtype in enumerate(DTYPES)}
 
 compiled = kernel(nogil=True)
-inlined = njit(inline="always", nogil=True)
 
 
-@inlined
-def address_of(array: Array) -> Any:
+@njit(inline="always", nogil=True)
+def _address_of(array: Array) -> Any:
     return np.int64(array.ctypes.data)  # signed: sums with unsigned integers would be floats
-
-
-@inlined
-def _aligned(room: Array) -> Any:
-    return -(-address_of(room) // ALIGNMENT) * ALIGNMENT
-
-
-@inlined
-def get(job: int, field: int) -> int:
-    return word_at((job + 8 * field,))
-
-
-@inlined
-def _part_of(job: int, step: int, part: int, n_parts: int, item: int) -> tuple[int, int, tuple[int, ...]]:
-    """Height and flags of a step; addresses of the pointers, rows, columns and values of a part; its groups."""
-    program, indices = get(job, PROGRAM), get(job, INDICES)
-    field = program + 8 * (1 + step * FIELDS)
-    height, groups = get(field, 0), get(field, 1)
-    begin, end = groups * part // n_parts, groups * (part + 1) // n_parts
-    pointers = program + 8 * (get(field, 3) + begin)
-    rows, columns = indices + 4 * (get(field, 4) + height * begin), indices + 4 * get(field, 5)
-    values = get(job, VALUES) + item * get(field, 6)
-    return height, get(field, 2), (pointers, rows, columns, values, end - begin)
-
-
-# -- blocks --------------------------------------------------------------------------------------------
-
-
-@compiled
-def apply_stage(
-    kind: Array, job: int, room: int, begin: int, end: int, stage: int, part: int, n_parts: int
-) -> None:
-    """One of ``n_parts`` parts of a stage, for the vectors from ``begin`` to ``end``, no more than a tile holds.
-
-    Stage 0 copies the vectors into the tile, and the last one copies the results out of it, where that is needed;
-    those between are the steps. ``room`` is the address of the tile: slots, then the copies of input and output.
-    """
-    item, count, n_steps = kind.itemsize, end - begin, get(get(job, PROGRAM), 0)
-    by_rows, x_step, y_step = get(job, BY_ROWS), get(job, X_STEP), get(job, Y_STEP)
-    x, y = get(job, X_AT), get(job, Y_AT)
-    x += begin * (item if by_rows else x_step)
-    y += begin * (item if by_rows else y_step)
-    row = get(job, ROW)
-    near_x, near_y = room + row * get(job, IN_AT), room + row * get(job, OUT_AT)
-    width = -(-count * item // REGISTER) * REGISTER  # what is computed behind the last vector is not kept
-    is_whole = by_rows != 0 and width == count * item
-    copies_in, copies_out = not is_whole or get(job, COPIES_IN) != 0, not is_whole or get(job, COPIES_OUT) != 0
-    if stage == 0:
-        first, last = get(job, N_IN) * part // n_parts, get(job, N_IN) * (part + 1) // n_parts
-        if copies_in and by_rows:
-            copy(kind, (x + first * x_step, x_step, near_x + first * row, row, last - first, count * item))
-        elif copies_in:
-            transpose_into_tile(kind, (x + first * item, x_step, near_x + first * row, row, count, last - first))
-    elif stage > n_steps:
-        first, last = get(job, N_OUT) * part // n_parts, get(job, N_OUT) * (part + 1) // n_parts
-        if copies_out and by_rows:
-            copy(kind, (near_y + first * row, row, y + first * y_step, y_step, last - first, count * item))
-        elif copies_out:
-            transpose_from_tile(kind, (near_y + first * row, row, y + first * item, y_step, last - first, count))
-    else:
-        height, flags, arrays = _part_of(job, stage - 1, part, n_parts, item)
-        source, source_step, result, result_step = room, row, room, row
-        if flags & READS_INPUT:
-            source, source_step = (near_x, row) if copies_in else (x, x_step)
-        if flags & WRITES_OUTPUT:
-            result, result_step = (near_y, row) if copies_out else (y, y_step)
-        lines = source, source_step, result, result_step, width, flags & ADDS
-        if height == 4:
-            groups_of_four(kind, arrays + lines)
-        elif height == 2:
-            groups_of_two(kind, arrays + lines)
-        else:
-            single_rows(kind, arrays + lines)
-
-
-@compiled
-def block_part(kind: Array, job: int, part: int, room: int) -> None:
-    """One part of a block's job, in the ``room`` of the calling thread."""
-    count, per_tile, per_step = get(job, COUNT), get(job, PER_TILE), get(job, PER_STEP)
-    n_stages = get(get(job, PROGRAM), 0) + 2
-    if per_step:
-        stage = part // per_step
-        begin = stage // n_stages * per_tile
-        end = min(begin + per_tile, count)
-        apply_stage(kind, job, get(job, ROOM), begin, end, stage % n_stages, part % per_step, per_step)
-        return
-    start = part * get(job, PER_PART)
-    stop = min(start + get(job, PER_PART), count)
-    for begin in range(start, stop, per_tile):
-        for stage in range(n_stages):
-            apply_stage(kind, job, room, begin, min(begin + per_tile, stop), stage, 0, 1)
-
-
-@inlined
-def fill_block(job: Array, template: Array, values: Array, X: Array, Y: Array, room: Array, sizes: Any) -> None:
-    """Fill in a job from that of the program, the arrays of a call, and the fields from `BY_ROWS` on."""
-    for field in range(VALUES):
-        job[field] = template[field]
-    job[VALUES], job[X_AT], job[Y_AT], job[ROOM] = address_of(values), address_of(X), address_of(Y), _aligned(room)
-    job[X_STEP], job[Y_STEP] = X.strides[0], Y.strides[0]
-    for i in range(len(sizes)):
-        job[BY_ROWS + i] = sizes[i]
-
-
-@compiled
-def apply_block(template: Array, values: Array, X: Array, Y: Array, room: Array, sizes: Any) -> None:
-    """The product of a chain with a block, whose vectors are in one part, on this thread."""
-    job = np.empty(JOB, np.int64)
-    fill_block(job, template, values, X, Y, room, sizes)
-    block_part(values, address_of(job), 0, job[ROOM])
-
-
-# -- one vector ----------------------------------------------------------------------------------------
-
-
-@compiled
-def vector_part(kind: Array, job: int, part: int) -> None:
-    """One part of a vector's job: some groups of a step."""
-    per_step, slots = get(job, PER_STEP), get(job, ROOM)
-    height, flags, arrays = _part_of(job, part // per_step, part % per_step, per_step, kind.itemsize)
-    source, result = slots, slots
-    if flags & READS_INPUT:
-        source = get(job, X_AT)
-    if flags & WRITES_OUTPUT:
-        result = get(job, Y_AT)
-    ends = source, result, flags & ADDS
-    if height == 4:
-        vector_groups_of_four(kind, arrays + ends)
-    elif height == 2:
-        vector_groups_of_two(kind, arrays + ends)
-    else:
-        vector_single_rows(kind, arrays + ends)
-
-
-@inlined
-def fill_vector(
-    job: Array, template: Array, values: Array, x: Array, y: Array, slots: Array, per_step: int
-) -> None:
-    """Fill in the job of y = chain @ x, each step of which has ``per_step`` parts."""
-    job[PROGRAM], job[INDICES], job[VALUES] = template[PROGRAM], template[INDICES], address_of(values)
-    job[X_AT], job[Y_AT], job[ROOM] = address_of(x), address_of(y), address_of(slots)
-    job[PER_STEP], job[COUNT] = per_step, 0
 
 
 @compiled
 def apply_vector(template: Array, values: Array, x: Array, y: Array) -> None:
     """y = chain @ x, on this thread."""
-    job, slots = np.empty(JOB, np.int64), np.empty(template[N_SLOTS], y.dtype)
-    fill_vector(job, template, values, x, y, slots, 1)
-    at = address_of(job)
-    for step in range(get(template[PROGRAM], 0)):
-        vector_part(values, at, step)
+    slots = np.empty(template[N_SLOTS], y.dtype)
+    program, indices, values_at = template[PROGRAM], template[INDICES], _address_of(values)
+    slots_at, x_at, y_at = _address_of(slots), _address_of(x), _address_of(y)
+    for step in range(get(program, 0)):
+        field = 1 + step * FIELDS
+        height, flags = get(program, field), get(program, field + 2)
+        source = x_at if flags & READS_INPUT else slots_at
+        result = y_at if flags & WRITES_OUTPUT else slots_at
+        arrays = (
+            height,
+            program + 8 * get(program, field + 3),
+            indices + 4 * get(program, field + 4),
+            indices + 4 * get(program, field + 5),
+            values_at + values.itemsize * get(program, field + 6),
+            get(program, field + 1),
+        )
+        vector_groups(values, (*arrays, source, result, flags & ADDS))
+
+
+@compiled
+def work(box: Array, role: int, call: Any, values: Array, arrays: Any, sizes: Any) -> int:
+    """A thread at work: `ALONE` on a job of one part, as the caller that `SHARES` its job, or as one that `HELPS`.
+
+    ``call`` are the number of the dtype, those of the parts and of the threads, and the bytes of room of each; for
+    a helper, the number of the dtype, its own index, and how often it looks in vain. ``arrays`` are the template,
+    X, Y and the room, and ``sizes`` the fields of the job from `BY_ROWS` on. Without vectors to count, X and Y are
+    one vector each. For a helper, all of these are empty. The result is how often it looked in vain.
+    """
+    template, X, Y, own = arrays
+    at, item, idle = _address_of(box), values.itemsize, 0
+    job = -(-_address_of(own) // ALIGNMENT) * ALIGNMENT
+    room = job + JOB_BYTES
+    if role == HELPS:
+        add(at, AWAKE, 1)
+    else:
+        for field in range(template.size):
+            put(job, field, template[field])
+        put(job, VALUES, _address_of(values))
+        put(job, X_AT, _address_of(X))
+        put(job, X_STEP, X.strides[0])
+        put(job, Y_AT, _address_of(Y))
+        put(job, Y_STEP, Y.strides[0])
+        put(job, ROOM, room)
+        for i in range(len(sizes)):
+            put(job, BY_ROWS + i, sizes[i])
+    if role == SHARES:
+        opened = (load(at, STATE) >> 32) + 2 << 32
+        swap(at, STATE, opened - (1 << 32) + CLOSED)
+        put(at, JOB_AT, job)
+        put(at, KIND, call[0])
+        put(at, PARTS, call[1])
+        put(at, THREADS, call[2])
+        put(at, ROOM_SIZE, call[3])
+        swap(at, DONE, 0)
+        swap(at, STATE, opened)
+
+    while True:
+        # Take a part.
+        part = 0
+        if role == SHARES:
+            part = add(at, STATE, 1) & CLOSED
+            if part >= call[1]:
+                break
+        elif role == HELPS:
+            if idle == call[2]:
+                break
+            idle += 1
+            state = load(at, STATE)
+            part = state & CLOSED
+            if part >= load(at, PARTS) or call[1] >= load(at, THREADS):
+                continue
+            if load(at, KIND) != call[0]:
+                break
+            job, room = load(at, JOB_AT), call[1] * load(at, ROOM_SIZE)
+            if exchange(at, STATE, state, state + 1) != state:
+                continue
+            room += get(job, ROOM)
+            idle = 0
+
+        # A part of a step waits for those of earlier steps.
+        count, per_tile, per_step = get(job, COUNT), get(job, PER_TILE), get(job, PER_STEP)
+        program, indices = get(job, PROGRAM), get(job, INDICES)
+        n_steps = get(program, 0)
+        looks, earlier = 0, 0
+        if per_step:
+            earlier = part // per_step
+            while load(at, DONE) < earlier * per_step:
+                looks += 1
+                if looks % LOOKS_IN_A_ROW == 0:
+                    give_way(at, 0)
+
+        # All stages of some vectors, or a part of one stage. Stage 0 copies the vectors into the tile, and the
+        # last one copies the results out of it, where that is needed; those between are the steps.
+        n_stages, n_parts = n_steps + 2, 1
+        first, last, start = 0, n_stages, part * get(job, PER_PART)
+        stop = min(start + get(job, PER_PART), count)
+        if per_step and count:
+            first, start = earlier % n_stages, earlier // n_stages * per_tile
+            last, stop = first + 1, min(start + per_tile, count)
+        elif per_step:
+            first, start = earlier + 1, 0
+            last, stop = first + 1, 1
+        if per_step:
+            part, n_parts, room = part % per_step, per_step, get(job, ROOM)
+        else:
+            part = 0
+        by_rows, x_step, y_step = get(job, BY_ROWS), get(job, X_STEP), get(job, Y_STEP)
+        row = get(job, ROW)
+        near_x, near_y = room + row * get(job, IN_AT), room + row * get(job, OUT_AT)
+        for begin in range(start, stop, per_tile):
+            bytes_in = (min(begin + per_tile, stop) - begin) * item
+            width = -(-bytes_in // REGISTER) * REGISTER  # what is computed behind the last vector is not kept
+            is_whole = by_rows != 0 and width == bytes_in
+            copies_in = count and (not is_whole or get(job, COPIES_IN))
+            copies_out = count and (not is_whole or get(job, COPIES_OUT))
+            x = get(job, X_AT) + begin * (item if by_rows else x_step)
+            y = get(job, Y_AT) + begin * (item if by_rows else y_step)
+            for stage in range(first, last):
+                if stage == 0:
+                    i, j = get(job, N_IN) * part // n_parts, get(job, N_IN) * (part + 1) // n_parts
+                    if copies_in and by_rows:
+                        copy(values, (x + i * x_step, x_step, near_x + i * row, row, j - i, bytes_in))
+                    elif copies_in:
+                        lines = x + i * item, x_step, near_x + i * row, row, bytes_in // item, j - i
+                        transpose(values, lines)
+                    continue
+                if stage > n_steps:
+                    i, j = get(job, N_OUT) * part // n_parts, get(job, N_OUT) * (part + 1) // n_parts
+                    if copies_out and by_rows:
+                        copy(values, (near_y + i * row, row, y + i * y_step, y_step, j - i, bytes_in))
+                    elif copies_out:
+                        lines = near_y + i * row, row, y + i * item, y_step, j - i, bytes_in // item
+                        transpose(values, lines)
+                    continue
+                field = 1 + (stage - 1) * FIELDS
+                height, n_groups, flags = get(program, field), get(program, field + 1), get(program, field + 2)
+                i, j = n_groups * part // n_parts, n_groups * (part + 1) // n_parts
+                pointers = program + 8 * (get(program, field + 3) + i)
+                rows = indices + 4 * (get(program, field + 4) + height * i)
+                columns = indices + 4 * get(program, field + 5)
+                numbers = get(job, VALUES) + item * get(program, field + 6)
+                arrays = height, pointers, rows, columns, numbers, j - i
+                source, source_step, result, result_step = room, row, room, row
+                if flags & READS_INPUT:
+                    source, source_step = (near_x, row) if copies_in else (x, x_step)
+                if flags & WRITES_OUTPUT:
+                    result, result_step = (near_y, row) if copies_out else (y, y_step)
+                if count:
+                    sides = source, source_step, result, result_step
+                    groups(values, (*arrays, *sides, width, flags & ADDS))
+                else:
+                    vector_groups(values, (*arrays, source, result, flags & ADDS))
+        if role == ALONE:
+            return 0
+        add(at, DONE, 1)
+
+    looks = 0
+    while role == SHARES and load(at, DONE) < call[1]:  # now and then, let helpers have this core
+        looks += 1
+        if looks % LOOKS_IN_A_ROW == 0:
+            give_way(at, 0)
+    if role == HELPS:
+        add(at, AWAKE, -1)
+    return idle
+
+
+class Pool:
+    """Threads beside the caller's, as many as papilio may use; they are started when they are first needed."""
+
+    def __init__(self) -> None:
+        self.box = np.zeros(BOX, np.int64)
+        self.box[STATE] = CLOSED
+        self._lock, self._wake, self._n_helpers = threading.Lock(), threading.Event(), 0
+        self._last = self._woken = 0.0
+
+    def run(self, job: tuple[Any, ...], call: tuple[int, ...], is_long: bool) -> bool:
+        """Share a job; False if another Python thread is using the pool, and nothing was done.
+
+        ``job`` are the last arguments of `work`, and ``call`` the numbers of parts and of threads, and the bytes
+        of room of each thread. Helpers that sleep are woken if the job ``is_long``, or one of many.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            begin, wanted = perf_counter(), call[1] - 1
+            if self.box[AWAKE] < wanted and (is_long or begin - self._last < _BURST < begin - self._woken):
+                self._woken = begin
+                self._wake.set()
+                with suppress(RuntimeError):  # the interpreter shuts down, or the system has no more threads
+                    while self._n_helpers < wanted:
+                        args = self.box, self._wake, self._n_helpers + 1
+                        threading.Thread(target=_help, args=args, name="papilio helper", daemon=True).start()
+                        self._n_helpers += 1
+            work(self.box, SHARES, (_NUMBERS[job[0].dtype], *call), *job)
+            self._last = perf_counter()
+        finally:
+            self._lock.release()
+        return True
+
+
+def help_once(box: Array, dtype: Any, index: int, looks: int) -> bool:
+    """Take parts of jobs of one dtype until none was there ``looks`` times; True if one of another dtype is."""
+    nothing, dtype = np.empty((0, 0), dtype), np.dtype(dtype)
+    arrays = np.empty(0, np.int64), nothing, nothing, np.empty(0, np.uint8)
+    call = _NUMBERS[dtype], index, looks, 0
+    return work(box, HELPS, call, np.empty(0, dtype), arrays, (0, 0, 0, 0, 0)) < looks
+
+
+def _help(box: Array, wake: threading.Event, index: int) -> None:
+    while wake.wait():
+        while help_once(box, DTYPES[int(box[KIND])], index, LOOKS):
+            pass
+        wake.clear()
+
+
+pool = Pool()
+if hasattr(os, "register_at_fork"):  # in a forked process, no thread survives
+    os.register_at_fork(after_in_child=lambda: pool.__init__())  # type: ignore[misc]

@@ -24,6 +24,8 @@ from .cache import kernel
 # just compiled and one from the cache, whose helpers are other copies, differ in the last bits.
 compiled = kernel(nogil=True, fastmath={"contract", "nsz", "nnan"})
 
+_DEPENDENT = 64  # rounding errors in the squared distance of an atom from the span of others
+
 
 class Pursuit(NamedTuple):
     """The state of each signal, of unit norm, in a pursuit with unit-norm atoms."""
@@ -88,7 +90,7 @@ def pursue(
             j = _largest(alpha)
             for i in range(m):
                 gram[i] = rows[places[i], j]
-            fall = _choose(alpha[j], gram[:m], L, change, code, eps)
+            fall = _change(alpha[j], _add_row(gram[:m], L, eps), m, L, change, code, eps)
             if fall == 0:
                 state.done[s] = True
                 break
@@ -105,6 +107,13 @@ def search(correlations: Array, scales: Array, tops: Array, atoms: Array, values
     ``tops`` is room for integers as wide as real numbers, ``atoms`` are integers of that kind.
     """
     n_signals = correlations.shape[1]
+    if n_signals == 1:  # along the column, on vector units
+        alpha = np.empty(scales.size, correlations.dtype)
+        for j in range(scales.size):
+            alpha[j] = correlations[j, 0] * scales[j]
+        atoms[0] = _largest(alpha)
+        values[0] = alpha[atoms[0]]
+        return
     for s in range(n_signals):
         tops[s] = -1
         atoms[s] = 0
@@ -128,6 +137,7 @@ def extend(
     signals: Array,
     atoms: Array,
     values: Array,
+    limit: int,
     eps: float,
     start: int,
     stop: int,
@@ -135,12 +145,12 @@ def extend(
     """Add to signal ``signals[n]`` atom ``atoms[n]``, whose correlation is ``values[n]``, for n from ``start`` on.
 
     ``rows[where[j]]`` times ``scales[j]`` is the atom d_j. The ``residuals``, a signal per row, follow; ``state``
-    and ``eps`` are as in `pursue`.
+    and ``eps`` are as in `pursue`, and ``limit`` is the largest number of atoms.
     """
     state = Pursuit(*state)
-    limit = state.chosen.shape[1]
-    weights, gram = np.empty(limit, residuals.dtype), np.empty(limit, residuals.dtype)
-    places = np.empty(limit, where.dtype)
+    room_for = state.chosen.shape[1]
+    weights, gram = np.empty(room_for, residuals.dtype), np.empty(room_for, residuals.dtype)
+    places = np.empty(room_for, where.dtype)
     room = np.empty(residuals.shape[1] // 4, residuals.dtype)
     for n in range(start, stop):
         s, j = signals[n], atoms[n]
@@ -150,17 +160,85 @@ def extend(
             other = state.chosen[s, i]
             places[i] = where[other]
             gram[i] = inner(rows[places[m]], rows[places[i]], room) * (scales[j] * scales[other])
-        fall = _choose(values[n], gram[:m], state.triangles[s], change, state.codes[s], eps)
-        if fall == 0:
-            state.done[s] = True
-            continue
-        state.remaining[s] -= fall
-        state.chosen[s, m] = j
-        state.counts[s] = m + 1
-        for i in range(m + 1):
-            weights[i] = change[i] * scales[state.chosen[s, i]]
-        _subtract(residuals[s], rows, places[: m + 1], weights)
-        state.done[s] = m + 1 == limit or state.remaining[s] <= state.tolerances[s]
+        if _add(state, s, j, values[n], gram[:m], limit, eps):
+            for i in range(m + 1):
+                weights[i] = change[i] * scales[state.chosen[s, i]]
+            _subtract(residuals[s], rows, places[: m + 1], weights)
+
+
+@compiled
+def extend_by_gram(
+    state: Any, products: Array, scales: Array, signals: Array, atoms: Array, values: Array, limit: int, eps: float
+) -> None:
+    """What `extend` does, given ``products``, Dᴴd_j of the new atoms of unit norm, one per column.
+
+    D has atoms of any norm, which ``scales`` make one. The residuals are left to the caller.
+    """
+    state = Pursuit(*state)
+    gram = np.empty(state.chosen.shape[1], products.dtype)
+    for n in range(signals.size):
+        s, m = signals[n], state.counts[signals[n]]
+        for i in range(m):
+            other = state.chosen[s, i]
+            gram[i] = np.conj(products[other, n]) * scales[other]
+        _add(state, s, atoms[n], values[n], gram[:m], limit, eps)
+
+
+@compiled
+def extend_by_changes(
+    state: Any,
+    kept: Array,
+    sizes: Array,
+    scales: Array,
+    signals: Array,
+    atoms: Array,
+    values: Array,
+    block: Array,
+    limit: int,
+    eps: float,
+) -> None:
+    """What `extend` does, given the changes of the correlations so far; the residuals are left to the caller.
+
+    ``kept[i, :, s]`` is z·Dᴴq_i of signal s, where the q_i are its chosen atoms made orthonormal one after the
+    other, and ``sizes[i, s]`` is z: these have the new row of L in them, L_ji = d_jᴴq_i. Added are the next z, and
+    in column n of ``block``, which is zero, the coefficients δ of atoms of any norm.
+    """
+    state = Pursuit(*state)
+    for n in range(signals.size):
+        s, j, L = signals[n], atoms[n], state.triangles[signals[n]]
+        m, square = state.counts[s], 1.0
+        for i in range(m):
+            L[m, i] = kept[i, j, s] * (scales[j] / sizes[i, s])
+            square -= _square(L[m, i])
+        if _add_by_distance(state, s, j, values[n], square, limit, eps):
+            if m < sizes.shape[0]:
+                sizes[m, s] = state.changes[s, m] / L[m, m].real
+            for i in range(m + 1):
+                block[state.chosen[s, i], n] = state.changes[s, i] * scales[state.chosen[s, i]]
+
+
+@compiled
+def _add(state: Any, s: int, atom: int, correlation: complex, gram: Array, limit: int, eps: float) -> bool:
+    """Add an atom to a signal, unless that changes nothing; returned is whether it was."""
+    square = _add_row(gram, state.triangles[s], eps)
+    return _add_by_distance(state, s, atom, correlation, square, limit, eps)
+
+
+@compiled
+def _add_by_distance(
+    state: Any, s: int, atom: int, correlation: complex, square: float, limit: int, eps: float
+) -> bool:
+    """The same, given the squared distance of the atom from the span of the others, and its row of L but for ℓ."""
+    m = state.counts[s]
+    fall = _change(correlation, square, m, state.triangles[s], state.changes[s], state.codes[s], eps)
+    if fall == 0:
+        state.done[s] = True
+        return False
+    state.remaining[s] -= fall
+    state.chosen[s, m] = atom
+    state.counts[s] = m + 1
+    state.done[s] = m + 1 == limit or state.remaining[s] <= state.tolerances[s]
+    return True
 
 
 @compiled
@@ -247,18 +325,17 @@ def _largest(alpha: Array) -> int:
 
 
 @compiled
-def _choose(correlation: complex, gram: Array, L: Array, change: Array, code: Array, eps: float) -> float:
-    """Add an atom with this correlation, whose Gram entries d_jᴴd_i with the others are ``gram``, to a code.
+def _change(
+    correlation: complex, square: float, m: int, L: Array, change: Array, code: Array, eps: float
+) -> float:
+    """Add an atom with this correlation, and this squared distance from the span of the m others, to a code.
 
-    This gives a new row of L, with 1/ℓ on its diagonal, and δ. Returned is by how much the squared residual falls:
-    0 if the atom changes nothing, up to rounding, or depends on the others.
+    This gives 1/ℓ on the diagonal of L, whose new row has all else, and δ. Returned is by how much the squared
+    residual falls: 0 if the atom changes nothing, up to rounding, or depends on the others.
     """
-    m = gram.size
-    if _square(correlation) <= (16 * eps) ** 2:
+    if _square(correlation) <= (16 * eps) ** 2 or square <= _DEPENDENT * eps:
         return 0.0
-    square = _add_row(gram, L, eps)
-    if square == 0:
-        return 0.0
+    L[m, m] = 1 / np.sqrt(square)
     change[m] = correlation / square
     _substitute(L, change[: m + 1])
     for i in range(m + 1):
@@ -278,7 +355,7 @@ def _add_row(gram: Array, L: Array, eps: float) -> float:
         value = value * L[i, i].real
         L[m, i] = value
         square -= _square(value)
-    if square <= 64 * eps:  # the squared distance from the span of the others
+    if square <= _DEPENDENT * eps:
         return 0.0
     L[m, m] = 1 / np.sqrt(square)
     return square

@@ -1,58 +1,101 @@
-"""The largest entries of a line, without sorting it."""
+"""The largest entries of a line, without sorting it, and the unit-norm matrix of those that are kept."""
+
+import numpy as np
 
 from ..typing import Array
 from .cache import kernel
 
 compiled = kernel(nogil=True)
+# Sums in any order, so that they run on vector units.
+summing = kernel(nogil=True, fastmath={"nsz", "reassoc", "contract"})
 
 
 @compiled
-def nth_largest(worth: Array, count: int, slack: float, guess: float) -> float:
-    """The ``count``-th largest of ``worth`` ≥ 0, or an entry less than ``slack`` away; count < worth.size.
+def largest_of(worth: Array) -> float:
+    """The largest of ``worth`` ≥ 0, in four independent chains, as each comparison waits for the one before."""
+    a = b = c = d = worth.dtype.type(0)
+    whole = worth.size // 4 * 4
+    for i in range(0, whole, 4):
+        a = worth[i] if worth[i] > a else a
+        b = worth[i + 1] if worth[i + 1] > b else b
+        c = worth[i + 2] if worth[i + 2] > c else c
+        d = worth[i + 3] if worth[i + 3] > d else d
+    for i in range(whole, worth.size):
+        a = worth[i] if worth[i] > a else a
+    return max(max(a, b), max(c, d))
 
-    Found by bisection, from a ``guess`` if that is positive: counting is fast on vector units, and needs no copy.
-    """
-    top = worth.max()
-    low, high = top * 0, top  # at least ``count`` entries are ≥ low, fewer are > high
-    middle = 0.5 * top
-    reach = 0.0
-    if 0 < guess < top:
-        middle = guess
-        reach = 0.01 * guess
-    # Until just ``count`` are left, or all between low and high are ties.
-    while high - low > 0.25 * slack and low < middle < high:
-        above = 0
-        for i in range(worth.size):
-            above += worth[i] >= middle
-        if above >= count:
-            low = middle
-        else:
-            high = middle
-        if above == count:
-            break
-        middle = low + 0.5 * (high - low)
-        if reach > 0 and high == top and low + reach < middle:
-            middle = low + reach
-        elif reach > 0 and low == 0 and high - reach > middle:
-            middle = high - reach
-        reach *= 4
-    threshold = top
+
+@compiled
+def _count_from(worth: Array, least: float) -> int:
+    count = 0
     for i in range(worth.size):
-        if low <= worth[i] < threshold:
-            threshold = worth[i]
-    return threshold
+        count += worth[i] >= least
+    return count
 
 
 @compiled
-def keep_largest(worth: Array, count: int, slack: float, guess: float, keep: Array) -> float:
-    """Set ``keep`` where ``worth`` ≥ 0 is among the ``count`` ≥ 1 largest, and positive; returns the threshold.
+def _bisect(worth: Array, count: int, top: float, slack: float) -> tuple[float, int]:
+    """A threshold that just ``count`` entries reach, or at most ``slack`` below the ``count``-th largest.
+
+    And how many entries reach it. Counting is fast on vector units, and needs no copy. The first steps alternate
+    between the middle and where as many entries should be larger if they were spread evenly.
+    """
+    low, high = worth.dtype.type(0), top  # at least ``count`` entries are ≥ low, fewer are > high
+    n_low, n_high = worth.size, 0
+    for step in range(2000):
+        if high - low <= slack or n_low == count:
+            break
+        share = 0.5
+        if step % 2 == 1 and step < 16:
+            share = (n_low - count + 0.5) / (n_low - n_high + 1)
+        middle = worth.dtype.type(low + share * (high - low))
+        if not low < middle < high:
+            middle = high
+        above = _count_from(worth, middle)
+        if above >= count:
+            low, n_low = middle, above
+            if middle == high:
+                break
+        elif middle == high:
+            break
+        else:
+            high, n_high = middle, above
+    return low, n_low
+
+
+@compiled
+def nth_largest(worth: Array, count: int, slack: float) -> float:
+    """The ``count``-th largest of ``worth`` ≥ 0, or an entry less than ``slack`` away; count < worth.size."""
+    top = largest_of(worth)
+    low, _ = _bisect(worth, count, top, 0.25 * slack)
+    least = top
+    for i in range(worth.size):
+        if low <= worth[i] < least:
+            least = worth[i]
+    return least
+
+
+@compiled
+def keep_largest(worth: Array, count: int, slack: float, keep: Array) -> None:
+    """Set ``keep`` where ``worth`` ≥ 0 is among the ``count`` ≥ 1 largest, and positive.
 
     Entries within ``slack`` times the largest of the threshold are ties, which go to the lowest indices.
     """
-    slack *= worth.max()
-    threshold = 0 * worth[0]
+    top = largest_of(worth)
+    slack *= top
+    low, n_low = worth.dtype.type(0), worth.size
     if count < worth.size:
-        threshold = nth_largest(worth, count, slack, guess)
+        low, n_low = _bisect(worth, count, top, 0.25 * slack)
+    if n_low == count and low > slack and _count_from(worth, low - slack) == count:
+        for i in range(worth.size):
+            keep[i] = worth[i] >= low
+        return
+    threshold = low
+    if count < worth.size:
+        threshold = top
+        for i in range(worth.size):
+            if low <= worth[i] < threshold:
+                threshold = worth[i]
     room = count
     for i in range(worth.size):
         keep[i] = worth[i] > threshold + slack
@@ -63,34 +106,92 @@ def keep_largest(worth: Array, count: int, slack: float, guess: float, keep: Arr
         if not keep[i] and worth[i] > 0 and worth[i] >= threshold - slack:
             keep[i] = True
             room -= 1
-    return threshold
+
+
+@summing
+def _norm_of(values: Array, keep: Array) -> float:
+    """The norm of the ``values`` that are kept."""
+    square = 0.0
+    for i in range(values.size):
+        size = (np.conj(values[i]) * values[i]).real
+        square += size if keep[i] else 0 * size
+    return np.sqrt(square)
+
+
+@compiled
+def at_unit_norm(values: Array, keep: Array, result: Array) -> None:
+    """result = ``values`` where ``keep``, over their norm, and zero elsewhere."""
+    norm = values.real.dtype.type(_norm_of(values, keep))
+    for i in range(values.size):
+        result[i] = values[i] / norm if keep[i] else values.dtype.type(0)
+
+
+@compiled
+def project_lines(values: Array, n_lines: int, count: int, slack: float, result: Array) -> bool:
+    """result = the largest ``count`` entries of each of the lines of ``values``, over their norm.
+
+    False, and no result, where squares may leave the number range, as for zero.
+    """
+    worth = np.empty(values.size, values.real.dtype)
+    for i in range(values.size):
+        worth[i] = abs(values[i])
+    if not 1e-15 < largest_of(worth) < 1e15:
+        return False
+    keep = np.empty(values.size, np.bool_)
+    length = values.size // n_lines
+    for begin in range(0, values.size, length):
+        end = begin + length
+        keep_largest(worth[begin:end], count, slack, keep[begin:end])
+    at_unit_norm(values, keep, result)
+    return True
 
 
 @compiled
 def keep_largest_of_lines(worth: Array, count: int, slack: float, keep: Array) -> None:
     """`keep_largest` for each line."""
     for i in range(worth.shape[0]):
-        if worth[i].max() > 0:
-            keep_largest(worth[i], count, slack, 0.0, keep[i])
-        else:
-            keep[i] = False
+        keep_largest(worth[i], count, slack, keep[i])
 
 
 @compiled
-def keep_largest_with_columns(worth: Array, count: int, slack: float, guess: float, keep: Array) -> float:
+def keep_largest_with_columns(worth: Array, count: int, slack: float, keep: Array) -> None:
     """`keep_largest` of a matrix, with the largest of each column first; ``count`` ≥ the number of columns."""
     rest = worth.copy()
     for j in range(worth.shape[1]):
-        least = (1 - slack) * worth[:, j].max()  # of the ties for the largest
+        top = worth[0, j]
         for i in range(worth.shape[0]):
-            if worth[i, j] >= least:
+            top = max(top, worth[i, j])
+        for i in range(worth.shape[0]):
+            if worth[i, j] >= (1 - slack) * top:  # the first of the ties for the largest
                 rest[i, j] = 0
                 break
     keep[:] = False
     count -= worth.shape[1]
-    if count > 0 and rest.max() > 0:
-        guess = keep_largest(rest.ravel(), count, slack, guess, keep.ravel())
+    if count > 0:
+        keep_largest(rest.ravel(), count, slack, keep.ravel())
     for i in range(worth.shape[0]):
         for j in range(worth.shape[1]):
             keep[i, j] |= worth[i, j] > rest[i, j]
-    return guess
+
+
+@compiled
+def norms_of_blocks(worth: Array, rows: Array, columns: Array, norms: Array) -> None:
+    """The Frobenius norms of the blocks of a grid: line i belongs to group ``rows[i]`` or ``columns[i]``."""
+    squares = np.zeros((norms.shape[0], worth.shape[1]))
+    for i in range(worth.shape[0]):
+        for j in range(worth.shape[1]):
+            squares[rows[i], j] += np.float64(worth[i, j]) * worth[i, j]
+    sums = np.zeros(norms.shape)
+    for i in range(norms.shape[0]):
+        for j in range(worth.shape[1]):
+            sums[i, columns[j]] += squares[i, j]
+        for j in range(norms.shape[1]):
+            norms[i, j] = np.sqrt(sums[i, j])
+
+
+@compiled
+def spread(kept: Array, rows: Array, columns: Array, keep: Array) -> None:
+    """Set ``keep`` for the entries of the blocks that are ``kept``."""
+    for i in range(keep.shape[0]):
+        for j in range(keep.shape[1]):
+            keep[i, j] = kept[rows[i], columns[j]]

@@ -12,7 +12,6 @@ Addresses are plain integers, steps from one row to the next are in bytes, and n
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -156,17 +155,25 @@ def _function(emit: Callable[..., None]) -> Any:
     return intrinsic(typed)
 
 
-def on_word(emit: Callable[..., Any], n_arguments: int) -> Any:
-    """``emit(builder, word, *integers)`` as a numba function of a tuple: the address of a word, and integers."""
+def _on_word(emit: Callable[..., Any], n_values: int = 0) -> Any:
+    """``emit(builder, word, *values)`` as a numba function: word n of those from an address on, and integers."""
 
-    def typed(context: Any, arguments: Any) -> Any:
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
-            address, *others = (builder.extract_value(given[0], i) for i in range(n_arguments))
-            return emit(builder, builder.inttoptr(address, _WORD.as_pointer()), *others)
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: Sequence[ir.Value]) -> Any:
+        address = builder.add(given[0], builder.mul(given[1], _constant(8)))
+        return emit(builder, builder.inttoptr(address, _WORD.as_pointer()), *given[2:])
 
-        return types.int64(types.UniTuple(types.int64, n_arguments)), generate
+    typed = types.int64(*[types.int64] * (2 + n_values)), generate
+    functions = (
+        lambda context, address, n: typed,
+        lambda context, address, n, value: typed,
+        lambda context, address, n, old, new: typed,
+    )
+    return intrinsic(functions[n_values])
 
-    return intrinsic(typed)
+
+def _put(builder: ir.IRBuilder, word: ir.Value, value: ir.Value) -> ir.Value:
+    builder.store(value, word)
+    return value
 
 
 def _give_way(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
@@ -176,18 +183,19 @@ def _give_way(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
     return builder.zext(builder.call(function, []), _WORD)
 
 
-give_way = on_word(_give_way, 1)  # of any address
-word_at = on_word(lambda builder, word: builder.load(word), 1)
-# The same for words that threads share. The last one, of (address, old, new), writes ``new`` if the word is
-# ``old``, and gives what it was.
-load = on_word(lambda builder, word: builder.load_atomic(word, "acquire", 8), 1)
-add = on_word(lambda builder, word, value: builder.atomic_rmw("add", word, value, "acq_rel"), 2)
-swap = on_word(lambda builder, word, value: builder.atomic_rmw("xchg", word, value, "acq_rel"), 2)
-exchange = on_word(
+give_way = _on_word(_give_way)  # of any word
+get = _on_word(lambda builder, word: builder.load(word))
+put = _on_word(_put, 1)
+# The same for words that threads share. The last one, of (…, old, new), writes ``new`` if the word is ``old``, and
+# gives what it was.
+load = _on_word(lambda builder, word: builder.load_atomic(word, "acquire", 8))
+add = _on_word(lambda builder, word, value: builder.atomic_rmw("add", word, value, "acq_rel"), 1)
+swap = _on_word(lambda builder, word, value: builder.atomic_rmw("xchg", word, value, "acq_rel"), 1)
+exchange = _on_word(
     lambda builder, word, old, new: builder.extract_value(
         builder.cmpxchg(word, old, new, "acq_rel", "acquire"), 0
     ),
-    3,
+    2,
 )
 
 
@@ -204,10 +212,21 @@ def _at_a_time(n_values: int, parts: int) -> int:
     return 1
 
 
-def _groups(height: int) -> Any:
-    """A numba function that applies the groups of one height to the vectors of a tile.
+def _of_height(emit_of: Callable[[int], Callable[..., None]]) -> Any:
+    """A numba function whose first integer says for which height to run what is emitted for each."""
 
-    Its arguments: the values' array (for its dtype), the addresses of pointers, rows, columns and values, the
+    def emit(code: _Emitter, height: ir.Value, *others: ir.Value) -> None:
+        for each in HEIGHTS:
+            with code.builder.if_then(code.builder.icmp_signed("==", height, _constant(each))):
+                emit_of(each)(code, *others)
+
+    return _function(emit)
+
+
+def _groups(height: int) -> Callable[..., None]:
+    """Apply the groups of one height to the vectors of a tile.
+
+    The arguments are the values' array (for its dtype), the addresses of pointers, rows, columns and values, the
     number of groups, address and step of the source and of the result, the bytes of a row, whole registers, and
     whether sums are added to what is in the result.
     """
@@ -295,13 +314,13 @@ def _groups(height: int) -> Any:
 
         code.loop(_constant(0), count, 1, of_group)
 
-    return _function(emit)
+    return emit
 
 
-def _groups_of_vector(height: int) -> Any:
-    """A numba function that applies the groups of one height to one vector.
+def _groups_of_vector(height: int) -> Callable[..., None]:
+    """Apply the groups of one height to one vector.
 
-    Its arguments: the values' array (for its dtype), the addresses of pointers, rows, columns and values, the
+    The arguments are the values' array (for its dtype), the addresses of pointers, rows, columns and values, the
     number of groups, the addresses of source and result, and whether sums are added to what is in the result.
     """
 
@@ -355,7 +374,7 @@ def _groups_of_vector(height: int) -> Any:
         is_added = builder.icmp_signed("!=", adds, _constant(0))
         code.loop(_constant(0), count, 1, of_group)
 
-    return _function(emit)
+    return emit
 
 
 def _emit_copy(
@@ -398,7 +417,6 @@ def _emit_transpose(
     result_step: ir.Value,
     n_rows: ir.Value,
     n_columns: ir.Value,
-    along_rows: bool,
 ) -> None:
     number, side = code.size * code.parts, REGISTER // (code.size * code.parts)
     builder = code.builder
@@ -436,29 +454,19 @@ def _emit_transpose(
 
         return code.loop(begin, end, step, run)[0]
 
-    def all_of(outer: ir.Value, inner: ir.Value, square: Callable[..., None], single: Callable[..., None]) -> None:
-        """Squares, then the numbers that are left of a stripe of them, then those of the last lines."""
-        zero = _constant(0)
+    # Squares, then the numbers that are left of a stripe of them, then those of the last lines.
+    zero = _constant(0)
 
-        def of_stripe(a: ir.Value) -> None:
-            b = over(zero, inner, side, lambda b: square(a, b))
-            over(a, code.add(a, side), 1, lambda a: over(b, inner, 1, lambda b: single(a, b)))
+    def of_stripe(i: ir.Value) -> None:
+        j = over(zero, n_columns, side, lambda j: of_square(i, j))
+        over(i, code.add(i, side), 1, lambda i: over(j, n_columns, 1, lambda j: of_number(i, j)))
 
-        a = over(zero, outer, side, of_stripe)
-        over(a, outer, 1, lambda a: over(zero, inner, 1, lambda b: single(a, b)))
-
-    if along_rows:
-        all_of(n_rows, n_columns, of_square, of_number)
-    else:
-        all_of(n_columns, n_rows, lambda j, i: of_square(i, j), lambda j, i: of_number(i, j))
+    i = over(zero, n_rows, side, of_stripe)
+    over(i, n_rows, 1, lambda i: over(zero, n_columns, 1, lambda j: of_number(i, j)))
 
 
-groups_of_four, groups_of_two, single_rows = map(_groups, HEIGHTS)
-vector_groups_of_four, vector_groups_of_two, vector_single_rows = map(_groups_of_vector, HEIGHTS)
-
+groups, vector_groups = map(_of_height, (_groups, _groups_of_vector))
 # Arguments: an array (for its dtype), address and step of source and result, the number of rows and their bytes.
 copy = _function(_emit_copy)
-# Arguments: the same with the number of the source's rows and of its columns, which become those of the result.
-# The vectors of a column-major block, rows of the source or of the result, are passed through one after the other.
-transpose_into_tile = _function(partial(_emit_transpose, along_rows=True))
-transpose_from_tile = _function(partial(_emit_transpose, along_rows=False))
+# The same with the number of the source's rows and of its columns, which become those of the result.
+transpose = _function(_emit_transpose)

@@ -1,14 +1,113 @@
-"""Passes over the factors of a projected gradient step, without temporary arrays."""
+"""Gradient steps of PALM: spectral norms, a whole step for small matrices, and steps in another metric."""
+
+import numpy as np
 
 from ..typing import Array
 from .cache import kernel
 
 # Entries are independent of each other: there is no sum whose order might change.
 compiled = kernel(nogil=True, fastmath={"contract", "nsz"})
+# Sums may be reordered, so that they run on vector units. No loop both sums up and writes: whether such a loop
+# runs on vector units, and so the order of its sum, depends on how near to each other its arrays happen to lie.
+summing = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+
+
+@summing
+def norm_squared(matrix: Array, probe: Array, push: float, start: Array, tol: float) -> float:
+    """‖matrix‖₂² by power iteration on matrixᴴ·matrix: see `papilio.linalg.largest_eigenvalue`.
+
+    ``start`` is the singular vector of the last time (zero at first) and becomes that of this time; ``push`` says
+    how much of ``probe`` is mixed in.
+    """
+    size = matrix.shape[1]
+    vector = np.empty(size, matrix.dtype)
+    following = np.empty(size, matrix.dtype)
+    estimate, increment, missing, length = 0.0, np.inf, 0.0, 0.0
+    for k in range(size):
+        vector[k] = start[k] + push * probe[k]
+    for k in range(size):
+        length += (np.conj(vector[k]) * vector[k]).real
+    for iteration in range(1000):
+        shrink = 1 / np.sqrt(length)
+        previous = estimate
+        estimate, length = 0.0, 0.0
+        for k in range(size):
+            vector[k] *= shrink
+            following[k] = 0
+        for i in range(matrix.shape[0]):
+            along = 0 * vector[0]
+            for k in range(size):
+                along += matrix[i, k] * vector[k]
+            estimate += (np.conj(along) * along).real
+            for k in range(size):
+                following[k] += np.conj(matrix[i, k]) * along
+        for k in range(size):
+            length += (np.conj(following[k]) * following[k]).real
+        if length == 0.0:
+            return 0.0
+        if iteration > 0:
+            last, increment = increment, estimate - previous
+            ratio = increment / last
+            if increment <= 1e-15 * estimate:
+                break
+            if 0.0 < ratio < 1.0:
+                missing = increment * ratio / (1.0 - ratio)
+                if max(increment, missing) <= tol * estimate:
+                    break
+        for k in range(size):
+            vector[k] = following[k]
+    for k in range(size):
+        start[k] = vector[k]
+    return estimate + min(missing, tol * estimate)
+
+
+@summing
+def gradient_step(
+    head: Array,
+    rest: Array,
+    goal: Array,
+    left: Array,
+    right: Array,
+    point: Array,
+    vectors: Array,
+    push: float,
+    tol: float,
+    margin: float,
+    result: Array,
+) -> None:
+    """result = point − Lᴴ(head·rest − goal)Rᴴ/(margin·‖L‖₂²‖R‖₂²); empty matrices stand for the identity.
+
+    ``vectors`` are the ``start`` of `norm_squared` for L and R, and its ``probe``.
+    """
+    product, modulus = head, 1.0
+    if rest.size > 0:
+        product = np.dot(head, rest)
+    gradient = np.empty(goal.shape, goal.dtype)
+    for i in range(goal.shape[0]):
+        for j in range(goal.shape[1]):
+            gradient[i, j] = product[i, j] - goal[i, j]
+    for side in range(2):  # a loop, so that what it calls is compiled into it once
+        matrix = left if side == 0 else right
+        if matrix.size > 0:
+            modulus *= norm_squared(matrix, vectors[2], push, vectors[side], tol)
+            adjoint = np.empty((matrix.shape[1], matrix.shape[0]), matrix.dtype)
+            for i in range(matrix.shape[0]):
+                for j in range(matrix.shape[1]):
+                    adjoint[j, i] = np.conj(matrix[i, j])
+            first, second = (adjoint, gradient) if side == 0 else (gradient, adjoint)
+            gradient = np.dot(first, second)
+    length = goal.real.dtype.type(0)
+    if modulus > 0.0:
+        length = goal.real.dtype.type(1 / (margin * modulus))
+    for i in range(point.shape[0]):
+        for j in range(point.shape[1]):
+            result[i, j] = point[i, j] - gradient[i, j] * length
 
 
 @compiled
-def step(point: Array, gradient: Array, rows: Array, columns: Array, v: Array, w: Array, worth: Array) -> None:
+def weighted_step(
+    point: Array, gradient: Array, rows: Array, columns: Array, v: Array, w: Array, worth: Array
+) -> None:
     """point ← point − rows_i·columns_j·gradient, in place, and worth = |point|·v_i·w_j."""
     for i in range(point.shape[0]):
         row, weight = rows[i], v[i]
@@ -16,19 +115,3 @@ def step(point: Array, gradient: Array, rows: Array, columns: Array, v: Array, w
             value = point[i, j] - (row * columns[j]) * gradient[i, j]
             point[i, j] = value
             worth[i, j] = abs(value) * (weight * w[j])
-
-
-@compiled
-def ahead_of(new: Array, before: Array, inertia: float, point: Array) -> None:
-    """point = new + inertia·(new − before)."""
-    for i in range(new.shape[0]):
-        for j in range(new.shape[1]):
-            point[i, j] = new[i, j] + inertia * (new[i, j] - before[i, j])
-
-
-@compiled
-def keep_only(point: Array, keep: Array) -> None:
-    """point ← zero where not ``keep``, in place."""
-    for i in range(point.shape[0]):
-        for j in range(point.shape[1]):
-            point[i, j] = point[i, j] if keep[i, j] else 0 * point[i, j]

@@ -1,3 +1,7 @@
 """Operators: `SparseProduct`, and how it is packed for the kernels, indexed, measured and stored."""
 
-from .product import SparseProduct as SparseProduct
+from .algebra import block_diag, hstack, kron, vstack
+from .files import from_faust
+from .product import SparseProduct
+
+__all__ = ["SparseProduct", "block_diag", "from_faust", "hstack", "kron", "vstack"]

@@ -47,7 +47,7 @@ def hstack(operators: "Iterable[SparseProduct | MatrixLike]") -> SparseProduct:
     Examples
     --------
     >>> import papilio as pp
-    >>> pp.hstack([pp.transforms.hadamard(2), [[5], [6]]]).toarray()
+    >>> pp.operators.hstack([pp.transforms.hadamard(2), [[5], [6]]]).toarray()
     array([[ 1.,  1.,  5.],
            [ 1., -1.,  6.]])
     """
@@ -75,7 +75,7 @@ def vstack(operators: "Iterable[SparseProduct | MatrixLike]") -> SparseProduct:
     Examples
     --------
     >>> import papilio as pp
-    >>> pp.vstack([pp.transforms.hadamard(2), [[5, 6]]]).toarray()
+    >>> pp.operators.vstack([pp.transforms.hadamard(2), [[5, 6]]]).toarray()
     array([[ 1.,  1.],
            [ 1., -1.],
            [ 5.,  6.]])
@@ -103,7 +103,7 @@ def block_diag(operators: "Iterable[SparseProduct | MatrixLike]") -> SparseProdu
     Examples
     --------
     >>> import papilio as pp
-    >>> pp.block_diag([pp.transforms.hadamard(2), [[5]]]).toarray()
+    >>> pp.operators.block_diag([pp.transforms.hadamard(2), [[5]]]).toarray()
     array([[ 1.,  1.,  0.],
            [ 1., -1.,  0.],
            [ 0.,  0.,  5.]])
@@ -233,7 +233,7 @@ def kron(a: SparseProduct | MatrixLike, b: SparseProduct | MatrixLike) -> Sparse
     --------
     >>> import papilio as pp
     >>> H = pp.transforms.hadamard(8)
-    >>> pp.kron(H, H).nnz == pp.transforms.hadamard(64).nnz
+    >>> pp.operators.kron(H, H).nnz == pp.transforms.hadamard(64).nnz
     True
     """
     left, right = _as_product("a", a), _as_product("b", b)

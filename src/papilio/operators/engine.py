@@ -20,28 +20,22 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..kernels.packing import (
-    count_reads,
-    fill_groups,
-    group_alike,
-    group_neighbours,
-    link_alike,
-    place_groups,
-    sort_groups,
-)
-from ..kernels.pool import pool, share_block, share_vector
+from ..kernels.packing import fill_groups, group_alike, group_neighbours
 from ..kernels.product import (
     ADDS,
     ALIGNMENT,
+    ALONE,
     FIELDS,
+    JOB_BYTES,
     READS_INPUT,
     WRITES_OUTPUT,
-    apply_block,
     apply_vector,
+    pool,
+    work,
 )
 from ..kernels.simd import HEIGHTS, REGISTER, TILE
 from ..runtime.forks import cached_property
-from ..runtime.threads import get_num_threads, one_blas_thread, scratch, workspace
+from ..runtime.threads import get_num_threads, one_blas_thread, workspace
 from ..typing import Array
 from .cost import Rates, cost_of, is_near, plan, rates
 from .factors import Factor, Link, entries, frozen, is_moderate, to_dense, with_scale
@@ -61,6 +55,7 @@ _THREAD_WORK = 2_000_000  # multiplications from which a second thread pays for 
 _SHARED_BYTES = 2_000_000  # multiplications, times the bytes of a number: the same for the kernel, if it is awake
 _LONG_BYTES = 80_000_000  # the same if it has to be woken
 _SHARED_VECTOR_BYTES = 1_000_000  # of the values: the same for one vector
+_NO_CALL = (0, 0, 0, 0)  # of `work`, alone
 _PARTS = 4  # of a product, for each thread: the last ones to be done are waited for
 
 
@@ -81,25 +76,17 @@ class PackedFactor:
     """One factor, or two that were joined, as the kernels and BLAS read it; each form is made when it is needed.
 
     ``passed`` are the rows and columns of ones that are alone in their row, unless nothing ``passes``; these rows
-    are in no group. ``joined`` keeps what became of the attempts to join this factor with a later one: neighbours
-    meet again in each product that has both.
+    are in no group. BLAS may apply what ``has_matrix``: all but two that were joined. ``joined`` keeps what became
+    of the attempts to join this factor with a later one: neighbours meet again in each product that has both.
     """
 
+    has_matrix = True
+
     def __init__(self, factor: Factor, passes: bool = True) -> None:
-        self.factor: Factor | None = factor  # None if two were joined
+        self.factor = factor
         self.shape, self.dtype, self._passes = factor.shape, factor.dtype, passes
         self._one = 1.0  # the entry of the rows that are passed on
-        self._squares: Array | None = None  # the entries of two that were joined
         self.joined: WeakKeyDictionary[PackedFactor, PackedFactor | None] = WeakKeyDictionary()
-
-    @classmethod
-    def of_squares(cls, values: Array, groups: Groups, later: "PackedFactor") -> "PackedFactor":
-        """Two factors that were joined, the ``later`` one of which passes on the same rows as both."""
-        packed = cls.__new__(cls)
-        packed.factor, packed.shape, packed.dtype, packed._passes = None, later.shape, later.dtype, True
-        packed._one, packed._squares, packed.joined = later._one, values, WeakKeyDictionary()
-        packed.structure = [groups], later.passed
-        return packed
 
     def with_values(self, factor: Factor, scale: float) -> "PackedFactor":
         """The same structure with the entries of ``factor``, and ``scale`` for the rows that are passed on."""
@@ -110,18 +97,20 @@ class PackedFactor:
     @property
     def values(self) -> Array:
         """Its entries, then one for rows that are passed on, and a zero for what fills up groups; not kept."""
-        own: Any = self._squares if self.factor is None else _entries(self.factor)
-        return np.append(own, [self._one, 0]).astype(self.dtype, copy=False)
+        return np.append(self._entries(), [self._one, 0]).astype(self.dtype, copy=False)
+
+    def _entries(self) -> Array:
+        """The entries row by row."""
+        return self.factor.ravel() if isinstance(self.factor, np.ndarray) else self.factor.data
 
     @cached_property
     def matrix(self) -> Array:
-        assert self.factor is not None
         return to_dense(self.factor)
 
     @cached_property
     def structure(self) -> tuple[list[Groups], Array]:
         """Its groups, and what is passed on."""
-        if self.factor is None or isinstance(self.factor, np.ndarray):
+        if isinstance(self.factor, np.ndarray):
             return _dense_groups(self.shape), np.empty((2, 0), np.int32)
         pointers, indices = self.factor.indptr.astype(np.int64), self.factor.indices.astype(np.int32)
         is_passed = np.zeros(self.shape[0], dtype=bool)
@@ -148,10 +137,6 @@ class PackedFactor:
         rows, columns = self.passed
         the_one = np.full(rows.size, -2, np.int32)
         return [*self.groups, Groups(1, rows, np.arange(rows.size + 1), columns, the_one)]
-
-    @property
-    def has_matrix(self) -> bool:
-        return self.factor is not None
 
     @property
     def is_full(self) -> bool:
@@ -182,11 +167,6 @@ class PackedFactor:
         return bool((np.diff(pairs.pointers) == 2).all()) and np.array_equal(pairs.columns, pairs.rows)
 
 
-def _entries(factor: Factor) -> Array:
-    """The entries row by row."""
-    return factor.ravel() if isinstance(factor, np.ndarray) else factor.data
-
-
 def _sparse_groups(
     pointers: Array, indices: Array, left_out: Array, prices: tuple[float, float, float]
 ) -> list[Groups]:
@@ -197,11 +177,10 @@ def _sparse_groups(
     """
     n_rows = pointers.size - 1
     table = np.full(1 << (2 * n_rows).bit_length(), -1, np.int32)
-    following, last = np.full((2, n_rows), -1, np.int32)
-    link_alike(pointers, indices, left_out, table, following, last)
+    links = np.full((n_rows, 2), -1, np.int32)
     by_height = [np.empty(n_rows + height, np.int32) for height in HEIGHTS]
-    counts = np.array(group_alike(following, last, *by_height))
-    if pointers[-1] >= n_rows:
+    counts = np.array(group_alike(pointers, indices, left_out, table, links, *by_height))
+    if pointers[-1] >= n_rows and counts[2] >= 4:
         group_neighbours(pointers, indices, prices, *by_height, counts)
     found = []
     for height, all_rows, count in zip(HEIGHTS, by_height, counts.tolist(), strict=True):
@@ -248,42 +227,63 @@ def join_neighbours(packed: Sequence[PackedFactor]) -> list[PackedFactor]:
     return joined
 
 
-def _join(earlier: PackedFactor, later: PackedFactor) -> PackedFactor | None:
-    """later @ earlier as groups of four rows, if the pairs of both form squares, else None.
-
-    A square has the rows (i, j, k, m): (i, k) and (j, m) are pairs of the earlier factor, (i, j) and (k, m) of the
-    later one.
-    """
-    (earlier_groups,), (later_groups,) = earlier.groups, later.groups
-    earlier_pairs, later_pairs = (each.rows.reshape(-1, 2) for each in (earlier_groups, later_groups))
+def _join(earlier: PackedFactor, later: PackedFactor) -> "JoinedFactor | None":
+    """later @ earlier, if the pairs of both form squares, else None."""
     if not (is_moderate(earlier.values[:-2]) and is_moderate(later.values[:-2])):
         return None  # the product may overflow where one after the other would not
     if not np.array_equal(earlier.passed, later.passed):
         return None
-    # Strips are columns: the blocks of a product are those of the transposed factors in reverse order.
-    earlier_blocks = earlier.values[earlier_groups.places].reshape(-1, 2, 2)
-    later_blocks = later.values[later_groups.places].reshape(-1, 2, 2)
-    in_earlier, in_later = np.zeros((2, later.shape[0]), np.int64)  # where rows stand
+    earlier_pairs, later_pairs = (each.groups[0].rows.reshape(-1, 2) for each in (earlier, later))
+    in_earlier, in_later = np.zeros((2, later.shape[0]), np.int32)  # where rows stand
     in_earlier[earlier_pairs], in_later[later_pairs] = (
-        np.arange(pairs.size).reshape(pairs.shape) for pairs in (earlier_pairs, later_pairs)
+        np.arange(pairs.size, dtype=np.int32).reshape(pairs.shape) for pairs in (earlier_pairs, later_pairs)
     )
 
     # The pair (i, j) of a square is a later pair whose rows both are the upper rows of earlier pairs.
-    ij = np.flatnonzero((in_earlier[later_pairs] % 2 == 0).all(axis=1))
+    ij = np.flatnonzero((in_earlier[later_pairs] % 2 == 0).all(axis=1)).astype(np.int32)
     i, j = later_pairs[ij].T
     ik, jm = in_earlier[i] // 2, in_earlier[j] // 2
     k, m = earlier_pairs[ik, 1], earlier_pairs[jm, 1]
     km = in_later[k] // 2
     if 4 * ij.size != earlier_pairs.size or (later_pairs[km] != np.stack([k, m], axis=1)).any():
         return None
-    first, second = np.zeros((2, ij.size, 4, 4), dtype=earlier_blocks.dtype)  # both factors on the rows i, j, k, m
-    first[:, 0::2, 0::2] = earlier_blocks[ik]
-    first[:, 1::2, 1::2] = earlier_blocks[jm]
-    second[:, :2, :2] = later_blocks[ij]
-    second[:, 2:, 2:] = later_blocks[km]
-    squares, values = np.stack([i, j, k, m], axis=1).astype(np.int32).ravel(), (first @ second).ravel()
-    groups = Groups(4, squares, 4 * np.arange(ij.size + 1), squares, np.arange(values.size, dtype=np.int32))
-    return PackedFactor.of_squares(values, groups, later)
+    return JoinedFactor(earlier, later, np.stack([i, j, k, m], axis=1).ravel(), (ik, jm, ij, km))
+
+
+class JoinedFactor(PackedFactor):
+    """Two butterflies, ``later @ earlier``, as groups of four rows.
+
+    A square has the rows (i, j, k, m): (i, k) and (j, m) are pairs of the earlier factor, (i, j) and (k, m) of the
+    later one. ``pairs`` says which pair each of these is in its factor.
+    """
+
+    has_matrix = is_full = False
+
+    def __init__(
+        self, earlier: PackedFactor, later: PackedFactor, squares: Array, pairs: tuple[Array, Array, Array, Array]
+    ) -> None:
+        self.shape, self.dtype, self._one, self.joined = later.shape, later.dtype, later._one, WeakKeyDictionary()
+        self._parts, self._squares, self._pairs = (earlier, later), squares, pairs
+
+    @property
+    def structure(self) -> tuple[list[Groups], Array]:
+        """Its groups, which are not kept, and what both factors pass on."""
+        starts, places = (
+            4 * np.arange(self._squares.size // 4 + 1),
+            np.arange(4 * self._squares.size, dtype=np.int32),
+        )
+        return [Groups(4, self._squares, starts, self._squares, places)], self._parts[1].passed
+
+    def _entries(self) -> Array:
+        ik, jm, ij, km = self._pairs
+        # Strips are columns: the blocks of a product are those of the transposed factors in reverse order.
+        earlier, later = (each.values[each.groups[0].places].reshape(-1, 2, 2) for each in self._parts)
+        first, second = np.zeros((2, ij.size, 4, 4), dtype=self.dtype)  # both factors on the rows i, j, k, m
+        first[:, 0::2, 0::2] = earlier[ik]
+        first[:, 1::2, 1::2] = earlier[jm]
+        second[:, :2, :2] = later[ij]
+        second[:, 2:, 2:] = later[km]
+        return (first @ second).ravel()
 
 
 # -- programs ------------------------------------------------------------------------------------------
@@ -354,36 +354,43 @@ def _placed(
     A row that is passed on keeps the slot of its column. Where all columns are read at a time, ``is_whole``, a
     group may write into the slots of its columns.
     """
-    groups = factor.all_groups() if reads_input else [_sorted(each, slots, n_slots) for each in factor.groups]
+    groups = factor.all_groups() if reads_input else [_sorted(each, slots) for each in factor.groups]
     passed = factor.passed[:, :0] if reads_input else factor.passed
     new = np.empty(factor.shape[0], np.int32)
     new[passed[0]] = slots[passed[1]]
-    reads, free = np.zeros(n_slots + factor.shape[0] + 1, np.int32), np.zeros(1, np.int64)
+    reads, n_taken, lines = np.zeros(n_slots + factor.shape[0], np.int64), 0, []
     if not reads_input:
         for columns in (passed[1], *(each.columns for each in groups)):
-            count_reads(columns, slots, reads)
-    lines = []
+            reads += np.bincount(slots[columns], minlength=reads.size)
+    free = np.flatnonzero(reads == 0).astype(np.int32)
     for each in groups:
-        sources, targets = np.empty(each.columns.size, np.int32), np.empty(each.rows.size, np.int32)
-        given, out = (each.rows, each.pointers, each.columns), (sources, targets, new, free)
-        place_groups(each.height, given, slots, reads, is_whole and not reads_input, out)
-        lines.append(Lines(each, sources, targets))
-    return lines, new, max(n_slots, int(free[0]))
+        height, begins, sources = each.height, each.pointers[:-1], slots[each.columns]
+        is_alone = np.diff(each.pointers) >= (height if is_whole and not reads_input else np.inf)
+        if is_alone.any():  # no others read these slots
+            others = np.append(0, np.cumsum(reads[sources] != 1))
+            is_alone &= others[begins] == others[each.pointers[1:]]
+        targets, n_new = np.empty((begins.size, height), np.int32), height * int((~is_alone).sum())
+        targets[is_alone] = sources[begins[is_alone][:, None] + np.arange(height)]
+        targets[~is_alone] = free[n_taken : n_taken + n_new].reshape(-1, height)
+        n_taken += n_new
+        new[each.rows] = targets.ravel()
+        lines.append(Lines(each, sources, targets.ravel()))
+    return lines, new, max(n_slots, int(free[n_taken - 1]) + 1 if n_taken else 0)
 
 
-def _sorted(groups: Groups, slots: Array, n_slots: int) -> Groups:
-    """Groups in the order of the slots that they read."""
+def _sorted(groups: Groups, slots: Array) -> Groups:
+    """Groups in the order of the slots that they read first, so that memory is read in order."""
     if not groups.columns.size:
         return groups
-    first = slots[groups.columns[groups.pointers[:-1].clip(max=groups.columns.size - 1)]]
+    begins, lengths, height = groups.pointers[:-1], np.diff(groups.pointers), groups.height
+    first = slots[groups.columns[begins.clip(max=groups.columns.size - 1)]]
     if (first[1:] >= first[:-1]).all():
         return groups
-    _, *arrays = groups
-    out = tuple(np.empty_like(each) for each in arrays)
-    out[1][0] = 0
-    buckets, following = np.full(n_slots, -1, np.int32), np.empty(first.size, np.int32)
-    sort_groups(groups.height, tuple(arrays), slots, buckets, following, out)
-    return Groups(groups.height, *out)
+    order = np.argsort(first, kind="stable")
+    pointers = np.append(0, np.cumsum(lengths[order]))
+    strips = np.repeat(begins[order] - pointers[:-1], lengths[order]) + np.arange(pointers[-1])
+    rows, places = groups.rows.reshape(-1, height)[order], groups.places.reshape(-1, height)[strips]
+    return Groups(height, rows.ravel(), pointers, groups.columns[strips], places.ravel())
 
 
 def _chunks(groups: Groups, width: int, n_columns: int) -> list[tuple[Array, Array | None]]:
@@ -456,10 +463,10 @@ class Fused:
             x = writeable(np.ascontiguousarray(x))
         y, program = np.empty(self._n_out, self._dtype), self._for_vectors
         if self._is_long_for_vectors and (threads := get_num_threads()) > 1:
-            (slots,) = scratch("vectors", ((program.n_slots,), self._dtype))
+            room = workspace(JOB_BYTES + program.n_slots * self._dtype.itemsize + ALIGNMENT)
             per_step = _PARTS * threads
-            job = program.values, (program.template, x, y, slots), per_step
-            if pool.run(share_vector, job, (int(program.steps[0]) * per_step, threads, 0), False):
+            job = program.values, (program.template, x[:, None], y[:, None], room), (0, 0, 1, 0, per_step)
+            if pool.run(job, (int(program.steps[0]) * per_step, threads, 0), False):
                 return y
         apply_vector(program.template, program.values, x, y)
         return y
@@ -492,8 +499,8 @@ class Fused:
         per_tile = tiles.row // item
         if tiles.is_direct and by_rows:  # the longer the rows, the better
             per_tile = max(count * item // REGISTER, 1) * REGISTER // item
-        work = self._work * count * item
-        if work >= _SHARED_BYTES and (threads := get_num_threads()) > 1:
+        n_bytes = self._work * count * item
+        if n_bytes >= _SHARED_BYTES and (threads := get_num_threads()) > 1:
             lines, n_rooms, per_step, per_part = -(-count * item // _LINE), 1, 0, 0
             if lines < threads or tiles.is_direct:
                 per_step = _PARTS * threads
@@ -503,12 +510,12 @@ class Fused:
                 n_parts = threads * min(max(lines * _LINE // (2 * tiles.row * threads), 1), _PARTS)
                 n_rooms, per_part = threads, -(-lines // n_parts) * _LINE // item
                 per_tile = min(per_tile, per_part)
-            arrays = tiles.template, X, Y, workspace(n_rooms * tiles.n_bytes + ALIGNMENT)
+            arrays = tiles.template, X, Y, workspace(JOB_BYTES + n_rooms * tiles.n_bytes + ALIGNMENT)
             job = values, arrays, (int(by_rows), count, per_tile, per_part, per_step)
-            if pool.run(share_block, job, (n_parts, threads, tiles.n_bytes), work >= _LONG_BYTES):
+            if pool.run(job, (n_parts, threads, tiles.n_bytes), n_bytes >= _LONG_BYTES):
                 return
-        room = workspace(tiles.n_bytes + ALIGNMENT)
-        apply_block(tiles.template, values, X, Y, room, (int(by_rows), count, per_tile, count, 0))
+        arrays = tiles.template, X, Y, workspace(JOB_BYTES + tiles.n_bytes + ALIGNMENT)
+        work(pool.box, ALONE, _NO_CALL, values, arrays, (int(by_rows), count, per_tile, count, 0))
 
 
 class _Tiles(NamedTuple):

@@ -6,6 +6,7 @@ or a file passes through here first.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import ReferenceType, ref
 
@@ -195,6 +196,25 @@ def same(left: Factor, right: Factor) -> bool:
 
 
 # -- chains --------------------------------------------------------------------------------------------
+
+
+class Chain:
+    """scale · S₁…S_M with sparse factors, applied one after the other by SciPy."""
+
+    def __init__(self, factors: Sequence[Factor], scale: float) -> None:
+        scaled = list(factors)
+        if scale != 1.0:
+            i, factor = with_scale(factors, scale)
+            scaled[i] = factor
+        self._factors = scaled[::-1]  # in the order of application
+
+    def vector(self, x: Array) -> Array:
+        return reduce(lambda y, factor: factor @ y, self._factors, x)
+
+    def block(self, X: Array) -> Array:
+        """The product with a block, row-major for row-major X and column-major for column-major X."""
+        Y = self.vector(X)
+        return Y if X.flags.c_contiguous or not X.flags.f_contiguous else np.asfortranarray(Y)
 
 
 def without_rounding(factor: sp.csr_array) -> sp.csr_array:

@@ -224,7 +224,7 @@ def from_faust(faust: "pyfaust.Faust") -> SparseProduct:
     --------
     >>> import papilio as pp
     >>> try:
-    ...     op = pp.from_faust(pp.transforms.hadamard(4).to_faust())
+    ...     op = pp.operators.from_faust(pp.transforms.hadamard(4).to_faust())
     ... except ImportError:  # pyfaust is not installed
     ...     op = pp.transforms.hadamard(4)
     >>> op == pp.transforms.hadamard(4)

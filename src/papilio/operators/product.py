@@ -24,7 +24,19 @@ from ..validation import (
     require_finite,
     working_dtype,
 )
-from .factors import Factor, Link, as_factor, entries, frozen, same, shared, to_csr, to_dense, turned_once
+from .factors import (
+    Chain,
+    Factor,
+    Link,
+    as_factor,
+    entries,
+    frozen,
+    same,
+    shared,
+    to_csr,
+    to_dense,
+    turned_once,
+)
 
 if TYPE_CHECKING:
     import pyfaust
@@ -32,6 +44,9 @@ if TYPE_CHECKING:
 
     from ..torch import FastLinear
     from .engine import Packed
+
+_FEW_VECTORS = 32  # packing takes as long as applying the factors, one by one, to some dozens
+_LONG_TO_PACK = 10_000  # entries: packing takes more than some milliseconds
 
 
 class SparseProduct(LinearOperator):  # type: ignore[misc]
@@ -79,8 +94,10 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
     Sparse factors are applied by one fused kernel, compiled on first use and cached, on as many threads as pay
     (`papilio.set_num_threads`); dense ones by BLAS where that is faster. The first product packs the factors,
-    which takes as long as some products with a block, or some hundred with one vector. Operators that share
-    factors, such as ``2 * op``, ``op[rows]`` and ``op @ other``, share what is packed; ``op.T`` packs its own.
+    which takes as long as some products with a block, or some hundred with one vector. Operators of more than
+    100,000 entries do so when they have been applied to 32 vectors; until then SciPy applies one factor after the
+    other, and results may differ from later ones by rounding errors. Operators that share factors, such as
+    ``2 * op``, ``op[rows]`` and ``op @ other``, share what is packed; ``op.T`` packs its own.
     Zeros may take part in sums, as in a dense matrix: an infinite entry of ``x`` may give NaN in any row. A
     complex scalar goes into a factor, as the scale is real; scalars never change the precision.
 
@@ -210,9 +227,9 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         # The shortest way for what is called most: dense vectors and blocks of the operator's own dtype.
         if type(other) is np.ndarray and other.dtype == self.dtype:
             if other.shape == self._vector_shape:
-                return self._packed().vector(other)
+                return self._applied_to(1).vector(other)
             if other.ndim == 2 and len(other) == self.shape[1]:
-                return self._packed().block(other)
+                return self._applied_to(other.shape[1]).block(other)
         if is_scalar(other):
             raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
         return self.dot(other)
@@ -374,9 +391,8 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             return self._times(parts).view(dtype).reshape(self.shape[:1] + x.shape[1:])
         if dtype != self.dtype and dtype not in self._cache:
             self._cache[dtype] = self.astype(dtype)
-        packed = self._cache.get(dtype, self)._packed()
-        x = x.astype(dtype, copy=False)
-        return packed.vector(x) if x.ndim == 1 else packed.block(x)
+        op, x = self._cache.get(dtype, self), x.astype(dtype, copy=False)
+        return op._applied_to(1).vector(x) if x.ndim == 1 else op._applied_to(x.shape[1]).block(x)
 
     def _times_batch(self, x: Array) -> Array:
         """The product with (…, N, K) blocks, as one block of all their columns."""
@@ -386,6 +402,19 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         rows = np.moveaxis(x, -2, 0)
         product = self._times(rows.reshape(self.shape[1], -1))
         return np.moveaxis(product.reshape(-1, *rows.shape[1:]), 0, -2)
+
+    def _applied_to(self, n_vectors: int) -> "Packed | Chain":
+        """What applies the operator to so many vectors: the packed factors, unless packing would not pay yet."""
+        packed: Packed | None = self._cache.get("packed")
+        if packed is not None:
+            return packed
+        if self.nnz < _LONG_TO_PACK or not all(map(sp.issparse, self._factors)):
+            return self._packed()
+        self._cache["n_vectors"] = self._cache.get("n_vectors", 0) + n_vectors
+        if self._cache["n_vectors"] >= _FEW_VECTORS:
+            self._cache.pop("chain", None)
+            return self._packed()
+        return self._cache.get("chain") or self._cache.setdefault("chain", Chain(self._factors, self._scale))
 
     def _packed(self) -> "Packed":
         try:
@@ -754,7 +783,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         return to_pylops(self, dims, dimsd)
 
     def to_faust(self) -> "pyfaust.Faust":
-        """This operator for pyfaust; `papilio.from_faust` is the inverse.
+        """This operator for pyfaust; `papilio.operators.from_faust` is the inverse.
 
         The scale goes into the first factor. FAµST has no single precision for complex numbers: complex64 becomes
         complex128.

@@ -202,6 +202,7 @@ def compare(op: SparseProduct, dense: Array, vectors: int, budget: float = 0.3) 
     The dense matrix is measured with one thread and with all: on a busy machine, several threads wait for each
     other.
     """
+    op._packed()  # as it is after its first uses
     x = vectors_of(op.shape[1], op.dtype, vectors)
     calls = [lambda: dense @ x, lambda: dense @ x, lambda: op @ x]
     times = best_times(calls, budget, [nullcontext(), one_blas_thread, nullcontext()], _SPINNING)

@@ -1,13 +1,10 @@
-"""Figures: axes in, axes out. Needs matplotlib (``pip install "papilio[plot]"``)."""
+"""Figures: axes in, axes out. Needs matplotlib (``pip install matplotlib``)."""
 
-from .convolutions import convolutions
-from .curves import tradeoff
-from .fits import factorization
-from .graphs import graph_signal
-from .histories import convergence
+from .fits import convergence, factorization
 from .matrices import comparison, factors, matrix
 from .mosaics import atoms
-from .trees import treelets
+from .structures import convolutions, graph_signal, treelets
+from .tradeoffs import tradeoff
 
 __all__ = [
     "atoms",

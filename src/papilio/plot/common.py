@@ -38,8 +38,16 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError('papilio.plot needs matplotlib: pip install "papilio[plot]"') from error
+        raise ImportError("papilio.plot needs matplotlib: pip install matplotlib") from error
     return plt
+
+
+def new_figure(width: float, height: float) -> Any:
+    """A figure of this size in inches that no window shows."""
+    pyplot()  # says how to install matplotlib
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def new_axes(figsize: tuple[float, float] = (6.4, 4.8)) -> "Axes":

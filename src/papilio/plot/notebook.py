@@ -6,9 +6,9 @@ from typing import Any
 
 from ..linalg import error_in_words
 from ..operators import SparseProduct
-from ..operators.speed import is_below_one, with_warning
-from ..results import Factorization, Tradeoff
-from .png import signed_png
+from ..operators.cost import BLOCK
+from ..results import Factorization, Tradeoff, tradeoff_cells
+from .thumbnails import signed_png
 
 _MOST_IMAGES = 8  # of more factors, the first ones and the last are shown
 _SIDE = 48  # cells along an image, at most
@@ -48,19 +48,15 @@ def tradeoff_html(result: Tradeoff) -> str:
     """A trade-off as a table with the knee in bold; speed-ups are told if they were measured."""
     if not result.points:
         return "<table><caption>Tradeoff without points</caption></table>"
-    knee = result.knee
-    gains = [speedup.block for speedup in vars(result).get("speedups", ())]
-    names = ["complexity", "needed", "entries", result.error_name, *["speed-up, 256 vectors"] * bool(gains)]
-    lines = [f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in names)}</tr>"]
-    for i, point in enumerate(result.points):
-        op = point.operator
-        cells = [f"{point.complexity:.3g}", f"{op.relative_complexity:.3g}", f"{op.nnz:,}"]
-        cells += [error_in_words(point.error, op.dtype), *map(with_warning, gains[i : i + 1])]
-        styles = [""] * 4 + [f' style="{_SLOWER}"' if is_below_one(gain) else "" for gain in gains[i : i + 1]]
+    names, *rows = tradeoff_cells(result)
+    lines = [f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in names[:-1])}</tr>"]
+    for *cells, knee in rows:
+        styles = [f' style="{_SLOWER}"' if cell.endswith("(slower)") else "" for cell in cells]
         row = "".join(f"<td{style}>{cell}</td>" for style, cell in zip(styles, cells, strict=True))
-        bold = ' style="font-weight:bold"' if point is knee else ""
+        bold = ' style="font-weight:bold"' if knee else ""
         lines.append(f"<tr{bold}>{row}</tr>")
-    return f"<table><caption>Tradeoff; the knee is bold</caption>{''.join(lines)}</table>"
+    note = f"; speed-ups for {BLOCK} vectors" if "speed-up" in names else ""
+    return f"<table><caption>Tradeoff; the knee is bold{note}</caption>{''.join(lines)}</table>"
 
 
 def _fragment(title: str, facts: Mapping[str, str], op: SparseProduct) -> str:

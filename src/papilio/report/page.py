@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from ..operators import SparseProduct
 from ..operators.speed import Speed
-from ..plot.curves import relative_times
+from ..plot.tradeoffs import relative_times
 from ..results import Attempt, History, Tradeoff
 from . import sections
 

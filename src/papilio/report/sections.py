@@ -1,9 +1,12 @@
-"""The sections of the page; one about which nothing is known is empty."""
+"""The sections of the page, and figures as inline SVG; a section about which nothing is known is empty."""
 
+import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from math import isfinite, isqrt
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -12,14 +15,68 @@ from ..linalg import exact_below
 from ..operators import SparseProduct
 from ..operators.cost import BLOCK
 from ..operators.speed import BELOW_ONE, Speed, in_times, is_below_one
-from ..plot.curves import draw_complexities, draw_times, relative_times
-from ..plot.curves import tradeoff as draw_tradeoff
-from ..plot.histories import draw_convergence, has_both_errors
+from ..plot.common import SERIES, SLOWER
+from ..plot.fits import draw_convergence, has_both_errors
 from ..plot.mosaics import draw_curves
-from ..plot.png import mosaic_png, signed_png
-from ..plot.thumbnails import mosaic
-from ..results import Attempt, History, Tradeoff
-from .charts import inline_svg
+from ..plot.thumbnails import mosaic, mosaic_png, signed_png
+from ..plot.tradeoffs import draw_complexities, draw_times, relative_times
+from ..plot.tradeoffs import tradeoff as draw_tradeoff
+from ..results import Attempt, History, Tradeoff, tradeoff_cells
+
+_WIDTH, _HALF_WIDTH, _NARROW_WIDTH, _HEIGHT = 720, 470, 340, 330
+_CHARACTER = 10  # pixels of an axis for each character of its label
+# What `papilio.plot` draws with, and the variables of the style sheet that take its place.
+_INK = "#123456"  # of axes and text: black is a series
+_COLOURS = {colour: f"c{i}" for i, (colour, _) in enumerate(SERIES, start=1)}
+_COLOURS |= {"#595959": "soft", "#8c8c8c": "soft", "#e0e0e0": "card", "#ffffff": "page", _INK: "soft"}
+_COLOURS |= {SLOWER: "band"}
+_OPTIONS: Any = {
+    "svg.fonttype": "none",
+    "font.size": 13,
+    "legend.fontsize": 13,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+} | dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), _INK)
+
+
+def inline_svg(draw: Callable[[Any], Any], title: str, *, is_half: bool = False, height: int = _HEIGHT) -> str:
+    """What ``draw`` draws on matplotlib axes, as elements of HTML; ``title`` describes it in words.
+
+    There are two of them, of which the style sheet shows one: a narrow one for phones, where the text of a wide
+    one could not be read. ``is_half`` says that another diagram stands beside it.
+    """
+    return "".join(
+        _drawn(draw, title, width, height, kind)
+        for kind, width in (("wide", _HALF_WIDTH if is_half else _WIDTH), ("narrow", _NARROW_WIDTH))
+    )
+
+
+def _drawn(draw: Callable[[Any], Any], title: str, width: int, height: int, kind: str) -> str:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    written = io.StringIO()
+    # The same figure gives the same page; markers of the two kinds have different names.
+    with matplotlib.rc_context(_OPTIONS | {"svg.hashsalt": f"papilio {kind}"}):
+        figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+        draw(figure.add_subplot())
+        for ax in figure.axes:
+            ax.set_xlabel(fill(ax.get_xlabel(), int(width / _CHARACTER)))
+        figure.savefig(written, format="svg", transparent=True)
+    body = written.getvalue().partition("</defs>")[2].rpartition("</svg>")[0]  # without its own style sheet
+    body = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", _adapted, body))
+    label = escape(title)
+    box = f"0 0 {width} {height}"
+    return f'<svg viewBox="{box}" role="img" aria-label="{label}" class="chart {kind}">{body}</svg>'
+
+
+def _adapted(tag: re.Match[str]) -> str:
+    """A tag in the page's fonts and colours, without names and digits that nothing needs."""
+    text = re.sub(r'\s+(clip-path|id)="(?!m[0-9a-f]{10})[^"]*"', "", tag[0])  # markers are used by name
+    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
+    text = re.sub(r"(\.\d\d)\d+", r"\1", text)
+    return re.sub(r"#[0-9a-f]{6}\b", lambda colour: f"var(--{_COLOURS.get(colour[0], 'text')})", text)
+
 
 _MOST_FACTORS = 12  # of more, the first ones and the last are drawn
 _CELLS = 600_000  # pixels of all images of factors together
@@ -151,7 +208,7 @@ def tradeoff(error_name: str, found: Tradeoff | None, series: Mapping[str, Seque
     """Errors: those of a trade-off against complexity and time, or of results to compare with, without time."""
     if found is not None:
         times = relative_times(found)
-        return _tradeoff_charts(found, times) + _tradeoff_table(found, bool(times))
+        return _tradeoff_charts(found, times) + _tradeoff_table(found)
     shown = {_plain(name): [p for p in points if isfinite(p[1])] for name, points in series.items()}
     shown = {name: points for name, points in shown.items() if points}
     if not shown:
@@ -193,20 +250,25 @@ def _plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def _tradeoff_table(found: Tradeoff, is_measured: bool) -> str:
-    gains = [f"<td>{_gain(speedup.block, 'slower')}</td>" * is_measured for speedup in found.speedups]
+def _tradeoff_table(found: Tradeoff) -> str:
+    names, *rows = tradeoff_cells(found)
     lines = "".join(
-        f"<tr{' class=knee' * (point is found.knee)}><td>{point.complexity:#.3g}</td>"
-        f"<td>{point.operator.relative_complexity:#.3g}</td><td>{point.operator.nnz:,}</td>"
-        f"<td>{_error(point.error)}</td>{gain}</tr>"
-        for point, gain in zip(found.points, gains, strict=True)
+        f"<tr{' class=knee' * bool(knee)}>{''.join(f'<td>{_marked(cell)}</td>' for cell in cells)}</tr>"
+        for *cells, knee in rows
     )
-    head = "<th>complexity allowed</th><th>needed</th><th>entries</th><th>error</th>"
-    if not is_measured:
+    head = "".join(f"<th>{escape(name)}</th>" for name in names[:-1])
+    if "speed-up" not in names:
         return _table(head, lines, caption="The knee is bold.")
     caption = f"The knee is bold. Speed-ups are those for {BLOCK} vectors at once, compared with the dense matrix."
     note = f'<p class="note">{BELOW_ONE}</p>' if any(speedup.block < 1 for speedup in found.speedups) else ""
-    return _table(f"{head}<th>speed-up</th>", lines, caption=caption) + note
+    return _table(head, lines, caption=caption) + note
+
+
+def _marked(cell: str) -> str:
+    """A cell of the table; what is slower than the dense matrix has the colour of that."""
+    if not cell.endswith(" (slower)"):
+        return escape(cell)
+    return f'<span class="slower">{cell.removesuffix(" (slower)")} <small>slower</small></span>'
 
 
 def convergence(history: History | None, error: float | None) -> str:

@@ -1,22 +1,27 @@
 """A chain of rotations U = G₁G₂…G_g, each of two coordinates, and its form as a product of sparse factors."""
 
+from dataclasses import dataclass
 from itertools import pairwise
+from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from ..kernels.rotations import rotate_block
+from ..linalg import wide
 from ..operators import SparseProduct
+from ..operators.factors import to_dense
 from ..typing import Array
 
 
 class Chain(NamedTuple):
     """Rotations in their order in the product: the pair of each, and its 2×2 unitary block."""
 
-    size: int  # of the square matrix U
-    pairs: Array  # (g, 2) of int64
-    blocks: Array  # (g, 2, 2) of float64 or complex128
+    size: int  # the side of U
+    pairs: Array  # (g, 2) int64
+    blocks: Array  # (g, 2, 2) float64 or complex128
 
     def apply(self, block: Array, inverse: bool = False) -> Array:
         """UX, or UᴴX, as a new array."""
@@ -47,11 +52,11 @@ class Chain(NamedTuple):
         signs: Array | None = None,
         is_short: bool = False,
     ) -> Any:
-        """U as a `SparseProduct` with one factor per layer, its columns in this order and times these signs.
+        """U as a `SparseProduct` with one factor per layer, its columns in the given order and times the signs.
 
-        If ``is_short``, as many neighbouring layers are one factor as give the fewest entries: a chain in which
-        each rotation waits for the one before has as many layers as rotations, and most entries of a layer are
-        ones of coordinates that pass through it.
+        If ``is_short``, neighbouring layers are multiplied out, as many as give the fewest entries: where each
+        rotation waits for the one before, there are as many layers as rotations, and most entries of a layer are
+        ones of coordinates that no rotation of it changes.
         """
         chain, starts = self.by_layers()
         parts = [slice(*ends) for ends in pairwise(starts)]
@@ -67,8 +72,59 @@ class Chain(NamedTuple):
         return SparseProduct([sp.csr_array(each).astype(dtype) for each in factors])
 
 
+@dataclass(frozen=True)
+class Turned:
+    """U = G₁G₂…G_g P: rotations, and the order and signs of the columns of their product."""
+
+    chain: Chain
+    columns: Array  # column q of U is column columns[q] of the chain's product, times the sign of this one
+    signs: Array
+    trace: float  # Re tr UᴴM
+
+    def as_product(self, dtype: np.dtype[Any]) -> SparseProduct:
+        """U with one factor per layer."""
+        return self.chain.as_product(dtype, self.columns, self.signs)
+
+    def toarray(self) -> Array:
+        """U as a dense matrix."""
+        return (self.chain.apply(np.eye(self.chain.size)) * self.signs)[:, self.columns]
+
+    @classmethod
+    def from_product(cls, product: SparseProduct, trace: float = nan) -> "Turned":
+        """The rotations of a product that `as_product` returned.
+
+        A permutation is separated from the last factor, whose diagonal then has no zero.
+        """
+        n, pairs, blocks, order = product.shape[0], [], [], np.arange(product.shape[0])
+        for k, factor in enumerate(product.factors):
+            turn = to_dense(factor)
+            if k == len(product.factors) - 1:
+                order = maximum_bipartite_matching(sp.csr_array(turn != 0), perm_type="column")
+                if (order < 0).any():
+                    raise ValueError("product must have orthogonal factors, got a singular one")
+                turn = turn[:, order]
+            rows, columns = np.nonzero(np.triu((turn != 0) | (turn != 0).T, 1))
+            if np.unique([rows, columns]).size < 2 * rows.size:
+                raise ValueError("product must have layers of rotations, got a row with more than two entries")
+            alone = np.setdiff1d(np.arange(n), [rows, columns])
+            pairs.append(np.stack([rows, columns], axis=1))
+            ends = pairs[-1]
+            blocks.append(turn[ends[:, :, None], ends[:, None, :]])
+            signs = np.ones(n, turn.dtype)
+            signs[alone] = turn[alone, alone]
+        kind = wide(product.dtype)
+        chain = Chain(n, np.concatenate(pairs), np.concatenate(blocks).astype(kind))
+        return cls(chain, np.argsort(order), signs.astype(kind), trace)
+
+    def times_inverse(self, matrix: Array) -> Array:
+        """MPᴴ: the columns of a matrix in the order, and with the signs, in which the chain has them."""
+        ordered = np.empty_like(matrix)
+        ordered[:, self.columns] = matrix
+        return np.ascontiguousarray(ordered * self.signs.conj())
+
+
 def layer(size: int, pairs: Array, blocks: Array) -> sp.csr_array:
-    """Disjoint rotations as one sparse matrix; coordinates in none of them stay as they are."""
+    """Disjoint rotations as one sparse matrix, which is the identity elsewhere."""
     rest = np.setdiff1d(np.arange(size), pairs)
     rows = np.concatenate([np.repeat(pairs, 2, axis=1).ravel(), rest])
     columns = np.concatenate([np.tile(pairs, 2).ravel(), rest])
@@ -77,7 +133,10 @@ def layer(size: int, pairs: Array, blocks: Array) -> sp.csr_array:
 
 
 def _fewest_entries(factors: list[sp.csr_array]) -> list[sp.csr_array]:
-    """The same product, of 1, 2, 4, … neighbours multiplied out: whichever has the fewest entries."""
+    """The same product with 1, 2, 4, … neighbours multiplied out, whichever has the fewest entries.
+
+    `papilio.operators.factors.joined` tries all groups of neighbours, which takes time quadratic in their number.
+    """
     best = factors
     while len(factors) > 1:
         pairs = [factors[k : k + 2] for k in range(0, len(factors), 2)]
@@ -85,11 +144,6 @@ def _fewest_entries(factors: list[sp.csr_array]) -> list[sp.csr_array]:
         if sum(factor.nnz for factor in factors) <= sum(factor.nnz for factor in best):
             best = factors
     return best
-
-
-def entries(chain: Chain) -> int:
-    """The entries of `Chain.as_product`, with those of coordinates that pass through a layer."""
-    return chain.size * max(depth(chain), 1) + 2 * len(chain.pairs)
 
 
 def depth(chain: Chain) -> int:

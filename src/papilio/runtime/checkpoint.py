@@ -1,34 +1,95 @@
-"""Checkpoint files: the state of a run, from which an interrupted run resumes, and in the end its result."""
+"""Checkpoint files: the state of a run, from which an interrupted run resumes, and in the end its result.
+
+A state is made of arrays, numbers, strings, None, lists, dictionaries, and classes that are marked by `stored`:
+dataclasses and named tuples of such values. The file is an .npz file of the arrays, and a text in JSON that says
+where they belong. zipfile compares the checksums of its members; what passes, and belongs to this run, is trusted.
+"""
 
 import json
 import os
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import __version__
 from .. import typing as types
 from ..typing import Array
-from .files import as_path, flush_folder, read_arrays
+from .files import as_path, flush_folder
 from .lock import Lock
 
-FINISHED = "finished"  # the phase of a state that is the result of a run
-_FORMAT, _VERSION = "papilio.Checkpoint", 4
-_OWN = ("format", "version", "papilio", "identity")
+FINISHED = "finished"  # the stage of a state that is the result of a run
+_FORMAT = "papilio.Checkpoint 5"
+
+T = TypeVar("T")
+_kinds: dict[str, tuple[type, Callable[[Any], Mapping[str, Any]], Callable[..., Any]]] = {}
+
+
+# -- states as arrays and text -------------------------------------------------------------------------
+
+
+def stored(kind: type[T]) -> type[T]:
+    """Let states hold instances of a dataclass or a named tuple: a decorator."""
+
+    def content(value: Any) -> dict[str, Any]:
+        names = [field.name for field in fields(value)] if is_dataclass(value) else value._fields
+        return {name: getattr(value, name) for name in names}
+
+    store_as(kind, content, lambda content: kind(**content))
+    return kind
+
+
+def store_as(kind: type[T], content: Callable[[T], Mapping[str, Any]], restore: Callable[[Any], T]) -> None:
+    """Let states hold instances of any class, by a mapping of names to values and its inverse."""
+    _kinds[kind.__name__] = kind, content, restore
+
+
+def pack(value: Any, arrays: list[Array]) -> Any:
+    """``value`` for JSON, with its arrays added to ``arrays``."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if type(value).__name__ in _kinds:
+        content = _kinds[type(value).__name__][1](value)
+        return {type(value).__name__: {name: pack(each, arrays) for name, each in content.items()}}
+    if isinstance(value, Mapping):
+        return {"": {str(name): pack(each, arrays) for name, each in value.items()}}
+    if isinstance(value, list | tuple):
+        return [pack(each, arrays) for each in value]
+    raise TypeError(
+        f"a state must hold arrays, numbers and classes marked by `stored`, got {type(value).__name__}"
+    )
+
+
+def unpack(packed: Any, arrays: Mapping[str, Array]) -> Any:
+    """The inverse of `pack`, except that tuples are lists; ``arrays`` by the names of their numbers."""
+    if isinstance(packed, list):
+        return [unpack(each, arrays) for each in packed]
+    if not isinstance(packed, dict):
+        return packed
+    ((name, value),) = packed.items()
+    if name == "array":
+        return arrays[str(value)]
+    content = {key: unpack(each, arrays) for key, each in value.items()}
+    return _kinds[name][2](content) if name else content
+
+
+# -- files ---------------------------------------------------------------------------------------------
 
 
 class Checkpoint:
-    """The latest state of a run in ``path``, and the one before it in ``path`` + ".before".
+    """The latest state of a run in the file ``path``.
 
-    A state is a mapping of names to arrays and numbers, which may be nested. It is written whole or not at all: to
-    ``path`` + ".fresh" first, which is flushed to the disk and then renamed, so that one of the two files is there
-    and intact at any time. A damaged file is refused; if the one before it is intact, that one is used, with a
-    warning. A file with another ``identity`` is that of another run, and refused, and so is one of another version
-    of papilio, which need not compute the same. Until `release`, ``path`` + ".lock" keeps other runs away.
+    It is written whole or not at all: to ``path`` + ".fresh" first, which is flushed to the disk and then renamed.
+    A file that is damaged, of another version of papilio, which need not compute the same, or of a run with
+    another ``identity`` is refused. Until `release`, ``path`` + ".lock" keeps other runs away.
     """
 
     def __init__(self, path: types.Path, identity: Mapping[str, Any]) -> None:
@@ -39,14 +100,13 @@ class Checkpoint:
             raise ValueError(f"checkpoint must be in a folder that exists, got {os.fspath(path)!r}")
         if self._path.is_dir():
             raise ValueError(f"checkpoint must be a file, got the folder {os.fspath(path)!r}")
+        self._fresh = Path(f"{self._path}.fresh")
         self._identity = {key: str(value) for key, value in identity.items()}
-        self._their_identity: dict[str, str] = {}
-        self._is_damaged = False
-        self._is_current = False  # whether the file has the latest state
+        self._theirs: dict[str, str] = {}
         self._lock = self._locked()
         try:
-            self._paths()[2].unlink(missing_ok=True)  # of a run that was killed
-            self.state = self._read()  # None if there is no file
+            self._fresh.unlink(missing_ok=True)  # of a run that was killed
+            self.state = self._read() if self._path.exists() else None
         except BaseException:
             self.release()
             raise
@@ -58,46 +118,27 @@ class Checkpoint:
         if self.state is not None:
             self._compare(mine)
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Turn whatever goes wrong in reading the state into one error that says what to do."""
-        try:
-            yield
-        except _WrongCheckpoint:
-            raise
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            text = " ".join(str(error).split())  # arrays have several lines
-            raise _WrongCheckpoint(
-                f"checkpoint {os.fspath(self._path)!r} is damaged or belongs to another run: {text}; "
-                f"{self._way_out()}"
-            ) from error
-
-    def write(self, state: Mapping[str, Any]) -> None:
+    def write(self, state: Any) -> None:
         """Replace the state in the file. An ``OSError`` leaves what was there before, and nothing else."""
-        path, before, fresh = self._paths()
-        own = {"format": _FORMAT, "version": _VERSION, "papilio": __version__}
-        content = own | {"identity": json.dumps(self._identity)} | _flat(state)
-        self._is_current = False
+        arrays: list[Array] = []
+        packed = pack(state, arrays)
+        header = {"format": _FORMAT, "papilio": __version__, "identity": self._identity, "state": packed}
+        numbered = {str(i): array for i, array in enumerate(arrays)}
         try:
-            with open(fresh, "wb") as file:
-                np.savez(file, **{name: np.asarray(value) for name, value in content.items()})  # type: ignore[arg-type]
+            with open(self._fresh, "wb") as file:
+                np.savez(file, header=json.dumps(header), **numbered)  # type: ignore[arg-type]
                 file.flush()
                 os.fsync(file.fileno())
-            if path.exists() and not self._is_damaged:  # a damaged one must not replace the intact one before it
-                os.replace(path, before)
-            os.replace(fresh, path)
+            os.replace(self._fresh, self._path)
         except OSError as error:
             with suppress(OSError):
-                fresh.unlink(missing_ok=True)
-            raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
-        flush_folder(path.parent)
-        self._is_damaged, self._is_current = False, True
+                self._fresh.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror or str(error), os.fspath(self._path)) from error
+        flush_folder(self._path.parent)
 
-    def forget_before(self) -> None:
-        """Delete the state before the latest, if that is in the file."""
-        if self._is_current:
-            with suppress(OSError):
-                self._paths()[1].unlink(missing_ok=True)
+    def refusal(self, reason: str, ways_out: str = "delete it, or choose another path") -> ValueError:
+        """The error that says why the file cannot be used, and what to do."""
+        return ValueError(f"checkpoint {os.fspath(self._path)!r} {reason}; {ways_out}")
 
     def release(self) -> None:
         """Let other runs have the file."""
@@ -113,117 +154,58 @@ class Checkpoint:
             reason = f"checkpoint cannot be written there: {error.strerror}; make room or choose another path"
             raise OSError(error.errno, reason, os.fspath(self._path)) from error
 
-    def _paths(self) -> list[Path]:
-        """The latest state, the one before it, and the one being written."""
-        return _paths_of(self._path)
-
-    def _read(self) -> dict[str, Any] | None:
-        problems = []
-        for path in self._paths()[:2]:
-            try:
-                arrays = read_arrays(path)
-                self._their_identity = self._identity_in(arrays, path)
-            except FileNotFoundError:
-                continue
-            except _WrongCheckpoint:
-                raise
-            except ValueError as error:
-                problems.append(str(error))
-                continue
-            self._compare(self._identity)
-            self._is_damaged = bool(problems)
-            self._is_current = path == self._path
-            if problems:
-                warnings.warn(
-                    f"checkpoint is damaged: {problems[0]}; resuming from the one before it", stacklevel=5
-                )
-            with self.reading():
-                return _nested({name: array for name, array in arrays.items() if name not in _OWN})
-        if problems:
-            raise ValueError(
-                f"checkpoint is damaged, and so is the one before it: {problems[0]}; {self._way_out()}"
+    def _read(self) -> Any:
+        try:
+            header, arrays = _header_and_arrays(self._path)
+        except ValueError as error:
+            raise self.refusal("is damaged, or is no checkpoint") from error
+        if header["format"] != _FORMAT or header["papilio"] != __version__:
+            raise self.refusal(
+                f"was written by another version of papilio ({header['papilio']}; this one is {__version__})",
+                "finish the run with that version, delete it, or choose another path",
             )
-        return None
-
-    def _identity_in(self, arrays: Mapping[str, Array], path: Path) -> dict[str, str]:
-        """The identity of the run that wrote ``path``."""
-        if str(arrays.get("format")) != _FORMAT:
-            raise ValueError(f"{os.fspath(path)!r} is not a checkpoint")
-        theirs = str(arrays.get("papilio", "unknown"))
-        if str(arrays.get("version", 1)) != str(_VERSION) or theirs != __version__:
-            raise _WrongCheckpoint(
-                f"checkpoint {os.fspath(path)!r} was written by another version of papilio ({theirs}; this one is "
-                f"{__version__}): finish the run with that version, or {self._way_out()}"
-            )
-        identity = json.loads(str(arrays.get("identity")))
-        if not isinstance(identity, dict):
-            raise ValueError(f"{os.fspath(path)!r} does not say which run it belongs to")
-        return identity
+        self._theirs = header["identity"]
+        self._compare(self._identity)
+        try:
+            return unpack(header["state"], arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.refusal("is damaged, or belongs to another run") from error
 
     def _compare(self, mine: Mapping[str, str]) -> None:
         for key, value in mine.items():
-            theirs = self._their_identity.get(key)
-            if theirs != value:
-                raise _WrongCheckpoint(
-                    f"checkpoint {os.fspath(self._path)!r} belongs to another run: {key} was {theirs}, and is now "
-                    f"{value}; {self._way_out()}"
+            if self._theirs.get(key) != value:
+                raise self.refusal(
+                    f"belongs to another run: {key} was {self._theirs.get(key)}, and is now {value}"
                 )
 
-    def _way_out(self) -> str:
-        there = [repr(os.fspath(path)) for path in self._paths()[:2] if path.exists()]
-        return f"delete {' and '.join(there)}, or choose another path"
+
+def _header_and_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The two parts of a checkpoint; ``ValueError`` if the file is damaged or anything else."""
+    with open(path, "rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            header = json.loads(str(arrays.pop("header")))
+            return {name: header[name] for name in ("format", "papilio", "identity", "state")}, arrays
+        except Exception as error:  # whatever zipfile, NumPy and json make of a damaged file
+            raise ValueError("damaged, or no checkpoint") from error
 
 
 def holds_result(path: types.Path) -> bool:
     """Whether the file is the checkpoint of a run that is finished."""
     try:
-        return str(read_arrays(path).get("session/phase")) == FINISHED
-    except (OSError, ValueError):
+        header, _ = _header_and_arrays(Path(path))
+        return bool(header["state"]["Snapshot"]["stage"] == FINISHED)
+    except (OSError, LookupError, TypeError, ValueError):
         return False
 
 
 def remove_checkpoint(path: types.Path) -> None:
     """Delete the checkpoint of a run whose result is saved elsewhere, unless another run has it now."""
-    target = Path(os.path.realpath(path))
+    target = os.path.realpath(path)
     with suppress(OSError):
         lock = Lock(Path(f"{target}.lock"), "checkpoint")
         try:
-            for each in _paths_of(target):
-                each.unlink(missing_ok=True)
+            Path(target).unlink(missing_ok=True)
         finally:
             lock.release()
-
-
-class _WrongCheckpoint(ValueError):
-    """An intact checkpoint that cannot be used here."""
-
-
-def _paths_of(path: Path) -> list[Path]:
-    return [Path(f"{path}{end}") for end in ("", ".before", ".fresh")]
-
-
-def _flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with names such as ``best/scale``."""
-    flat: dict[str, Any] = {}
-    for name, value in state.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{name}/")
-        else:
-            flat[prefix + name] = value
-    return flat
-
-
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `_flat`, except that empty mappings are lost."""
-    nested: dict[str, Any] = {}
-    for name, value in flat.items():
-        *folders, last = name.split("/")
-        place = nested
-        for folder in folders:
-            place = place.setdefault(folder, {})
-            if not isinstance(place, dict):
-                raise ValueError(f"{name} must not be within an array")
-        if last in place:
-            raise ValueError(f"{name} must not occur twice")
-        place[last] = value
-    return nested

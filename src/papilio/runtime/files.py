@@ -3,36 +3,30 @@
 Only regular files are read and replaced: a pipe would wait for ever, and a device would become a file.
 
 `numpy.load(allow_pickle=False)` unpickles nothing, but trusts a file otherwise: it allocates what a header claims
-before it looks for the bytes, unpacks a small archive into a huge array, ignores bytes after the values, and does
-not notice that a damaged directory lost a member. Files come from anywhere; the readers here check all this.
+before it looks for the bytes, unpacks a small archive into a huge array, and ignores bytes after the values. Files
+come from anywhere; the readers here compare sizes first.
 """
 
 import contextlib
 import errno
 import os
-import re
 import stat
 import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.lib import format as npy
 
 from .. import typing as types
 from ..typing import Array
-from .unpacking import require_memory
+from .memory import require_memory
 
-_MAGIC = b"\x93NUMPY"
-_LONGEST_HEADER = 10_000  # bytes, as in NumPy
-_HEADER = re.compile(
-    rb"\{ *'descr': *('[^'\n]*'|[\[(][^\n]*[\])]), *'fortran_order': *(False|True), *"
-    rb"'shape': *\(([0-9, ]{0,60})\),? *\} *\n?"
-)
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))  # errors of a disk that has no room
-_PLAIN_DTYPE = re.compile(r"'[<>|=][biufcUS][1-9]\d{0,5}'")
 _CHUNK = 1 << 20  # bytes read at a time: what is compressed is unpacked in pieces no larger
 
 
@@ -145,31 +139,26 @@ class Header(NamedTuple):
 
 
 def npy_header(file: IO[bytes]) -> Header:
-    """The header of the .npy file that begins here, in version 1.0, 2.0 or 3.0; leaves ``file`` at the values.
+    """The header of the .npy file that begins here, in version 1.0 or 2.0; leaves ``file`` at the values.
 
-    The text is matched, never evaluated. ``ValueError`` for anything but a plain array of numbers or strings.
+    ``ValueError`` for anything but a plain array of numbers or strings.
     """
-    start = file.read(8)
-    version = tuple(start[6:])
-    if start[:6] != _MAGIC or version not in ((1, 0), (2, 0), (3, 0)):
-        raise ValueError(f"it must begin with the .npy format's version 1.0, 2.0 or 3.0, got {start!r}")
-    size = 2 if version == (1, 0) else 4
-    length = int.from_bytes(file.read(size), "little")
-    text = file.read(min(length, _LONGEST_HEADER))
-    match = _HEADER.fullmatch(text)
-    if len(text) != length or match is None:
-        raise ValueError(f"its .npy header must be as NumPy writes it, got {text[:80]!r}")
-    described = match[1].decode("utf-8", "replace")
-    if described == "'|O'":
-        raise ValueError("it holds Python objects, which are never loaded")
-    if not _PLAIN_DTYPE.fullmatch(described):
-        raise ValueError(f"it must hold real or complex numbers, got dtype {described}")
+    start = file.tell()
+    version = npy.read_magic(file)
+    if version not in ((1, 0), (2, 0)):  # later ones are for names of fields
+        raise ValueError(f"it must have the .npy format's version 1.0 or 2.0, got {version}")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     try:
-        dtype = np.dtype(described[1:-1])
-    except TypeError as error:
-        raise ValueError(f"its dtype is unknown: {error}") from None
-    shape = tuple(int(side) for side in match[3].split(b",") if side.strip())
-    return Header(shape, dtype, "F" if match[2] == b"True" else "C", 8 + size + length)
+        shape, is_fortran, dtype = read(file)
+    except (SyntaxError, TokenError) as error:
+        raise ValueError("its header cannot be read") from error
+    if min(shape, default=0) < 0:
+        raise ValueError(f"it must have a shape without negative numbers, got {shape}")
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are never loaded")
+    if dtype.kind not in "biufcUS" or not dtype.itemsize:
+        raise ValueError(f"it must hold real or complex numbers, got dtype {dtype}")
+    return Header(shape, dtype, "F" if is_fortran else "C", file.tell() - start)
 
 
 def read_npy(file: IO[bytes], size: int) -> Array:
@@ -179,16 +168,15 @@ def read_npy(file: IO[bytes], size: int) -> Array:
         needed = f"{header.n_bytes} bytes for shape {header.shape} of {header.dtype}"
         raise ValueError(f"it must hold {needed}, got {size - header.offset}")
     require_memory(header.n_bytes)
-    values = np.empty(header.shape, header.dtype, header.order)
-    content = (values.T if header.order == "F" else values).reshape(-1).view(np.uint8)
-    done = 0
-    while done < content.size:
-        piece = file.read(min(_CHUNK, content.size - done))
+    content = bytearray(header.n_bytes)
+    view, done = memoryview(content), 0
+    while done < len(content):
+        piece = file.read(min(_CHUNK, len(content) - done))
         if not piece:
-            raise ValueError(f"it ends {content.size - done} bytes early")
-        content[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+            raise ValueError(f"it ends {len(content) - done} bytes early")
+        view[done : done + len(piece)] = piece
         done += len(piece)
-    return values
+    return np.ndarray(header.shape, header.dtype, content, order=header.order)
 
 
 def read_arrays(path: types.Path) -> dict[str, Array]:

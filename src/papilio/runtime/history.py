@@ -28,7 +28,7 @@ class Status(StrEnum):
     >>> import numpy as np, papilio as pp
     >>> M = np.random.default_rng(0).standard_normal((16, 16))
     >>> fit = pp.factorize(M, method="butterfly")
-    >>> fit.status is pp.Status.NO_STRUCTURE, fit.status == "no_structure"
+    >>> fit.status is pp.results.Status.NO_STRUCTURE, fit.status == "no_structure"
     (True, True)
     """
 
@@ -82,6 +82,10 @@ class Step(NamedTuple):
     done: float = 0.0
     share: float = 1.0
 
+    def __str__(self) -> str:
+        of = f" of {self.share:.2g} of the signals" if self.share < 1 else ""
+        return f"{self.seconds:8.2f} s  {self.phase} {self.iteration}: relative error {self.error:.6g}{of}"
+
 
 Callback: TypeAlias = Callable[[Step], Any]
 
@@ -133,13 +137,7 @@ def history_to_arrays(history: History) -> dict[str, Array]:
 
 
 def history_from_arrays(arrays: Mapping[str, Array]) -> History:
-    """The inverse of `history_to_arrays`; ``ValueError`` if the arrays are not those of a history."""
+    """The inverse of `history_to_arrays`."""
     phase, numbers = arrays["phase"], arrays["numbers"]
-    if phase.ndim != 1 or phase.dtype.kind != "U" or numbers.shape != (len(phase), 6):
-        raise ValueError(f"history must have six numbers per phase, got {numbers.shape} for {phase.shape}")
-    if numbers.dtype != np.float64 or not np.isfinite(np.delete(numbers, 1, axis=1)).all():  # errors may be NaN
-        raise ValueError(f"history must hold finite float64 numbers, got {numbers.dtype}, NaN or infinity")
-    if not ((numbers[:, 5] > 0) & (numbers[:, 5] <= 1)).all():
-        raise ValueError("history must hold shares above 0 and at most 1")
     rows = zip(phase.tolist(), numbers.tolist(), strict=True)
     return History(Step(name, int(i), error, scale, s, (), *rest) for name, (i, error, scale, s, *rest) in rows)

@@ -1,25 +1,26 @@
 """A session: what a long computation needs besides its mathematics."""
 
+import json
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from math import inf
 from threading import get_ident
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from .. import typing as types
 from ..typing import Array
 from ..validation import as_random, as_real
-from .checkpoint import Checkpoint
+from .checkpoint import FINISHED, Checkpoint, stored
 from .history import Callback, History, Step, history_from_arrays, history_to_arrays
 from .interrupt import awaited_request, awaiting_stop, is_ctrl_c_free
-from .layout import Check, anything, integer, mapping, text
 from .progress import ProgressLine
-from .randomness import random_as_text, restore_random
 from .threads import start_aside
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
@@ -28,15 +29,7 @@ _SECONDS_BETWEEN_SIGNS = 0.5  # to the callback, that work still goes on
 _SHORT_WORK = 1 << 24  # multiplications of a call that is not worth a thread: it takes some 50 ms
 
 _LARGEST_SEED = 2**31 - 1
-_SAVED = mapping(  # the content of a checkpoint, except for the state of its phase
-    {
-        "session": mapping({"phase": text(), "random": text()}, {"seed": integer(0, _LARGEST_SEED)}),
-        "history": mapping({"phase": anything, "numbers": anything}),
-    },
-    {"state": anything},
-)
 
-State: TypeAlias = Mapping[str, Any]  # arrays and numbers by name; may be nested
 T = TypeVar("T")
 
 
@@ -44,20 +37,48 @@ class Interrupted(Exception):
     """The session was stopped: what is going on ends without a result."""
 
 
-class Phase(NamedTuple):
-    """A named part of a run.
+class Stage(ABC):
+    """A part of a run: an initial state, steps from state to state until it is done, and a result.
 
-    ``work`` takes the state that the previous phase returned, and returns the next one. It must also accept any
-    state that it has passed to `Session.offer`, and continue from there. ``share`` is its estimated share of the
-    time, in any unit. A ``closing`` phase runs even after a stop: it turns what there is into a result. ``layout``
-    checks a state from a file before ``work`` sees it.
+    ``init`` gets the result of the stage before. A state is made of what `checkpoint.stored` allows; a run can be
+    resumed from any of them. ``step`` reports its iterations to the session. ``share`` is the estimated share of
+    the time, in any unit. A ``closing`` stage runs even after a stop: it turns what there is into a result. States
+    of stages that have long steps are saved before each of them, others from time to time.
     """
 
     name: str
-    share: float
-    work: Callable[[State], State]
-    closing: bool = False
-    layout: Check = anything
+    share = 1.0
+    closing = False
+    has_long_steps = False
+
+    @abstractmethod
+    def init(self, before: Any) -> Any:
+        """The first state."""
+
+    @abstractmethod
+    def step(self, state: Any) -> Any:
+        """The next state, which may be the same object; a step that raises `Interrupted` counts for nothing."""
+
+    @abstractmethod
+    def done(self, state: Any) -> bool:
+        """Whether no step is left to do."""
+
+    @abstractmethod
+    def result(self, state: Any) -> Any:
+        """What the next stage gets; ``state`` need not be done if the session was stopped."""
+
+
+@stored
+@dataclass
+class Snapshot:
+    """What a checkpoint holds of a run; ``parts`` is what a long step that was not finished has done."""
+
+    stage: str
+    random: str
+    seed: int | None
+    history: dict[str, Array]
+    state: Any
+    parts: Any = None
 
 
 class Session:
@@ -96,15 +117,15 @@ class Session:
         self._told_at, self._thread = self._begin, get_ident()
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, identity or {})
         self._has_warned = False
-        self._phase = ""
-        self._kept: State = {}  # the last content of the checkpoint: the state, the history and more
+        self._stage = ""
+        self._saved: Snapshot | None = None  # found in the checkpoint
+        self._kept: Snapshot | None = None  # the last one that was written
         self._kept_at = monotonic()
-        self.saved: State = {}  # found in the checkpoint; empty in a new run
+        self._parts: Any = None
         self._seed: int | None = None
         if self._checkpoint is not None and self._checkpoint.state is not None:
             try:
-                with self._checkpoint.reading():
-                    self._restore(self._checkpoint.state)
+                self._restore(self._checkpoint.state)
             except BaseException:
                 self.close()
                 raise
@@ -183,7 +204,8 @@ class Session:
         last = self.history[-1] if self.history and not self._is_new_part else None
         self._is_new_part = False
         iteration = last.iteration + 1 if last and last.phase == phase else 1
-        step = self._step(phase, iteration, fraction)._replace(error=error, scale=scale, share=share)
+        seconds = perf_counter() - self._clock
+        step = Step(phase, iteration, error, scale, seconds, (), self._progress(fraction), share)
         self.history.append(step)
         if self._callback is not None:  # the factors as views that are read-only
             step = step._replace(factors=tuple(np.broadcast_to(f, f.shape) for f in factors))
@@ -235,56 +257,61 @@ class Session:
         if self._line is not None:
             self._line.end()
 
-    # -- phases and checkpoints ------------------------------------------------------------------------
+    # -- stages and checkpoints ------------------------------------------------------------------------
 
-    def run(self, phases: Sequence[Phase], state: State | None = None) -> State:
-        """Run the phases, in a resumed run only those that remain, and return the last state.
+    def run(self, stages: Sequence["Stage"], before: Any = None) -> Any:
+        """Run the stages, in a resumed run only those that remain, and return the result of the last one.
 
-        The state is saved before each phase. After a stop, only closing phases run.
+        The state is saved as each stage begins, and the result at the end. After a stop, only closing stages run.
         """
-        total = sum(phase.share for phase in phases)
-        state = {} if state is None else state
-        resumed = 0
-        if self._phase:
-            resumed, state = self._resumed(phases), self.saved
-        for i, phase in enumerate(phases):
-            with self.part(phase.share / total):
-                if i < resumed or (self.stopped and not phase.closing):
+        saved, total = self._saved, sum(stage.share for stage in stages)
+        names = [*(stage.name for stage in stages), FINISHED]
+        if saved is not None and saved.stage not in names:
+            raise self._refusal(f"is of the stage {saved.stage!r}, which this run does not have")
+        first = 0 if saved is None else names.index(saved.stage)
+        for i, stage in enumerate(stages):
+            with self.part(stage.share / total):
+                if i < first or (self.stopped and not stage.closing):
                     continue
-                if i > resumed or not self._phase:
-                    self._phase = phase.name
-                    self.keep(state)
-                state = phase.work(state)
-        return state
+                self._stage = stage.name
+                if saved is not None and i == first:
+                    before = self.iterate(stage, saved.state)
+                else:
+                    self._kept_at = -inf  # the first state is saved
+                    before = self.iterate(stage, stage.init(before))
+        if saved is not None and saved.stage == FINISHED:
+            return saved.state
+        self._stage = FINISHED
+        self.keep(before)
+        return before
 
-    def _resumed(self, phases: Sequence[Phase]) -> int:
-        """The number of the phase whose state was found, after a check of the state."""
-        assert self._checkpoint is not None
-        with self._checkpoint.reading():
-            for i, phase in enumerate(phases):
-                if phase.name == self._phase:
-                    phase.layout("state", self.saved)
-                    return i
-            raise ValueError(f"it is of the phase {self._phase!r}, which this run does not have")
+    def iterate(self, stage: "Stage", state: Any) -> Any:
+        """Steps of a stage until it is done or the session is stopped; its result."""
+        while not stage.done(state) and (stage.closing or not self.stopped):
+            if stage.has_long_steps or monotonic() - self._kept_at >= _SECONDS_BETWEEN_CHECKPOINTS:
+                self.keep(state)
+            try:
+                state = stage.step(state)
+            except Interrupted:
+                break
+        return stage.result(state)
 
-    def offer(self, state: Callable[[], State]) -> None:
-        """Save a newer state of the current phase, if the last one is old."""
-        if monotonic() - self._kept_at >= _SECONDS_BETWEEN_CHECKPOINTS:
-            self.keep(state())
-
-    def extend(self, more: Callable[[], State]) -> None:
-        """Save the last state again with additions, if it is old: for a long step that is not finished."""
-        if self._checkpoint is not None and monotonic() - self._kept_at >= _SECONDS_BETWEEN_CHECKPOINTS:
-            self._write({**self._kept, "state": {**self._kept.get("state", {}), **more()}})
-
-    def keep(self, state: State) -> None:
-        """Save a newer state of the current phase."""
+    def keep(self, state: Any) -> None:
+        """Save a newer state of the current stage."""
         if self._checkpoint is not None:
-            own: dict[str, Any] = {"phase": self._phase, "random": random_as_text(self.random)}
-            if self._seed is not None:
-                own["seed"] = self._seed
-            self._kept = {"session": own, "history": history_to_arrays(self.history), "state": state}
+            random = random_as_text(self.random)
+            self._kept = Snapshot(self._stage, random, self._seed, history_to_arrays(self.history), state)
             self._write(self._kept)
+
+    def keep_parts(self, parts: Callable[[], Any]) -> None:
+        """Save the last state again, if it is old, with what a long step has done: `take_parts` returns it."""
+        if self._kept is not None and monotonic() - self._kept_at >= _SECONDS_BETWEEN_CHECKPOINTS:
+            self._write(replace(self._kept, parts=parts()))
+
+    def take_parts(self) -> Any:
+        """What the step that was interrupted had done; None if there is nothing, and from the second call on."""
+        parts, self._parts = self._parts, None
+        return parts
 
     def require(self, **facts: Any) -> None:
         """Add to the identity of the run; refuses a checkpoint of another run."""
@@ -296,12 +323,6 @@ class Session:
         """Whether the run has a checkpoint file."""
         return self._checkpoint is not None
 
-    def finished(self, state: State) -> State:
-        """The work of the last phase, `FINISHED`: the result is kept, and the state before it is not needed."""
-        if self._checkpoint is not None:
-            self._checkpoint.forget_before()
-        return state
-
     def close(self) -> None:
         """End the line of progress, and let other runs have the checkpoint, which stays."""
         self._end_line()
@@ -310,14 +331,13 @@ class Session:
 
     def seed(self) -> int:
         """A random seed, drawn once per run; a resumed run has the same one."""
-        if self._seed is None and self._checkpoint is not None and self._checkpoint.state is not None:
-            with self._checkpoint.reading():
-                raise ValueError("its seed is missing")
         if self._seed is None:
+            if self._saved is not None:
+                raise self._refusal("belongs to another run: it has no seed")
             self._seed = int(self.random.randint(_LARGEST_SEED))
         return self._seed
 
-    def _write(self, kept: State) -> None:
+    def _write(self, kept: "Snapshot") -> None:
         # After a stop, the state from before it is the one to resume from.
         if self._checkpoint is None or self.stopped:
             return
@@ -333,12 +353,24 @@ class Session:
                 )
         self._kept_at = monotonic()
 
-    def _restore(self, saved: Mapping[str, Any]) -> None:
-        _SAVED("checkpoint", saved)
-        own = saved["session"]
-        self._phase, self.saved, self._kept = str(own["phase"]), saved.get("state", {}), saved
-        self._seed = int(own["seed"]) if "seed" in own else None
-        restore_random(self.random, str(own["random"]))
-        self.history = history_from_arrays(saved["history"])
+    def _refusal(self, reason: str) -> ValueError:
+        assert self._checkpoint is not None
+        return self._checkpoint.refusal(reason)
+
+    def _restore(self, saved: Any) -> None:
+        if not isinstance(saved, Snapshot):
+            raise self._refusal("is damaged, or belongs to another run")
+        self._saved = self._kept = saved
+        self._seed, self._parts = saved.seed, saved.parts
+        try:
+            self.random.set_state(json.loads(saved.random))
+        except ValueError as error:
+            raise self._refusal("belongs to another run: random_state is of another kind") from error
+        self.history = history_from_arrays(saved.history)
         if self.history:
             self._clock = perf_counter() - self.history[-1].seconds
+
+
+def random_as_text(random: np.random.RandomState) -> str:
+    """The state of a generator. As text: the integers of some bit generators are too large for arrays."""
+    return json.dumps(random.get_state(legacy=False), default=lambda array: array.tolist())

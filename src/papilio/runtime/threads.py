@@ -19,9 +19,7 @@ import numpy as np
 
 from ..typing import Array
 from ..validation import as_integer
-from .forks import hold_over_forks
 
-_LONGEST_LIMITING = 1.0  # seconds: to find the BLAS libraries, which happens once
 _KEPT_BYTES = 1 << 28  # of scratch memory, for each thread and name
 _BLAS_WORK = 1 << 23  # multiplications in a product of matrices up to which BLAS gets one thread
 
@@ -183,7 +181,12 @@ class _OneBlasThread:
         self._depth = 0  # of all threads together; the thread's own is in `_local`
         self._controller: Any = None
         self._limit: Any = None
-        hold_over_forks(self._lock, _LONGEST_LIMITING, self._forget_other_threads)
+        if hasattr(os, "register_at_fork"):  # a fork waits until no other thread holds the lock
+            os.register_at_fork(
+                before=self._lock.acquire,
+                after_in_parent=self._lock.release,
+                after_in_child=self._forget_other_threads,
+            )
 
     def __enter__(self) -> None:
         with self._lock:
@@ -210,6 +213,7 @@ class _OneBlasThread:
 
     def _forget_other_threads(self) -> None:
         """Those that were within when the process was forked are not in the child, and never leave."""
+        self._lock.release()
         before, self._depth = self._depth, getattr(_local, "blas_depth", 0)
         if before and not self._depth and self._limit is not None:
             self._restore()

@@ -1,8 +1,8 @@
 """Samples that need not fit into memory, and passes over them."""
 
-from .passes import PassStopped as PassStopped
+from .dask import with_checked_chunks as with_checked_chunks
 from .passes import groups_of as groups_of
-from .passes import passed_over as passed_over
+from .passes import map_reduce as map_reduce
 from .rows import Samples as Samples
 from .rows import as_samples as as_samples
 from .rows import held as held

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from math import ceil
 from typing import Any, TypeVar
 
+from ..runtime.session import Interrupted
 from ..runtime.threads import get_num_threads, one_thread, split_work
 from ..typing import Array
-from .clusters import completed, current_client, naming_losses, result_of, workers_of
+from .dask import completed, current_client, naming_losses, result_of, workers_of
 from .rows import DaskSamples, Part, Samples
 
 _GROUPS = 16  # sums that the workers return at most, however many parts and workers there are
@@ -21,14 +22,12 @@ Work = Callable[[Iterator[tuple[int, Array]], Any], Result]
 Merge = Callable[[Sequence[Result]], Result]
 
 
-Tick = Callable[[int, int], Any]  # of the numbers of parts done and of all parts; a true result stops the pass
+Tick = Callable[
+    [int, int], Any
+]  # of the numbers of parts done and of all parts; a true result stops the pass by `Interrupted`
 
 
-class PassStopped(Exception):
-    """A callback stopped the pass."""
-
-
-def passed_over(
+def map_reduce(
     samples: Samples,
     task: Work[Result],
     payload: Any,
@@ -51,7 +50,7 @@ def passed_over(
         nonlocal done
         done += more
         if tick is not None and tick(done, len(parts)):
-            raise PassStopped
+            raise Interrupted
 
     missing = {i: group for i, group in enumerate(groups) if i not in kept}
     client = current_client() if samples.is_shared else None

@@ -1,13 +1,14 @@
-"""Curves: families of products whose errors are known for each number of entries before one of them is built."""
+"""What methods find: curves, which are families of products with known entries and errors, and single products."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..linalg import frobenius
 from ..operators import SparseProduct
+from ..results import Factorization, History, Status
 from ..typing import Array
 from .targets import Target
 
@@ -18,7 +19,9 @@ _STEP = 1.002  # by which the entries of two places grow then
 class Curve(NamedTuple):
     """Products of one family: their numbers of entries, ascending, and their relative errors.
 
-    ``build`` makes the product at a place of these arrays, and ``detail`` says in a few words what it is.
+    ``build`` makes the product at a place of these arrays, and ``detail`` says in a few words what it is. Of all
+    curves of a method, only the best product is built. A curve with a ``fit`` is a product that is there already,
+    and one without entries is an attempt that failed; both are recorded by themselves.
     """
 
     method: str
@@ -26,6 +29,7 @@ class Curve(NamedTuple):
     errors: Array
     build: Callable[[int], SparseProduct]
     detail: Callable[[int], str]
+    fit: Factorization | None = None
 
     def best(self, target: Target) -> tuple[float, int]:
         """The lowest rank by a target, and its first place; infinite if no product meets it."""
@@ -41,6 +45,39 @@ class Curve(NamedTuple):
 def single(method: str, detail: str, operator: SparseProduct, error: float) -> Curve:
     """A curve of one product."""
     return Curve(method, np.array([operator.nnz]), np.array([error]), lambda _: operator, lambda _: detail)
+
+
+def found(method: str, detail: str, fit: Factorization) -> Curve:
+    """A product that took iterations to find, with its history."""
+    return single(method, detail, fit.operator, fit.error)._replace(fit=fit)
+
+
+def failed(method: str, detail: str) -> Curve:
+    """An attempt that found nothing; ``detail`` says why."""
+    none = np.zeros(0, int)
+    return Curve(method, none, none.astype(float), lambda _: SparseProduct([]), lambda _: detail)
+
+
+def fit_of(matrix: Array, operator: SparseProduct) -> Factorization:
+    """A product with its error, measured."""
+    return Factorization(operator, relative_error(matrix, operator), 0, Status.CONVERGED, History())
+
+
+def exact_error(dtype: np.dtype[Any]) -> float:
+    """The relative error up to which a product counts as exact for a matrix of this dtype."""
+    return 1e-4 if dtype.char in "fF" else 1e-9
+
+
+def divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+def of_factors(method: str, detail: str, matrix: Array, factors: Sequence[sp.csr_array]) -> Curve | None:
+    """The curve of one product, whose error is measured; None unless it has fewer entries than the matrix."""
+    if sum(factor.nnz for factor in factors) >= np.count_nonzero(matrix):
+        return None
+    operator = SparseProduct(factors).astype(matrix.dtype)
+    return single(method, detail, operator, relative_error(matrix, operator))
 
 
 def thresholding(
@@ -84,83 +121,6 @@ def largest(values: Array, sizes: Array, count: int) -> Array:
     result = np.zeros(values.size, values.dtype)
     result[places] = values.ravel()[places]
     return result.reshape(values.shape)
-
-
-# -- low rank ------------------------------------------------------------------------------------------
-
-
-class Block(NamedTuple):
-    """Rows and columns of a block, its singular vectors (m, r) and (r, n), and its singular values (r,)."""
-
-    rows: Array
-    columns: Array
-    left: Array
-    values: Array
-    right: Array
-
-
-def blocks_of(matrix: Array) -> list[tuple[Array, Array]]:
-    """The rows and columns of each block of a matrix that is block-diagonal up to the order of its lines."""
-    m, n = matrix.shape
-    if matrix.all():
-        return [(np.arange(m), np.arange(n))]
-    pattern = sp.csr_array(matrix != 0)
-    graph = sp.block_array([[None, pattern], [pattern.T, None]])
-    labels = sp.csgraph.connected_components(graph, directed=False)[1]
-    order = np.argsort(labels, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-    return [(g[g < m], g[g >= m] - m) for g in groups if (g < m).any() and (g >= m).any()]
-
-
-def low_rank(blocks: Sequence[Block], shape: tuple[int, int], energy: float) -> Curve:
-    """The best approximations of low rank, in each block: those triplets first that save most per entry.
-
-    ``energy`` is the squared norm of the matrix, of which large blocks may have lost a part.
-    """
-    owners = np.concatenate([np.full(block.values.size, b) for b, block in enumerate(blocks)])
-    costs = np.array([block.rows.size + block.columns.size for block in blocks])[owners]
-    gains = np.concatenate([block.values.astype(np.float64) ** 2 for block in blocks])
-    order = np.argsort(-gains / costs, kind="stable")
-    entries, ordered = np.cumsum(costs[order]), gains[order]
-    is_whole = all(block.values.size == min(block.rows.size, block.columns.size) for block in blocks)
-    outside = 0.0 if is_whole else max(energy - gains.sum(), 0.0)
-    missed = np.append(np.cumsum(ordered[::-1])[::-1][1:], 0.0) + outside
-    useful = entries < shape[0] * shape[1]
-
-    def build(place: int) -> SparseProduct:
-        counts = np.bincount(owners[order[: place + 1]], minlength=len(blocks))
-        return assembled(blocks, counts, shape)
-
-    def detail(place: int) -> str:
-        return f"rank {place + 1}" + (f" in {len(blocks)} blocks" if len(blocks) > 1 else "")
-
-    return Curve("low_rank", entries[useful], np.sqrt(missed[useful] / energy), build, detail)
-
-
-def assembled(blocks: Sequence[Block], counts: Array, shape: tuple[int, int]) -> SparseProduct:
-    """The product of two factors that hold the leading ``counts`` triplets of each block."""
-    dtype = blocks[0].left.dtype
-    left, right = np.zeros((shape[0], counts.sum()), dtype), np.zeros((counts.sum(), shape[1]), dtype)
-    begin = 0
-    for block, count in zip(blocks, counts, strict=True):
-        inner, roots = np.arange(begin, begin + count), np.sqrt(block.values[:count])
-        left[np.ix_(block.rows, inner)] = block.left[:, :count] * roots
-        right[np.ix_(inner, block.columns)] = roots[:, None] * block.right[:count]
-        begin += count
-    return SparseProduct([left, right])
-
-
-def leading_subspace(matrix: Array, basis: Array, n_iter: int) -> tuple[Array, Array]:
-    """Orthonormal columns Q that nearly span the leading left singular vectors, and QᴴM, by subspace iteration.
-
-    ``basis`` (n, r) is a guess for the right singular vectors.
-    """
-    for _ in range(n_iter):
-        left = np.linalg.qr(matrix @ basis)[0]
-        basis = (left.conj().T @ matrix).conj().T
-        right = basis
-        basis = np.linalg.qr(basis)[0]
-    return left, right.conj().T
 
 
 def relative_error(matrix: Array, operator: SparseProduct) -> float:

@@ -1,29 +1,32 @@
 """`factorize`: a matrix as a product of sparse factors, with at most one target for the product."""
 
 import warnings
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from scipy.sparse.linalg import LinearOperator
 
-from ..constraints.blocks import as_block
+from ..constraints.sparsity import as_block
 from ..linalg import in_units
 from ..operators.cost import BLOCK
-from ..results import Callback, Factorization, warn_if_slower
+from ..results import Callback, Factorization, Status, warn_if_slower
 from ..runtime.session import Session
-from ..typing import ArrayLike, MatrixLike, RandomState
+from ..typing import Array, ArrayLike, MatrixLike, RandomState
 from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real, as_shape
-from .attempts import BY_ENTRIES, METHODS, OF_TWO_FACTORS, Search, Structure
-from .nested.coordinates import as_coordinates
+from .implicit import EntriesFunction, Products, is_function, known_by_products
+from .matrix_free import factorize_entries, factorize_operator
+from .methods import METHODS, NAMES
+from .methods.thresholding import itself
+from .nested.cluster_trees import as_coordinates, in_one_space
 from .pricing import Pricing
-from .stored import searched
+from .problems import Stored
+from .search import Search
 from .targets import Target, as_complexity, as_speedup, least_entries
-from .unstored.from_entries import factorize_entries
-from .unstored.from_products import factorize_operator
-from .unstored.products import known_by_products
-from .unstored.sampled import EntriesFunction, is_function
+from .units import in_unit_of
 
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
+_FEW, _SMALL = 96, 1 << 22  # rows or columns, and entries, up to which an operator is read as a whole
+_OPERATOR_ERROR = 1e-3  # the largest of a LinearOperator, by default
 
 
 def factorize(
@@ -45,51 +48,20 @@ def factorize(
 ) -> Factorization:
     """Approximate a matrix by a product of sparse factors, with at most one target: complexity, error or speed.
 
-    Methods are tried from the cheapest to the most expensive, and the best product by the target is returned:
+    Without a target, the result has the lowest sum of error and relative complexity that was found, where the sum
+    of a product counts half if it is exact and has at most half of M's entries. M itself has the sum 1.
 
-    - thresholding: the largest entries of M;
-    - low rank: the leading singular vectors, in each block if M is block-diagonal up to the order of its lines;
-    - subspaces: low rank in clusters of the columns of a wide matrix, or of the rows of a tall one;
-    - convolution: circulant, Toeplitz and Hankel matrices, also of two levels, by fast transforms;
-    - Kronecker products of small matrices, and short sums of them;
-    - transforms: cosine and Haar transforms with permuted and scaled lines, and matrices that are nearly sparse in
-      the domain of a fast transform;
-    - layers: small sparse matrices that are products of sparser ones, from columns that are proportional in part;
-    - rotations of two coordinates at a time, in layers, for matrices that are orthogonal or nearly so: up to a
-      ‖MMᴴ − cI‖ of 0.3 ‖cI‖;
-    - butterfly factors under unknown permutations;
-    - nested low rank, for kernels, integral operators and covariances: lines are clustered, blocks of neighbouring
-      clusters are kept, and all others share orthonormal bases, level by level;
-    - sums of a sparse matrix and one of low rank;
-    - the hierarchical strategy, from either side, with two and three factors, and sparse factors of low rank; they
-      end with annealing, which loosens and tightens the sets of the factors to escape from local minima.
-
-    By the target, the product is never worse than thresholding and low rank, where ``n_factors`` and ``method``
-    allow these. Methods that cannot win, or whose first steps are far behind, are not continued.
-
-    A matrix that is too large to store may be given by a function that returns its blocks. Of it, O(n log n)
-    entries are looked at, and the product takes as much memory. Two methods are made for such matrices:
-
-    - butterflies of rank r, for matrices whose blocks have a low rank if they are narrow enough or flat enough:
-      kernels that oscillate, Fourier integral operators, non-uniform Fourier transforms;
-    - nested low rank, for kernels that are smooth away from the diagonal.
-
-    Both rely on neighbouring rows, and columns, being similar: in the order that is given, or by ``coordinates``.
-
-    Of a SciPy ``LinearOperator``, only products with random vectors are taken, with it and with its adjoint: the
-    inverse of a sparse matrix, a covariance, a Schur complement. Nested low rank is found from them. Lines are
-    clustered in their order, or by what their products have in common if M is square and that is better, or by
-    ``coordinates``. The number of products, at most 1,000 in all, grows until the error is small enough, or
-    nothing is gained any longer; if the operator is self-adjoint or symmetric, its adjoint is used only once.
-    First of all, the adjoint is checked.
+    Methods run from the cheapest to the most expensive; the guide describes each. By the target, the product is
+    never worse than thresholding and low rank, where ``n_factors`` and ``method`` allow these.
 
     Parameters
     ----------
     M : (m, n) matrix, callable or LinearOperator
         Real or complex, dense or sparse. A callable ``entries(rows, columns)`` takes two arrays of indices and
-        returns the block ``M[np.ix_(rows, columns)]``; it is called often, so its entries should be computed all
-        at once. An operator of at most 96 rows or columns is read as a whole, and treated as a matrix. What a
-        callable or an operator raises comes through, with a note.
+        returns the block ``M[np.ix_(rows, columns)]``; O(n log n) entries are looked at. Of a SciPy
+        ``LinearOperator``, at most 1,000 products with random vectors are taken, with it and with its adjoint; one
+        of at most 96 rows or columns and 4 million entries is read as a whole. What they raise comes through, with
+        a note.
     shape : (int, int), optional
         The shape of M, for a callable. A matrix has one, with which this must agree if it is given.
     n_factors : int, optional
@@ -103,10 +75,8 @@ def factorize(
         LinearOperator, it is the only target, and the default is 1e-3.
     speedup : float, optional
         How many times faster than the dense matrix the product should be on this machine, above 1. The result has
-        the lowest error that was found for products as fast as that: of single entries, of blocks, of low rank,
-        and of all other methods. A model of the kernels, calibrated on this machine in some tenths of a second,
-        says how large they may be, and each that may be returned is timed. Results depend on the machine, and on
-        what else runs on it; ``complexity`` is the way to repeat them.
+        the lowest error that was found for products as fast as that. Each product that may be returned is timed:
+        results depend on the machine, and on what else runs on it. ``complexity`` is the way to repeat them.
     vectors : int, default=256
         How many vectors are applied at a time, where ``speedup`` is given: 1 for ``op @ x``, else the columns of a
         block.
@@ -119,10 +89,10 @@ def factorize(
         None stands for lines that are clustered as they stand. By default clusters are runs of lines, or are found
         from the entries of M, whichever is better. A callable or an operator needs both, in one space.
     method : str, default="auto"
-        The only method to try: "thresholding", "low_rank", "subspaces", "transform", "convolution", "kronecker",
-        "layers", "rotations", "butterfly", "nested", "sparse_plus_low_rank" or "hierarchical"; "auto" tries all.
-        For a callable, "butterfly" or "nested"; "auto" takes the one that needs fewer entries, judging by some
-        blocks, and the other one if it fails. For a LinearOperator, "nested" or "auto".
+        The only method to try: "thresholding", "low_rank", "subspaces", "convolution", "kronecker", "transform",
+        "layers", "rotations", "sparse_basis", "nested", "butterfly", "sparse_plus_low_rank" or "hierarchical";
+        "auto" tries all. For a callable, "butterfly" or "nested"; "auto" takes the one that needs fewer entries,
+        judging by some blocks, and the other one if it fails. For a LinearOperator, "nested" or "auto".
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -137,27 +107,17 @@ def factorize(
     Returns
     -------
     Factorization
-        ``method`` is the method that found it; ``attempts`` lists all that was tried, and ``speedup`` measures how
-        much faster than the dense matrix it is. ``status`` is "converged" if the target was met; "stopped" if the
-        search ended early, by the time budget, the callback or Ctrl-C (in the main thread; a second one raises
-        KeyboardInterrupt); and "no_structure" if no product with fewer entries than M meets the target. Then M
-        itself is returned: as one factor, or beside identities if ``n_factors`` is given; within ``complexity``,
-        its largest entries; and with a warning if no product is as fast as ``speedup`` says.
+        ``method`` is the method that found it; ``attempts`` lists all that was tried. ``status`` is "converged" if
+        the target was met; "stopped" if the search ended early, by the time budget, the callback or Ctrl-C (in the
+        main thread; a second one raises KeyboardInterrupt); and "no_structure" if no product with fewer entries
+        than M meets the target. Then M itself is returned: as one factor, or beside identities if ``n_factors`` is
+        given; within ``complexity``, its largest entries; and with a warning if no product is as fast as
+        ``speedup`` says.
 
-        For a callable, ``error`` is an estimate, on 50 rows drawn at random, and ``error_is_estimate`` says so.
-        Stopped early, the result is the best product so far; the first one has rank 16 and comes from a few rows
-        and columns, so that its error may be near 1. A status of "no_structure" says that no product with fewer
-        entries than M met the target: the result is then the one of the lowest error, or a small M itself.
-
-        For a LinearOperator, ``error`` is an estimate on 16 random vectors that were not used otherwise;
-        ``n_products`` counts the products, those with the adjoint included. "no_structure" then comes with the
-        product of the lowest error that was found, or with zeros if all errors are above 1. So does "stopped", if
-        there was no time for a product.
-
-        Without ``complexity`` and ``max_error``, the result of a matrix has the lowest sum of error and relative
-        complexity of all attempts: one percent more entries would save less than one percent of error. The sum of
-        a product that is exact (an error of at most 1e-9, or 1e-5 in single precision) and has at most half of M's
-        entries counts half.
+        For a callable or a LinearOperator, ``error`` is an estimate, and ``error_is_estimate`` says so: it is
+        measured on 50 rows drawn at random, or on 16 random vectors that were not used otherwise; ``n_products``
+        counts the products. "stopped" and "no_structure" then come with the product of the lowest error,
+        or with zeros if no error is below 1.
 
     Examples
     --------
@@ -201,44 +161,40 @@ def factorize(
     if is_function(M):
         _refuse("a callable, give max_error or complexity", n_factors=n_factors, speedup=speedup, block=block)
         return factorize_entries(session, M, shape, complexity, max_error, method, coordinates)
-    operator = known_by_products(M)
+    operator, n_products = known_by_products(M), 0
     if operator is not None:
-        _refuse(
-            "a LinearOperator, give max_error",
-            n_factors=n_factors,
-            complexity=complexity,
-            speedup=speedup,
-            block=block,
-        )
+        limits = {"n_factors": n_factors, "complexity": complexity, "speedup": speedup, "block": block}
+        _refuse("a LinearOperator, give max_error", **limits)
         if shape is not None and as_shape("shape", shape) != operator.shape:
             raise ValueError(f"M must have shape {as_shape('shape', shape)}, got {operator.shape}")
-        return factorize_operator(session, operator, max_error, method, coordinates)
+        if max_error is None:
+            max_error = _OPERATOR_ERROR
+        is_few = min(operator.shape) <= _FEW and operator.shape[0] * operator.shape[1] <= _SMALL
+        if method != "auto" or not is_few:
+            return factorize_operator(session, operator, max_error, method, coordinates)
+        as_real("max_error", max_error, 0.0)
+        in_one_space("coordinates", as_coordinates("coordinates", coordinates, operator.shape))
+        products = Products(operator, session)
+        M, n_products, coordinates = products.whole(), products.count, None
     matrix, unit = in_units(as_matrix("M", M, None if shape is None else as_shape("shape", shape)))
-    methods = METHODS if as_choice("method", method, ("auto", *METHODS)) == "auto" else (method,)
+    as_choice("method", method, ("auto", *NAMES))
+    methods = [each for each in METHODS if method in ("auto", each.name)]
     if n_factors is not None:
         n_factors = as_factor_count("n_factors", n_factors)
-        if method in OF_TWO_FACTORS and n_factors != 2:
+        if n_factors > 2 and not any(map(methods[0].n_factors, range(3, n_factors + 1))):
             raise ValueError(f"n_factors must be 2 for {method}, got {n_factors}")
     points = as_coordinates("coordinates", coordinates, matrix.shape)
-    structure = BY_ENTRIES if block is None else Structure((as_block(block, (min(matrix.shape),) * 2),))
-    budget, vectors = None, as_integer("vectors", vectors, 1)
-    if speedup is not None:
-        speedup = as_speedup("speedup", speedup)
-        budget = int(matrix.size / speedup)
-    if complexity is not None:
-        complexity = as_complexity("complexity", complexity, matrix.shape, n_factors)
-        budget = int(complexity * matrix.size + 1e-9)
-    if max_error is not None:
-        max_error = as_real("max_error", max_error, 0.0)
-    target = Target(matrix.size, budget, max_error, matrix.dtype.char in "fF")
-    has_target = budget is not None or max_error is not None or n_factors is not None
+    target = _target_of(matrix, n_factors, complexity, max_error, speedup, vectors, block)
+    is_open = target.budget is None and target.limit is None and n_factors is None
     is_tiny = least_entries(matrix.shape, 2) >= matrix.size  # no product could gain anything
-    if speedup is not None:
-        blocks = structure.blocks if block is not None or min(matrix.shape) < _BLOCK else (None, (_BLOCK, _BLOCK))
-        structure = Structure(blocks, Pricing(matrix.shape, matrix.dtype, vectors))
-    allowed: Sequence[str] = () if is_tiny and not has_target else methods
-    search = Search(session, matrix, target, n_factors, allowed, structure, points)
-    fit = searched(search, unit)
+    search = Search(Stored(session, matrix, points), target, () if is_tiny and is_open else methods)
+    with session.interruptible():
+        search.run()
+        fit = search.best or itself(search.problem, search.target)
+        session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
+    status = Status.STOPPED if session.stopped else fit.status
+    operator = in_unit_of("M", fit.operator, unit)
+    fit = replace(fit, operator=operator, status=status, attempts=tuple(search.attempts), n_products=n_products)
     if speedup is not None and search.best is None:
         warnings.warn(
             f"no product with an error below 1 is {speedup:g} times faster than the dense matrix on this machine: "
@@ -248,6 +204,31 @@ def factorize(
     else:
         warn_if_slower(fit)
     return fit
+
+
+def _target_of(
+    matrix: Array,
+    n_factors: int | None,
+    complexity: float | None,
+    max_error: float | None,
+    speedup: float | None,
+    vectors: int,
+    block: int | tuple[int, int] | None,
+) -> Target:
+    """What is looked for, after checks."""
+    shape, vectors = matrix.shape, as_integer("vectors", vectors, 1)
+    blocks: tuple[tuple[int, int] | None, ...] = (None,)
+    if block is not None:
+        blocks = (as_block(block, (min(shape),) * 2),)
+    budget = pricing = None
+    if speedup is not None:
+        budget = int(matrix.size / as_speedup("speedup", speedup))
+        pricing = Pricing(shape, matrix.dtype, vectors)
+        blocks = blocks if block is not None or min(shape) < _BLOCK else (None, (_BLOCK, _BLOCK))
+    if complexity is not None:
+        budget = int(as_complexity("complexity", complexity, shape, n_factors) * matrix.size + 1e-9)
+    limit = None if max_error is None else as_real("max_error", max_error, 0.0)
+    return Target(matrix.size, budget, limit, matrix.dtype.char in "fF", n_factors, blocks, pricing)
 
 
 def _require_at_most_one(**targets: Any) -> None:

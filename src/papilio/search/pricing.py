@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..constraints.blocks import as_block
+from ..constraints.sparsity import as_block
 from ..operators import SparseProduct
 from ..operators.speed import reference_for
 from ..solvers.schedule import Schedule

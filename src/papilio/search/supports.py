@@ -17,12 +17,12 @@ from .splitting import ROUNDING, STARTS, Split, best_split, leading_vectors
 RADICES = (2, 3, 5, 7)  # by which a matrix is split; what remains stays a block
 HOPELESS = 0.2  # the share of the energy that a butterfly may miss
 _HOPELESS_AT_FIRST = 0.15  # the share that its first split may miss; a Gaussian matrix misses about 0.4
-_BETTER_AFTERWARDS = 2  # the energy that splits miss over that which the fitted factors miss, at most
 _LOST = 0.3  # the share that all splits may miss: the factors that are fitted afterwards miss less
 _MORE_STARTS = 32  # rows to start from if noise does not explain the cost of a small matrix
 _SMALL = 64
 _UNEXPLAINED = 1.5  # times the cost that noise explains
 _FAILURES = 2
+_UNLIKE_NOISE, _LEAST_SHARE = 4.0, 1e-3  # times the cost that noise explains, where the first split misses a share
 
 
 class Node(NamedTuple):
@@ -47,15 +47,16 @@ class Effort:
     The first level tells the ``share`` of white noise in the energy. Below it, a split whose cost noise explains
     is good enough; if it does not, more rows are tried, until that has been in vain for some nodes: then it is not
     white noise that the structure leaves. With ``balanced``, all lines are scaled to equal norm before each split,
-    and how large the noise is then is not known. The search ends where it misses ``most`` of the energy.
+    and how large the noise is then is not known. A matrix that misses much at first, and more below than noise
+    explains, is no butterfly.
     """
 
-    def __init__(self, balanced: bool, most: float = inf) -> None:
+    def __init__(self, balanced: bool) -> None:
         self.balanced = balanced
-        self.most_at_first, self.most = min(_HOPELESS_AT_FIRST, most), min(_LOST, _BETTER_AFTERWARDS * most)
         self.share = inf
         self._noise: float | None = None  # its mean energy per entry
         self._failures = 0
+        self._cost = self._explained = 0.0  # of all splits below the first level
 
     def end_first_level(self, share: float, n: int) -> None:
         """Note the share of the noise in the unit energy of an n×n matrix."""
@@ -67,11 +68,16 @@ class Effort:
         """Whether more rows have been tried in vain."""
         return self._failures >= _FAILURES
 
+    @property
+    def is_unlike_noise(self) -> bool:
+        """Whether the splits miss far more than noise explains, which the first one has left."""
+        return self.share > _LEAST_SHARE and self._cost > _UNLIKE_NOISE * self._explained > 0
+
     def split(self, session: Session, block: Array, radix: int) -> Split | None:
         """The best split of a node."""
         m = len(block)
         if self.share == inf:
-            return best_split(session, block, radix, hopeless=self.most_at_first * frobenius(block) ** 2)
+            return best_split(session, block, radix, hopeless=_HOPELESS_AT_FIRST * frobenius(block) ** 2)
         # Rank one misses all but one of r dimensions; the spread of a sum of m²(1 − 1/r) squares is about 2/m.
         enough = None
         if self._noise is not None:
@@ -79,8 +85,9 @@ class Effort:
             enough = max(explained, ROUNDING * frobenius(block) ** 2)
         more = _MORE_STARTS if enough is not None and m <= _SMALL else STARTS
         found = best_split(session, block, radix, enough=enough, starts=1 if self.is_quick else more)
-        if enough is not None and found is not None and found.cost > _UNEXPLAINED * enough:
-            self._failures += 1
+        if enough is not None and found is not None:
+            self._failures += found.cost > _UNEXPLAINED * enough
+            self._cost, self._explained = self._cost + found.cost, self._explained + enough
         return found
 
 
@@ -106,14 +113,14 @@ def find_supports(session: Session, matrix: Array, effort: Effort) -> list[sp.cs
                 found, noise = level, share
             if noise <= 1e-14:
                 break
-        if found is None or (not masks and found.missed > effort.most_at_first * energy):
+        if found is None or (not masks and found.missed > _HOPELESS_AT_FIRST * energy):
             return None
         if not masks:
             effort.end_first_level(noise, n)
         masks.append(found.mask)
         nodes = found.below
         kept *= _energy(nodes) / energy
-        if 1 - kept > effort.most:
+        if 1 - kept > _LOST or effort.is_unlike_noise:
             return None
     rows = np.concatenate([np.repeat(node.rows, len(node.columns)) for node in nodes])
     columns = np.concatenate([np.tile(node.columns, len(node.rows)) for node in nodes])

@@ -1,12 +1,15 @@
 """What a search looks for: few entries, a low error, or the best compromise."""
 
 from math import ceil
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..typing import Array
 from ..validation import as_real
+
+if TYPE_CHECKING:
+    from .pricing import Pricing
 
 EXACT = 1e-6  # an error at which a longer search is not worth its time
 _WORTHWHILE = 0.99  # of the dense matrix's entries: a product with more is none
@@ -16,13 +19,16 @@ class Target(NamedTuple):
     """The lowest error within ``budget`` entries, the fewest entries within the error ``limit``, or neither.
 
     Without both, the lowest sum of error and relative complexity, where the sum of an exact product with at most
-    half of the dense matrix's entries counts half.
+    half of the dense matrix's entries counts half, and where the dense matrix itself has the sum 1.
     """
 
     size: int  # entries of the dense matrix
     budget: int | None = None
     limit: float | None = None
     is_single: bool = False  # whether its numbers have single precision
+    n_factors: int | None = None
+    blocks: tuple[tuple[int, int] | None, ...] = (None,)  # sizes of blocks for PALM; None for single entries
+    pricing: "Pricing | None" = None  # costs in time; None for costs in entries
 
     @property
     def rounding(self) -> float:
@@ -42,7 +48,8 @@ class Target(NamedTuple):
             return np.where(entries <= self.budget, np.maximum(errors, self.rounding), np.inf)
         is_fast_and_exact = (errors <= self.exact) & (2 * entries <= self.size)
         sums = (errors + entries / self.size) * np.where(is_fast_and_exact, 0.5, 1.0)
-        return np.where(entries <= _WORTHWHILE * self.size, sums, np.inf)
+        is_better = (sums < 1) | (self.n_factors is not None)  # than the dense matrix as one factor
+        return np.where(is_better & (entries <= _WORTHWHILE * self.size), sums, np.inf)
 
     def estimated(self, errors: Array) -> Array:
         """Errors before a product is built, with what rounding may add to them."""
@@ -51,6 +58,11 @@ class Target(NamedTuple):
     def rank(self, entries: float, error: float) -> float:
         """`ranks` of one product."""
         return float(self.ranks(np.array(entries), np.array(error)))
+
+    def distance(self, entries: float, error: float) -> tuple[float, float]:
+        """An order of products that puts those first that meet the target, and then those that nearly do."""
+        rank = self.rank(entries, error)
+        return (rank, 0.0) if rank < np.inf else (np.inf, entries if self.budget is not None else error)
 
 
 def least_entries(shape: tuple[int, int], n_factors: int, block: tuple[int, int] | None = None) -> int:

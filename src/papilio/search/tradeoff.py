@@ -1,7 +1,6 @@
 """A matrix at many complexities, in one call: each fit starts from the one before it."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil
 from time import perf_counter
 from typing import Any
@@ -13,19 +12,17 @@ from ..results import Callback, Factorization, Status, Tradeoff, TradeoffPoint
 from ..runtime.session import Session
 from ..typing import MatrixLike, RandomState
 from ..validation import as_factor_count, as_integer, as_matrix, is_series
-from .annealing import annealed, dense_factors
-from .attempts import Search, error_of
-from .candidates import Candidate, Trial, allowed_candidates, descended, start_of
-from .structured import all_curves
-from .targets import EXACT, Target, as_complexity, least_complexity
+from .curves import Curve
+from .methods import METHODS
+from .methods.thresholding import itself
+from .problems import Stored
+from .search import Search
+from .targets import Target, as_complexity, least_complexity
 from .units import in_unit_of
 
 _POINTS = 12
 _MOST_POINTS = 1000  # each takes as long as a fit
 _LOWEST, _HIGHEST = 0.05, 0.8  # of the complexities by default, where the matrix is large enough
-_TRIAL, _LONGER = 8, 2  # divide the rounds of a fit from nothing, for a candidate to be tried and for the best one
-_TRIALS_SHARE = 1 / 2  # of the work at a point, by estimate
-_PROBE_EVERY = 4  # points: there all candidates are tried, and from nothing, too
 
 
 def tradeoff(
@@ -78,9 +75,10 @@ def tradeoff(
     limits = as_complexities(complexities, matrix.shape, n_factors)
     session = Session(callback, random_state=random_state)
     budgets = [int(complexity * matrix.size + 1e-9) for complexity in limits]
-    target = Target(matrix.size, is_single=matrix.dtype.char in "fF")
+    target = Target(matrix.size, is_single=matrix.dtype.char in "fF", n_factors=n_factors)
+    search = Search(Stored(session, matrix), target, METHODS)
     with session.interruptible():
-        fits = _Sweep(Search(session, matrix, target, n_factors)).fits(budgets)
+        fits = _fits(search, budgets)
         points = never_rising(
             TradeoffPoint(complexity, fit.error, in_unit_of("M", fit.operator, unit))
             for complexity, fit in zip(limits, fits, strict=False)
@@ -122,97 +120,26 @@ def never_rising(points: Iterable[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
     return tuple(chosen)
 
 
-# -- the sweep -----------------------------------------------------------------------------------------
-
-
-class _Sweep:
-    """Fits within growing budgets, and the candidates that are kept from one to the next.
-
-    Structure is looked for once. Then each point continues from
-    the factors of the one before, which nearly lie in its looser sets, by PALM and annealing, with half of the
-    rounds that a fit from nothing takes. At the first point, and at every fourth one after it, each number of
-    factors is also tried from nothing and from either side: the best for few entries need not be so for many.
-    """
-
-    def __init__(self, search: Search) -> None:
-        self._search, self._session = search, search.session
-        # For each method and number of factors, the trial on the better side at the point before.
-        self._kept: dict[tuple[str, int], Trial] = {}
-
-    def fits(self, budgets: Sequence[int]) -> Iterator[Factorization]:
-        """The best fit within each budget, until the session is stopped; there is always one."""
-        search = self._search
-        curves = all_curves(search, budgets)
-        best: Factorization | None = None
-        for i, budget in enumerate(budgets):
-            search.target = search.target._replace(budget=budget)
-            with self._session.part(1 / len(budgets), f"point {i + 1} of {len(budgets)}, "):
-                search.best = best
-                for curve in curves:
-                    search.explore(curve.method, [curve], perf_counter())
-                if search.best is None or not (search.best.error <= EXACT or search.is_won):
-                    for fit in self._approximations(budget, probe=i % _PROBE_EVERY == 0):
-                        search.add(fit.method, "", fit, perf_counter())
-                if self._session.stopped and i:
-                    return
-                best = search.best
-            yield best or search.itself()
-            if self._session.stopped:
+def _fits(search: Search, budgets: Sequence[int]) -> Iterator[Factorization]:
+    """The best fit within each budget, until the session is stopped; there is always one."""
+    session, whole = search.session, search.target
+    methods = [each for each in search.methods if search.allows(each.name) and each.applies(search)]
+    # Methods see how good the others are near the middle.
+    middle = len(budgets) // 2
+    search.aim(whole._replace(budget=budgets[middle]))
+    sweeps: dict[str, Callable[[int], Iterable[Curve]]] = {}
+    for method in methods:
+        sweeps[method.name] = method.over(search, budgets)
+        if method.sweep is None:
+            search.explore(method.name, sweeps[method.name](middle))
+    search.forget()
+    for i, budget in enumerate(budgets):
+        with session.part(1 / len(budgets), f"point {i + 1} of {len(budgets)}, "):
+            search.aim(whole._replace(budget=budget))
+            for name, curves in sweeps.items():
+                search.explore(name, curves(i))
+            if session.stopped and i:
                 return
-
-    def _approximations(self, budget: int, probe: bool) -> list[Factorization]:
-        """The candidates, of which the best is annealed for longer."""
-        session, options = self._session, allowed_candidates(self._search, budget)
-        trials: list[Trial] = []
-        for option in options:
-            with session.part(_TRIALS_SHARE / len(options), f"{option.title}: "):
-                trials += self._trials(option, probe)
-            if session.stopped:
-                break
-        if trials and not session.stopped:
-            option, start, fit = trials.pop(min(range(len(trials)), key=lambda i: trials[i].fit.error))
-            with session.part(1 - _TRIALS_SHARE, f"{option.title}: "):
-                longer = self._annealed(option, start, _LONGER)
-            trials.append(Trial(option, start, min(fit, longer, key=error_of)))
-        self._kept = {}
-        for trial in sorted(trials, key=lambda trial: trial.fit.error):
-            self._kept.setdefault(_family(trial.option), trial)
-        return [trial.fit for trial in trials]
-
-    def _trials(self, option: Candidate, probe: bool) -> list[Trial]:
-        """Short annealing of a candidate; not from the side that was worse before, unless ``probe``."""
-        kept = self._kept.get(_family(option))
-        if kept is not None and not probe and kept.option.schedule.side != option.schedule.side:
-            return []
-        with self._session.part(1 / 4):
-            starts = self._starts(option, probe)
-        trials = []
-        for start in starts:
-            with self._session.part(3 / 4 / len(starts)):
-                trials.append(Trial(option, start, self._annealed(option, start, _TRIAL)))
-        return trials
-
-    def _starts(self, option: Candidate, probe: bool) -> list[Factorization]:
-        """The factors of the point before, if there are any; if not, or to probe, also a fit from nothing."""
-        kept = self._kept.get(_family(option))
-        starts = []
-        # The inner size of sparse low-rank products grows: these start from singular vectors each time.
-        if option.method == "hierarchical" and kept and kept.option.schedule.side == option.schedule.side:
-            factors = dense_factors(kept.fit.operator)
-            with self._session.part(1 / 2):
-                starts.append(descended(self._search, option.schedule, factors))
-        if not starts or (probe and not self._session.stopped):
-            with self._session.part(1 / 2):
-                starts.append(start_of(self._search, option))
-        return starts
-
-    def _annealed(self, option: Candidate, start: Factorization, divisor: int) -> Factorization:
-        fit = start
-        if not self._session.stopped:
-            fit = annealed(self._session, self._search.matrix, option.schedule, start, option.rounds() // divisor)
-        return replace(fit, method=option.method)
-
-
-def _family(option: Candidate) -> tuple[str, int]:
-    """What candidates have in common that differ only in the side; the best of them is kept."""
-    return option.method, len(option.schedule.factors)
+        yield search.best or itself(search.problem, search.target)
+        if session.stopped:
+            return

@@ -129,39 +129,40 @@ class Split(NamedTuple):
 
 
 def split_all(
-    session: Session,
-    schedule: Schedule,
-    limits: Limits,
-    start: Split,
-    retarget: Retarget | None = None,
-    after_level: Callable[[Split], Any] = lambda split: None,
+    session: Session, schedule: Schedule, limits: Limits, start: Split, retarget: Retarget | None = None
 ) -> Split:
     """The remaining splits and global steps of `hierarchical`; ``limits.order`` is that for this side.
 
     ``start`` is the target alone, or where an earlier call ended.
     """
-    n_levels, left_side = len(schedule.factors), schedule.side == "left"
-    levels, fit, moments = start
-    for k in range(levels, n_levels):
-        residual = fit.factors[-1] if left_side else fit.factors[0]
-        pair = [_entries(each) if schedule.regroup else each for each in schedule.split(k)]
-        zero = default_start(pair, limits.order, residual.dtype)
-        with session.part(1 / (2 * n_levels)):
-            split = descend(session, f"split {k + 1}", Moments(residual), pair, zero, 1.0, limits)
-        with session.part(1 / (2 * n_levels)):
-            if retarget is not None and not session.stopped:
-                moments = _checked(retarget(SparseProduct(fit.factors, fit.scale)), schedule.shape)
-            others = fit.factors[:-1] if left_side else fit.factors[1:]
-            factors = [*others, *split.factors] if left_side else [*split.factors, *others]
-            levels, fit = k + 1, split._replace(factors=factors, scale=fit.scale * split.scale)
-            if fit.status is Status.STOPPED:
-                fit = _in_groups(schedule, fit)
-                break
-            fit = _global_step(session, schedule, f"global {k + 1}", moments, fit, limits)
-        after_level(Split(levels, fit, moments))
-        if fit.status is Status.STOPPED:
+    split = start
+    while split.levels < len(schedule.factors):
+        split = split_next(session, schedule, limits, split, retarget)
+        if split.fit.status is Status.STOPPED:
             break
-    return Split(levels, fit, moments)
+    return split
+
+
+def split_next(
+    session: Session, schedule: Schedule, limits: Limits, start: Split, retarget: Retarget | None = None
+) -> Split:
+    """One split and the global step after it."""
+    n_levels, left_side = len(schedule.factors), schedule.side == "left"
+    k, fit, moments = start
+    residual = fit.factors[-1] if left_side else fit.factors[0]
+    pair = [_entries(each) if schedule.regroup else each for each in schedule.split(k)]
+    zero = default_start(pair, limits.order, residual.dtype)
+    with session.part(1 / (2 * n_levels)):
+        split = descend(session, f"split {k + 1}", Moments(residual), pair, zero, 1.0, limits)
+    with session.part(1 / (2 * n_levels)):
+        if retarget is not None and not session.stopped:
+            moments = _checked(retarget(SparseProduct(fit.factors, fit.scale)), schedule.shape)
+        others = fit.factors[:-1] if left_side else fit.factors[1:]
+        factors = [*others, *split.factors] if left_side else [*split.factors, *others]
+        fit = split._replace(factors=factors, scale=fit.scale * split.scale)
+        if fit.status is Status.STOPPED:
+            return Split(k + 1, _in_groups(schedule, fit), moments)
+        return Split(k + 1, _global_step(session, schedule, f"global {k + 1}", moments, fit, limits), moments)
 
 
 def _global_step(

@@ -7,20 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..constraints import Constraint, Fixed
-from ..linalg import frobenius, largest_part
+from ..kernels.steps import weighted_step
+from ..linalg import frobenius, inner, largest_part
 from ..operators import SparseProduct
 from ..results import Callback, Factorization, History, Status
 from ..runtime.session import Session
+from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike
 from ..validation import as_choice, as_flag, as_integer, as_matrix, as_real, is_series
-from .accelerated import AcceleratedDescent
-from .chain import Chain
-from .descent import KINDS, CompiledDescent, Descent, GeneralDescent
+from .chain import Chain, ChainOnMoments
 from .moments import Moments
 
 ORDERS = ("right_to_left", "left_to_right")
 _LARGE_ERROR = 1e-2  # relative, far above the rounding of single precision
-_SMALL = 1 << 18  # multiplications in a product of blocks up to which the compiled iteration is faster
+_MARGIN = 1.001  # the step is 1/c with c > the Lipschitz constant, by this factor
+_SMALL = 1 << 18  # multiplications in a product of factors up to which overheads take most of the time
 
 
 class Limits(NamedTuple):
@@ -189,14 +190,14 @@ def descend(
     limits: Limits,
 ) -> Fit:
     """PALM's iterations from the given factors and scale."""
-    descent = descent_for(moments, sets, factors, limits.order, limits.inertia)
+    descent = Descent(moments, sets, factors, limits)
     if scale == 0.0:
         return Fit(descent.factors, 0.0, descent.error(0.0), Status.CONVERGED)  # no step could leave it
     error, status, tol = np.inf, Status.MAX_ITER, limits.tol
     # From a given start, the first change counts too; from zero there is nothing to compare with.
     from_zero = any(not factor.any() for factor in factors)
     start_error = np.inf if tol == 0 or from_zero else descent.error(scale)
-    with descent.threads:
+    with blas_threads(_work(sets)):
         for i in range(limits.max_iter):
             previous = min(error, start_error)
             start_error = np.inf
@@ -211,17 +212,101 @@ def descend(
     return Fit(descent.factors, scale, error, status)
 
 
-def descent_for(
-    moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], order: str, inertia: bool
-) -> Descent:
-    """The iteration for this problem: if kernels know the sets, one for small or one for large matrices."""
-    known = all(type(constraint) in KINDS for constraint in sets)
-    start = [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)]
-    if known and is_small(sets):
-        return CompiledDescent(Chain(moments, start, order), sets, inertia)
-    if known and inertia and moments.is_moderate:
-        return AcceleratedDescent(moments, sets, start, order == ORDERS[1])
-    return GeneralDescent(Chain(moments, start, order), sets, inertia)
+class Descent:
+    """PALM's iteration on one problem, with its state: the factors, and their last change.
+
+    With inertia, the k-th iteration after a start takes its gradients at S + k/(k + 3)·(S − S_before), ahead in
+    the direction of the last change (iPALM), and starts again from k = 0 when the error would rise.
+    """
+
+    def __init__(
+        self, moments: Moments, sets: Sequence[Constraint], factors: Sequence[Array], limits: Limits
+    ) -> None:
+        start = [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)]
+        is_free = all(isinstance(constraint, Fixed) or constraint.free_on_support for constraint in sets)
+        is_large = limits.inertia and not is_small(sets)
+        # With inertia, a step that is too long is seen at once, as the error rises.
+        tolerance = 1e-3 if is_large else 1e-7
+        on_moments = is_large and is_free and moments.gram is not None and moments.is_moderate
+        self._chain = (ChainOnMoments if on_moments else Chain)(moments, start, limits.order, tolerance)
+        self._sets, self._is_inertial = sets, limits.inertia
+        self._free = [not isinstance(constraint, Fixed) for constraint in sets]
+        self._is_member = [False] * len(sets)
+        self._before = self.factors
+        self._age = 0  # iterations since inertia started anew
+
+    @property
+    def factors(self) -> list[Array]:
+        """A new list of the factors as they are."""
+        return list(self._chain.factors)
+
+    def error(self, scale: float) -> float:
+        """The relative error of the factors as they are."""
+        return self._chain.error(scale)
+
+    def advance(self, scale: float, error: float) -> tuple[float, float]:
+        """One iteration that does not raise the error; returns the scale and the relative error."""
+        start = self.factors
+        rounding = self._chain.rounding
+        limit = error * (1 + rounding) + rounding
+        inertia = self._age / (self._age + 3) if self._is_inertial and error < np.inf else 0.0
+        new_scale, new_error = self._iterate(scale, inertia)
+        if new_error > limit and inertia > 0:
+            self._chain.factors, self._age = list(start), 0
+            new_scale, new_error = self._iterate(scale, 0.0)
+        if new_error > limit:
+            # Power iteration missed a largest singular value, and a step was too long: take it again.
+            self._chain.factors = list(start)
+            new_scale, new_error = self._iterate(scale, 0.0, exact_norms=True)
+        self._before = start
+        self._age += 1
+        return new_scale, new_error
+
+    def _iterate(self, scale: float, inertia: float, exact_norms: bool = False) -> tuple[float, float]:
+        """Algorithm 2's loop: a projected gradient step for each factor, then the scale."""
+        for j in self._chain.sweep(scale):
+            if self._free[j]:
+                self._chain.factors[j] = self._step(j, inertia, exact_norms)
+        return self._chain.fit_scale(scale)
+
+    def _step(self, j: int, inertia: float, exact_norms: bool) -> Array:
+        """P(S − Lᴴ(L S R − X/scale)Rᴴ/c), c = 1.001‖L‖₂²‖R‖₂²: Algorithm 2's step, with the scale cancelled."""
+        chain, constraint = self._chain, self._sets[j]
+        ahead = chain.ahead(self._before[j], inertia)
+        point = None if exact_norms else chain.gradient_step(ahead, _MARGIN)
+        if point is None:
+            steepness, weights = chain.metric(exact_norms)
+            c = _MARGIN * steepness
+            if weights is not None:
+                return _weighted_step(constraint, ahead, chain.gradient(ahead), c, *weights)
+            point = ahead if c == 0 else ahead - chain.gradient(ahead) / ahead.real.dtype.type(c)
+        new = constraint._project(point, nonnegative=False)
+        if self._is_member[j] and inertia == 0 and _is_farther(new, chain.factors[j], point, chain.rounding):
+            return chain.factors[j]
+        self._is_member[j] = True
+        return new
+
+
+def _is_farther(new: Array, old: Array, point: Array, rounding: float) -> bool:
+    """Whether ``old`` is nearer to the point than its projection, which can be if that is not exact, or of ties.
+
+    All members of a set have the same norm, so that the nearer one has the larger inner product.
+    """
+    change = new - old
+    if np.vdot(change, point).real >= 0:  # as nearly always: the sum in its own precision has this sign
+        return False
+    gain = inner(change, point)
+    return gain < 0 and gain < -rounding * frobenius(change) * frobenius(point)
+
+
+def _weighted_step(constraint: Constraint, point: Array, gradient: Array, c: float, v: Array, w: Array) -> Array:
+    """The step in another metric: the gradient is divided by c·v_i²·w_j², and entries count |s_ij|·v_i·w_j."""
+    kind = point.real.dtype
+    rows = 1 / (c * v * v) if c > 0 else np.zeros(v.size)
+    scales = (each.astype(kind) for each in (rows, 1 / (w * w), v, w))
+    point, worth = point.copy("C"), np.empty(point.shape, kind)
+    weighted_step(point, np.ascontiguousarray(gradient), *scales, worth)
+    return constraint._project_weighted(point, worth)
 
 
 def is_rough(moments: Moments, sets: Sequence[Constraint], error: float) -> bool:
@@ -235,9 +320,15 @@ def is_rough(moments: Moments, sets: Sequence[Constraint], error: float) -> bool
 
 
 def is_small(sets: Sequence[Constraint]) -> bool:
-    """Whether the compiled iteration is the faster one."""
+    """Whether products of factors take less time than what surrounds them."""
     longest = max(max(constraint.shape) for constraint in sets)
     return longest * longest * sets[-1].shape[1] <= _SMALL
+
+
+def _work(sets: Sequence[Constraint]) -> int:
+    """Multiplications in the largest product of an iteration."""
+    inner_sides = [constraint.shape[1] for constraint in sets[:-1]]
+    return sets[0].shape[0] * sets[-1].shape[1] * max(inner_sides, default=1)
 
 
 def as_factorization(moments: Moments, fit: Fit, history: History) -> Factorization:

@@ -7,9 +7,8 @@ import numpy as np
 from ..constraints import Constraint
 from ..linalg import frobenius
 from ..typing import Array
-from .chain import Chain
+from .chain import Chain, Matrix, adjoint, compact, dense, times
 from .moments import Moments
-from .products import Matrix, adjoint, compact, dense, times
 
 _MAX_SWEEPS = 20
 _MAX_STEPS = 50  # of conjugate gradients
@@ -56,7 +55,7 @@ def polish(
                 size = frobenius(values)
                 if size > 0:
                     chain.factors[j], scale = values / values.real.dtype.type(size), size
-        error = chain.error(chain.product(), scale)
+        error = chain.error_of(chain.product(), scale)
         if error > 0.999 * previous or error <= chain.rounding:
             break
     return chain.factors, scale * unit

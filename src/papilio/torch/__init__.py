@@ -3,7 +3,7 @@
 try:
     import torch  # noqa: F401
 except ImportError as error:
-    raise ImportError("papilio.torch needs PyTorch: pip install 'papilio[torch]'", name="torch") from error
+    raise ImportError("papilio.torch needs PyTorch: pip install torch", name="torch") from error
 
 from .compression import Compression as Compression
 from .compression import LayerReport as LayerReport

@@ -1,8 +1,8 @@
-"""Exact SparseProducts: known fast transforms, convolutions, and random products to try things with."""
+"""Exact SparseProducts: known fast transforms, convolutions, and random products for experiments."""
 
 from .convolutions import circulant, toeplitz
-from .drawn import random_butterfly, random_product
 from .known import dct, dft, haar, hadamard, hartley, wavelet
+from .random import random_butterfly, random_product
 
 __all__ = [
     "circulant",

@@ -1,4 +1,4 @@
-"""Convolutions as exact fast products: circulant and Toeplitz matrices, and their kin on grids.
+"""Convolutions as exact fast products: circulant and Toeplitz matrices, also on grids.
 
 The rows and columns of a matrix are the points of a grid, i = (i₁, i₂, …) and j = (j₁, j₂, …), and the matrix is
 M_ij = t(i − j): Toeplitz in each level. A level is circulant if t is periodic along it. A reversed level has
@@ -24,9 +24,9 @@ from ..validation import as_numbers, require_finite
 from .known import dft, hartley, prime_factors
 
 _PHASES = (3, 4, 5)
-_LONG = 1 << 14  # rows and columns together, above which a few per cent of the entries are not worth the search
+_LONGEST_IN_PHASES = 1 << 14  # rows and columns together; beyond, phases would save a few per cent of the entries
 _SMALL_PRIMES = (2, 3, 5, 7)
-_USUAL = 40  # powers of two from one, within which the unit of a kernel is left as it is
+_MODERATE_EXPONENT = 40  # kernels with values between 2^−40 and 2^40 are not rescaled
 
 
 def circulant(c: ArrayLike) -> SparseProduct:
@@ -61,14 +61,14 @@ def circulant(c: ArrayLike) -> SparseProduct:
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> SparseProduct:
     """The Toeplitz matrix with first column c and first row r, as a fast product: ``scipy.linalg.toeplitz(c, r)``.
 
-    T_ij = c_{i−j} for i ≥ j, and r_{j−i} above the diagonal. It is part of a circulant matrix of a size with small
-    prime factors, which needs at least the non-zero diagonals.
+    T_ij = c_{i−j} for i ≥ j, and r_{j−i} above the diagonal. It is part of a circulant matrix whose size has small
+    prime factors and is at least the number of non-zero diagonals.
 
     Parameters
     ----------
     c : (m,) array
     r : (n,) array, optional
-        Its first entry is ignored, as c₀ is there. By default the conjugate of c.
+        Its first entry is ignored in favour of c₀. By default the conjugate of c.
 
     Returns
     -------
@@ -99,12 +99,12 @@ def _as_line(name: str, value: ArrayLike) -> Array:
 
 
 def _line(kernel: Array, m: int, n: int) -> SparseProduct:
-    """The m × n matrix t(i − j), from t(d) at d + n − 1; as a product, or as it is if that has fewer entries."""
+    """The m × n matrix t(i − j), from t(d) at d + n − 1; as one factor if that has no more entries."""
     lags = np.flatnonzero(kernel) - (n - 1)
-    # Of the places (i, i − d), those in the matrix.
+    # Places (i, i − d) inside the matrix, for each lag d.
     places = np.minimum(m, n + lags) - np.maximum(0, lags)
     values, exponent = in_units(kernel.astype(wide(kernel.dtype)))
-    if abs(exponent) <= _USUAL:
+    if abs(exponent) <= _MODERATE_EXPONENT:
         values, exponent = kernel.astype(wide(kernel.dtype)), 0
     if lags.size and not _is_plain(places.sum(), m, n):
         form = Form((m,), (n,), (False,))
@@ -118,7 +118,7 @@ def _line(kernel: Array, m: int, n: int) -> SparseProduct:
 
 
 def _is_plain(n_entries: int, m: int, n: int) -> bool:
-    """Whether a matrix has so few entries that no fast product can have fewer."""
+    """Whether a matrix has too few entries for a fast product to have fewer."""
     return bool(n_entries <= 4 * (m + n))
 
 
@@ -176,14 +176,14 @@ def _in_phases(kernel: Array, form: Form) -> Iterator[tuple[Array, Form]]:
     The product of the inner level, p×p blocks in the middle, may have fewer entries than more stages.
     """
     m, n = form.rows[0], form.columns[0]
-    if kernel.ndim == 1 and kernel.dtype.kind != "c" and m + n <= _LONG:
+    if kernel.ndim == 1 and kernel.dtype.kind != "c" and m + n <= _LONGEST_IN_PHASES:
         for p in (p for p in _PHASES if m % p == n % p == 0):
             lags = p * np.arange(1 - n // p, m // p)[:, np.newaxis] + np.arange(1 - p, p)
             yield kernel[lags + n - 1], Form((m // p, p), (n // p, p), form.reversed * 2)
 
 
 def _wrapped(kernel: Array, form: Form, level: int, is_periodic: bool) -> Array:
-    """The kernel of a periodic convolution along a level that holds the one of the kernel."""
+    """The kernel of a periodic convolution along a level that contains the given one."""
     m, n = form.rows[level], form.columns[level]
     lags = np.moveaxis(kernel, level, 0)
     sizes = np.abs(lags).max(axis=tuple(range(1, lags.ndim)), initial=0.0)
@@ -202,12 +202,12 @@ def _wrapped(kernel: Array, form: Form, level: int, is_periodic: bool) -> Array:
 
 
 def _cost(n: int, is_complex: bool) -> float:
-    """About the entries of a periodic convolution of size n: two transforms, with what is joined between them."""
+    """About the entries of a periodic convolution of size n: two transforms and the joined factors between."""
     *outer, inner = prime_factors(n) or [1]
     if is_complex:
         return n * (2 * sum(outer) + inner)
     rows = 2 * sum(2.75 if p == 2 else 2 * p - 1 for p in outer) + 2 * inner
-    # What rotations of a quarter and smaller stages in the middle save.
+    # The second term is what rotations by a quarter and smaller stages in the middle save.
     return n * (rows - {2: 5.5, 3: 2.5}.get(inner, 1.5))
 
 
@@ -233,7 +233,7 @@ def _fast_product(kernel: Array, form: Form) -> list[sp.csr_array]:
             sp.kron(sp.kron(before, stage), after, "csr") for stage in transform(kernel.shape[level]).factors
         ]
     core = _diagonal(kernel) if kernel.dtype.kind == "c" else _coupling(kernel)
-    # T is symmetric; so its transposed factors in reverse order are another fast form, in which permutations meet.
+    # T is symmetric, so its transposed factors in reverse order are a fast form, too; there, permutations meet.
     core = core / prod(kernel.shape[level] for level in levels)
     factors = [*(stage.conj() for stage in stages), core, *(stage.T for stage in reversed(stages))]
     factors = [sp.csr_array(factor) for factor in factors]

@@ -75,8 +75,8 @@ def hartley(n: int) -> SparseProduct:
     """The discrete Hartley transform, unnormalised: the real part of ``scipy.fft.fft`` minus the imaginary part.
 
     X_k = Σ_j x_j (cos(2π jk/n) + sin(2π jk/n)), by decimation in time as in `dft`, with radix 4 where possible.
-    It does for real signals what the Fourier transform does for complex ones: in a circular convolution, X_k meets
-    X_{−k} only.
+    For real signals it replaces the complex Fourier transform: a circular convolution couples X_k with X_{−k}
+    only.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def _hartley_stage(size: int, p: int) -> list[sp.csr_array]:
 
 
 def _without_zeros(matrix: sp.csr_array) -> sp.csr_array:
-    """The sums of cosines and sines at each place, apart from those that vanish but for rounding."""
+    """The same matrix with entries at the same place added up, and those removed that are rounding."""
     matrix.sum_duplicates()
     matrix.data[np.abs(matrix.data) < 1e-15] = 0
     matrix.eliminate_zeros()
@@ -360,7 +360,7 @@ def _after_type4(size: int) -> sp.csr_array:
 # -- wavelets ------------------------------------------------------------------------------------------
 
 
-# The taps of "db4", with which `factorize` looks for kernels, also where PyWavelets is not installed.
+# The taps of "db4" are stored because `factorize` compresses kernels with them, also without PyWavelets.
 _DB4 = (
     *(-0.010597401785069032, 0.0328830116668852, 0.030841381835560764, -0.18703481171909309),
     *(-0.027983769416859854, 0.6308807679298589, 0.7148465705529157, 0.2303778133088965),
@@ -391,7 +391,7 @@ def _filter_bank(n: int, low_pass: Array, levels: int) -> SparseProduct:
 
 
 def _analysis(n: int, size: int, low_pass: Array) -> sp.csr_array:
-    """One level of the filter bank on the first ``size`` of n values, beside an identity on the others."""
+    """One level of the filter bank on the first ``size`` of n values, and the identity on the others."""
     tap = np.arange(low_pass.size)
     high_pass = np.where(tap % 2, 1, -1) * low_pass[::-1]
     columns = (2 * np.arange(size // 2)[:, np.newaxis] + tap.size // 2 - tap) % size

@@ -1,1 +1,0 @@
-"""Products of other kinds of factors: convolutions, non-negative matrices."""

@@ -1,0 +1,392 @@
+"""What a dictionary offers to those who code with it: correlations, single atoms, their norms and Gram matrix."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..linalg import column_norms
+from ..operators import SparseProduct
+from ..operators.cost import rates
+from ..operators.engine import modelled_times
+from ..runtime.threads import one_blas_thread
+from ..typing import Array, ArrayLike, MatrixLike
+from ..validation import as_array, as_matrix, as_numbers
+from .norms import Norms, norms_of, structure_of
+
+CHUNK = 1 << 18  # correlations that a thread works on at a time
+GRAM_BYTES = 1 << 30  # the largest Gram matrix, or part of one
+ROOM_BYTES = 1 << 28  # the largest dense form of a SparseProduct that is kept beside it, and of some of its atoms
+_KEPT_BYTES = 1 << 25  # of the dense form, and of the Gram matrix, that stay with an operator
+SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth saving
+_AT_ONCE = 1024  # rows of a Gram matrix from one call of BLAS
+_ORTHONORMAL = 100  # rounding errors, by which inner products of orthonormal atoms may differ from 0 and 1
+COLUMN_MAJOR = 1.4  # the time of a column-major block, relative to a row-major one
+
+
+class HasOperator(Protocol):
+    """A fitted estimator of this package."""
+
+    operator_: SparseProduct
+
+
+def as_dictionary(dictionary: Any) -> Array | SparseProduct:
+    """``dictionary`` as a finite matrix, or as the product that it is or stands for."""
+    found = getattr(dictionary, "operator_", dictionary)
+    if isinstance(found, SparseProduct):
+        return found
+    if hasattr(found, "fit"):
+        name = type(found).__name__
+        raise TypeError(
+            "dictionary must be a matrix, a SparseProduct or a fitted estimator of papilio, whose operator_ is "
+            f"used, got a {name} without operator_"
+        )
+    return as_matrix("dictionary", found)
+
+
+def as_signals(signals: MatrixLike) -> Array:
+    """``signals`` as a finite matrix with one signal per column; there may be none."""
+    array = as_numbers("signals", signals)
+    if array.ndim == 1:
+        array = array[:, None]
+    return array if array.ndim == 2 and array.shape[0] and not array.shape[1] else as_matrix("signals", array)
+
+
+class Atoms:
+    """A dictionary whose atoms are used with unit norms.
+
+    It is kept as a dense matrix, as a product, or as both: the product to correlate with, where that is faster,
+    and the matrix to look up atoms in. Of a product, norms and the matrix are made when they are needed.
+
+    Parameters
+    ----------
+    dictionary : matrix or SparseProduct
+        Known to be finite, of the dtype of the signals.
+    norms : number or (n_components,) array, optional
+        The norms of the atoms, if they are known.
+    """
+
+    def __init__(self, dictionary: Array | SparseProduct, norms: ArrayLike | None = None) -> None:
+        self.shape: tuple[int, int] = dictionary.shape
+        self.dtype = dictionary.dtype
+        self.dense: Array | None = None
+        self.is_unit = True  # whether the atoms of the matrix have unit norms
+        self.product: SparseProduct | None = None  # with their own norms, if it is faster or the only form
+        self.gram: Array | None = None
+        self._norms: Norms | None = None  # those of a product that may be estimates
+        self._is_basis: bool | None = None  # whether the atoms are an orthonormal basis; not known yet
+        self._operator: SparseProduct | None = None  # with which things are kept
+        known = None if norms is None else _as_norms(norms, dictionary)
+        if isinstance(dictionary, SparseProduct):
+            self.product = dictionary
+            if known is None:
+                self._operator = dictionary
+                if "coding" in dictionary._cache:
+                    self._restore(dictionary._cache["coding"])
+                    return
+            if dictionary.shape[1] > SMALL:
+                structure = structure_of(dictionary)
+                self._is_basis = structure.are_orthogonal
+                known = structure.norms if known is None else known
+            if known is not None:
+                self._set_norms(known)
+        else:
+            self._set_norms(column_norms(dictionary) if known is None else known)
+            self.dense = dictionary * self.scales
+
+    def _set_norms(self, norms: Array) -> None:
+        if not np.isfinite(norms).all():
+            raise ValueError("dictionary must have atoms within the number range, got a product that overflows")
+        self.inverse_norms = inverse(norms, self.dtype)  # zero for atoms of zeros
+        self.scales = self.inverse_norms.astype(np.empty(0, self.dtype).real.dtype)
+
+    @property
+    def stays(self) -> bool:
+        """Whether the dense form and the Gram matrix, once made, stay with the operator."""
+        n_bytes = self.shape[1] * max(self.shape) * self.dtype.itemsize
+        return self._operator is not None and n_bytes <= _KEPT_BYTES
+
+    def _keep(self) -> None:
+        """Let the operator have what was made; it does not refer to itself."""
+        if self.stays:
+            names = "dense", "is_unit", "gram", "inverse_norms", "scales", "_is_basis"
+            kept = {name: getattr(self, name) for name in names}
+            assert self._operator is not None
+            self._operator._cache["coding"] = kept | {"is_fast": self.product is not None}
+
+    def _restore(self, kept: dict[str, Any]) -> None:
+        self.product = self._operator if kept["is_fast"] else None
+        self.__dict__.update({name: value for name, value in kept.items() if name != "is_fast"})
+
+    def count_choices(self, choices: int) -> int:
+        """How often atoms of the operator may have been chosen so far, with this many more."""
+        if self._operator is None:
+            return choices
+        counts = self._operator._cache
+        counts["choices"] = counts.get("choices", 0) + choices
+        return int(counts["choices"])
+
+    @property
+    def cost(self) -> "Cost":
+        """What correlations take by the product."""
+        assert self.product is not None
+        known = self.product._cache
+        found: Cost = known.get("correlations") or known.setdefault("correlations", self._cost())
+        return found
+
+    def _cost(self) -> "Cost":
+        assert self.product is not None
+        dense = rates(self.dtype, True).blas(self.shape[::-1])
+        if self.product.relative_complexity >= 1:  # not worth a look at its factors
+            return Cost(dense, dense, dense)
+        vector, block = modelled_times([link.packed() for link in self.product.H._links], self.dtype)
+        return Cost(vector, COLUMN_MAJOR * block, dense)
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether there is a product, and it is faster than the dense matrix."""
+        return self.product is not None and self.cost.is_fast
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a dense matrix, or might be one beside the product."""
+        return self.dense is not None or self.shape[0] * self.shape[1] * self.dtype.itemsize <= ROOM_BYTES
+
+    @property
+    def has_norms(self) -> bool:
+        return hasattr(self, "scales")
+
+    def find_norms(self) -> None:
+        """Find the norms of the atoms, which may be lower bounds where these are many: see `settle`."""
+        if not self.has_norms:
+            assert self.product is not None
+            self._norms = norms_of(self.product)
+            self._set_norms(self._norms.bounds()[0])
+
+    def require_norms(self) -> None:
+        """Find the norms of all atoms."""
+        self.find_norms()
+        self.look_at(np.arange(self.shape[1]))
+
+    def make_dense(self) -> None:
+        """Make the matrix of a product where it fits; it then replaces the product, unless that is faster."""
+        if self.dense is not None or not self.fits:
+            return
+        assert self.product is not None
+        dense = self.product.toarray()
+        if not self.has_norms or self._norms is not None:
+            self._norms = None
+            self._set_norms(column_norms(dense))
+        if not self.cost.is_fast:
+            self.product = None
+        # To scale the atoms takes a pass over memory, which a fast product can do without.
+        self.is_unit = self.product is None or not _have_squares(self.inverse_norms)
+        if self.is_unit:
+            dense *= self.scales
+        self.dense = dense
+        self._keep()
+
+    def is_orthonormal(self) -> bool:
+        """Whether the atoms are known to be orthogonal: then pursuit keeps the largest coefficients."""
+        if self._is_basis is None:
+            n_features, n_atoms = self.shape
+            self._is_basis = False
+            if self.dense is not None and n_features == n_atoms <= SMALL:
+                atoms = self.dense if self.is_unit else self.dense * self.scales
+                with one_blas_thread:
+                    gap = np.abs(atoms.conj().T @ atoms - np.eye(n_atoms, dtype=self.dtype)).max()
+                self._is_basis = bool(gap <= _ORTHONORMAL * np.finfo(self.dtype).eps)
+        return self._is_basis
+
+    def settle(self, correlations: Array) -> None:
+        """Make the norms exact of all atoms that may correlate most with a residual, one per column.
+
+        These are the atoms that might, by the bounds of their norms, exceed the largest correlation.
+        """
+        if self._norms is None or self._norms.exact.all():
+            return
+        sizes = np.abs(correlations)
+        low, high = (inverse(bound, self.dtype)[:, None] for bound in self._norms.bounds())
+        self.look_at(np.flatnonzero((sizes * low >= (sizes * high).max(axis=0)).any(axis=1)))
+
+    def look_at(self, indices: Array) -> None:
+        """Make the norms of some atoms exact."""
+        if self._norms is not None:
+            assert self.product is not None
+            if self._norms.look_at(self.product, indices):
+                self._set_norms(self._norms.bounds()[0])
+
+    def correlate(self, block: Array, out: Array | None = None) -> Array:
+        """Dᴴx of each signal in ``block``, one per row, as a row; in ``out``, if given."""
+        if self.product is not None:
+            adjoint = self.product.H
+            found = (adjoint @ block[0])[None] if len(block) == 1 else np.ascontiguousarray((adjoint @ block.T).T)
+            return np.multiply(found, self.scales, out=found if out is None else out)
+        assert self.dense is not None
+        return np.matmul(block, self.dense.conj() if self.dtype.kind == "c" else self.dense, out=out)
+
+    def rows(self, indices: Array | slice) -> Array:
+        """Some unit-norm atoms, one per row."""
+        if self.dense is not None:
+            atoms = self.dense.T[indices]
+            return np.ascontiguousarray(atoms if self.is_unit else atoms * self.scales[indices, None])
+        return np.ascontiguousarray(self.columns(np.arange(self.shape[1])[indices]).T)
+
+    def block(self, indices: Array, columns: Array, values: Any, width: int) -> Array:
+        """Coefficients of unit-norm atoms as a block for the product, whose atoms have norms of their own."""
+        block = np.zeros((self.shape[1], width), self.dtype)
+        block[indices, columns] = values * self.scales[indices]
+        return block
+
+    def columns(self, indices: Array) -> Array:
+        """Some unit-norm atoms of a product."""
+        assert self.product is not None
+        return self.product @ self.block(indices, np.arange(len(indices)), 1.0, len(indices))
+
+    def gram_for(self, choices: int, limit: int) -> "Rows":
+        """The whole Gram matrix if it fits, and costs no more than the rows of the atoms that will be chosen."""
+        n_atoms = self.shape[1]
+        most = max(GRAM_BYTES // (n_atoms * self.dtype.itemsize), limit)  # those of one signal at least
+        pays = choices >= (n_atoms if self.product is not None else n_atoms // 2)  # BLAS uses the symmetry
+        pays |= self.stays and self.count_choices(0) >= n_atoms
+        if most < n_atoms or not (self.gram is not None or n_atoms <= SMALL or pays):
+            room = np.empty((min(most, choices, n_atoms), n_atoms), self.dtype)
+            return Rows(room, n_atoms, lambda indices: self.correlate(self.rows(indices)))
+        return Rows(self.whole_gram(), n_atoms)
+
+    def whole_gram(self) -> Array:
+        """The Gram matrix DᴴD, which is kept."""
+        if self.gram is None:
+            self.gram = self._gram_by_product() if self.product is not None else self._gram_by_blas()
+            self._keep()
+        return self.gram
+
+    def _gram_by_product(self) -> Array:
+        assert self.product is not None
+        n_atoms = self.shape[1]
+        width = max(2 * CHUNK // n_atoms, 1)  # columns of the matrix are written in runs that long
+        gram = np.empty((n_atoms, n_atoms), self.dtype)
+        for start in range(0, n_atoms, width):
+            part = slice(start, min(start + width, n_atoms))
+            # By columns, as the matrix is Hermitian: products are fastest on row-major blocks.
+            columns = self.product.H @ np.ascontiguousarray(self.rows(part).T)
+            np.multiply(columns.conj(), self.scales[:, None], out=gram[:, part])
+        return gram
+
+    def _gram_by_blas(self) -> Array:
+        assert self.dense is not None
+        n_atoms = self.shape[1]
+        # Row j is (Dᴴd_j)ᵀ.
+        conjugate = self.dense.conj() if self.dtype.kind == "c" else self.dense
+        if n_atoms <= 4 * _AT_ONCE:
+            return self.dense.T @ conjugate  # BLAS sees the symmetry of a real one
+        gram = np.empty((n_atoms, n_atoms), self.dtype)
+        for start in range(0, n_atoms, _AT_ONCE):  # in parts that Ctrl-C need not wait for
+            stop = min(start + _AT_ONCE, n_atoms)
+            np.matmul(self.dense[:, start:stop].T, conjugate[:, :stop], out=gram[start:stop, :stop])
+            gram[:start, start:stop] = gram[start:stop, :start].conj().T
+        return gram
+
+    def normalize(self, signals: Array) -> Array:
+        """Give signals, one per row, unit norms, those of zeros excepted, and return the norms that they had."""
+        norms = column_norms(signals.T)
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                f"signals must have norms within the range of {self.dtype}: divide them by a power of two"
+            )
+        np.multiply(signals, inverse(norms, self.dtype)[:, None], out=signals, casting="same_kind")
+        return norms
+
+    def require_finite(self, values: Array) -> None:
+        """Refuse codes that overflowed."""
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"signals must have codes within the range of {self.dtype}, got signals that are too large for "
+                "the atoms of the dictionary: divide them by a power of two"
+            )
+
+
+class Rows:
+    """One row for each atom j, Dᴴd_j or d_j itself: of all atoms, or of those that were required so far.
+
+    ``rows`` is the whole matrix, or room for as many rows as are kept at a time, which ``compute`` then returns
+    for given atoms. ``rows[where[j]]`` is the row of atom j, if it is there; ``where[j]`` is −1 if not.
+    """
+
+    def __init__(self, rows: Array, n_atoms: int, compute: Callable[[Array], Array] | None = None) -> None:
+        self.rows = rows
+        self.where = np.arange(n_atoms) if compute is None else np.full(n_atoms, -1)
+        self._compute = compute
+        self._used = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return self._compute is None
+
+    def make_room(self, count: int) -> None:
+        """Forget all rows if ``count`` more might not fit."""
+        if self._used + count > len(self.rows) < len(self.where):
+            self._forget()
+
+    def require(self, atoms: Array) -> None:
+        """Compute the rows of ``atoms`` that are missing; all others are forgotten if there is no room."""
+        if self._compute is None:
+            return
+        atoms = np.unique(atoms)
+        missing = atoms[self.where[atoms] < 0]
+        if self._used + missing.size > len(self.rows):
+            self._forget()
+            missing = atoms
+        if missing.size:
+            places = slice(self._used, self._used + missing.size)
+            self.rows[places] = self._compute(missing)
+            self.where[missing] = np.arange(places.start, places.stop)
+            self._used = places.stop
+
+    def _forget(self) -> None:
+        self.where[:] = -1
+        self._used = 0
+
+
+def as_columns(counts: Array, indices: Array, values: Array, n_atoms: int) -> sp.csc_array:
+    """Codes as the columns of a matrix, from their numbers of entries, and these one code after the other."""
+    pointers = np.concatenate([[0], np.cumsum(counts)])
+    kind = np.int32 if pointers[-1] < 2**31 else np.int64
+    return sp.csc_array((values, indices.astype(kind), pointers.astype(kind)), shape=(n_atoms, len(counts)))
+
+
+def inverse(norms: Array, dtype: np.dtype[Any]) -> Array:
+    """1/norm, and 0 for what is zero, or so small that this would overflow."""
+    return np.divide(1.0, norms, out=np.zeros(norms.size), where=norms > 1 / np.finfo(dtype).max)
+
+
+def _as_norms(norms: ArrayLike, dictionary: Array | SparseProduct) -> Array:
+    found = as_array("norms", norms).astype(np.float64)
+    if found.shape not in ((), dictionary.shape[1:]) or not (found >= 0).all():
+        raise ValueError(
+            f"norms must be a number or an array of {dictionary.shape[1]}, one per atom, none below 0, got "
+            f"{np.array2string(found, threshold=4)}"
+        )
+    return np.broadcast_to(found, dictionary.shape[1:])
+
+
+def _have_squares(norms: Array) -> bool:
+    """Whether the squares of all norms but zeros are well within the number range, that of float32, too."""
+    return bool(((norms == 0) | ((norms > 1e-10) & (norms < 1e10))).all())
+
+
+class Cost(NamedTuple):
+    """The modelled time of correlations Dᴴx in nanoseconds."""
+
+    vector: float  # of one signal, by the product
+    product: float  # the same for each signal of a column-major block
+    dense: float  # by BLAS
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether the product is faster, for correlations and, by measurements, also for the whole Gram matrix.
+
+        BLAS uses the symmetry of that matrix, but has to mirror it in memory.
+        """
+        return self.product < self.dense

@@ -1,1 +1,0 @@
-"""Denoising photographs with dictionaries that are learned from the noisy image itself."""

@@ -1,1 +1,0 @@
-"""The paper's appendix A.1: the DFT as two permutations and butterfly stages."""

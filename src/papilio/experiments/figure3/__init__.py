@@ -1,1 +1,0 @@
-"""The paper's section 4.2 and figure 3: dictionaries between fast and adapted."""

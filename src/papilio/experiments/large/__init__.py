@@ -1,1 +1,0 @@
-"""Large dictionaries of image patches: what learning, coding and storing them costs, and their errors."""

@@ -1,1 +1,0 @@
-"""Random sparse products: which of them `factorize` recovers from their entries alone."""

@@ -1,1 +1,0 @@
-"""Dictionaries of image patches: the error on new patches against the measured time."""

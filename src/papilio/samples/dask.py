@@ -1,0 +1,189 @@
+"""Dask: work on its clusters, where whoever waits learns when there is nothing to wait for, and checked chunks."""
+
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..runtime.progress import write_line
+
+_SECONDS_BETWEEN_LOOKS = 5.0  # at the workers, while no result comes
+_SECONDS_BETWEEN_NOTICES = 60.0
+_SECONDS_WITHOUT_WORKERS = 300.0  # that are waited for some, unless PAPILIO_WORKER_TIMEOUT says otherwise
+
+
+def current_client() -> Any:
+    """Dask's current client, or None; never imports Dask.
+
+    None within a task of a cluster, too: a task that waits for other tasks could block them.
+    """
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    with suppress(ValueError):
+        distributed.get_worker()
+        return None
+    with suppress(ValueError):
+        return distributed.Client.current()
+    return None
+
+
+def computed(values: Sequence[Any]) -> Sequence[Any]:
+    """Dask's delayed values, computed on the current client or, without one, on Dask's threads."""
+    client = current_client()
+    if client is None:
+        import dask
+
+        return dask.compute(*values)
+    with naming_losses(client):
+        futures = client.compute(list(values))
+        for _ in completed(client, futures):
+            pass
+        return client.gather(futures)
+
+
+@contextmanager
+def naming_losses(client: Any) -> Iterator[None]:
+    """Say which scheduler was lost, where Dask's errors tell of keys and cancelled futures only."""
+    from distributed import CancelledError
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except (CancelledError, ClosedClientError, CommClosedError) as error:
+        is_connected = client.status == "running"
+        what = f"the work was lost there ({error})" if is_connected else "the connection to its scheduler was lost"
+        raise ConnectionError(
+            f"X must be read by the Dask cluster at {_address(client)}, but {what}: connect a new Client and call "
+            "again; with a checkpoint, learning goes on where it was"
+        ) from error
+
+
+def completed(client: Any, futures: Collection[Any], idle: Callable[[], None] = lambda: None) -> Iterator[Any]:
+    """Futures in the order in which they are completed; `TimeoutError` if there are no workers for too long.
+
+    ``idle`` is called every few seconds while none is completed.
+    """
+    from distributed import as_completed
+
+    watched, watch = as_completed(futures, loop=client.loop), _Watch(client)
+    del futures  # each is released when it has been used
+    while not watched.is_empty():
+        if watched.has_ready():
+            watch.begin()
+            yield next(watched)
+            continue
+        with watched.thread_condition:
+            watched.thread_condition.wait(0.1)
+        if watch.is_due():
+            idle()
+            watch.look()
+
+
+def result_of(client: Any, future: Any) -> Any:
+    """The result of a future that was completed, which may be lost again with the worker that holds it."""
+    watch, seconds = _Watch(client), 2 * _SECONDS_BETWEEN_LOOKS
+    while future.status != "error":
+        try:
+            return future.result(timeout=seconds)
+        except TimeoutError:
+            watch.look()
+            seconds *= 2  # it may just be large
+    return future.result()  # raises the error
+
+
+def workers_of(client: Any) -> dict[str, int]:
+    """The workers' numbers of threads, by their addresses."""
+    from distributed.comm import CommClosedError
+
+    try:
+        return dict(client.ncores())
+    except OSError as error:
+        raise CommClosedError(f"the scheduler does not answer: {error}") from error
+
+
+class _Watch:
+    """Looks whether a cluster has workers; says so on the standard error if it has none, and gives up at last."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.begin()
+
+    def begin(self) -> None:
+        """A result has come, or a worker."""
+        self._begin = self._looked = monotonic()
+        self._noticed = float("-inf")
+
+    def is_due(self) -> bool:
+        """Whether no result has come for a while."""
+        return monotonic() - self._looked >= _SECONDS_BETWEEN_LOOKS
+
+    def look(self) -> None:
+        if workers_of(self._client):
+            self.begin()
+            return
+        now = self._looked = monotonic()
+        what = f"the Dask cluster at {_address(self._client)} has no workers"
+        patience = _patience()
+        if now - self._begin >= patience:
+            raise TimeoutError(
+                f"X must be read by workers, but {what}, for {patience:g} seconds: start some, or set "
+                "PAPILIO_WORKER_TIMEOUT to more seconds"
+            )
+        if now - self._noticed >= _SECONDS_BETWEEN_NOTICES and not os.environ.get("PAPILIO_QUIET"):
+            self._noticed = now
+            write_line(sys.stderr, f"papilio: {what}; waiting for some, up to {patience:g} seconds\n")
+
+
+def _patience() -> float:
+    """How many seconds to wait for a worker: PAPILIO_WORKER_TIMEOUT if that is a positive number."""
+    with suppress(ValueError):
+        wanted = float(os.environ.get("PAPILIO_WORKER_TIMEOUT", ""))
+        if wanted > 0:
+            return wanted
+    return _SECONDS_WITHOUT_WORKERS
+
+
+def _address(client: Any) -> str:
+    return str(getattr(client.scheduler, "address", None) or "an unknown address")
+
+
+def with_checked_chunks(X: Any, accept_sparse: bool = False) -> Any:
+    """The same Dask array, with chunks that are checked where they are computed, before any use.
+
+    Sparse chunks stay sparse if ``accept_sparse``.
+    """
+    return X.map_blocks(_checked, X.dtype, accept_sparse, dtype=X.dtype, meta=X._meta)
+
+
+def _checked(chunk: Any, dtype: Any, accept_sparse: bool, block_info: Any = None) -> Any:
+    """A chunk in the dtype and shape that its array declares; an error that names it if it has others."""
+    declared = block_info[0]
+    row, column = declared["chunk-location"]
+    place = f"chunk {row}" if declared["num-chunks"][1] == 1 else f"chunk ({row}, {column})"
+    # Rows may be unknown before the chunk is computed: their number is then NaN.
+    shape = tuple(stop - start for start, stop in declared["array-location"])
+    if np.ma.is_masked(chunk):
+        raise ValueError(f"X must have no masked entries, got some in {place}: fill them first")
+    is_sparse = sp.issparse(chunk)
+    if (is_sparse and not accept_sparse) or (hasattr(chunk, "todense") and not is_sparse):
+        raise TypeError(f"X must have dense chunks (NumPy arrays), got {place} of type {type(chunk).__name__}")
+    try:
+        array = chunk if is_sparse else np.asarray(chunk)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"X must have chunks of numbers, got {place} of {type(chunk).__name__}: {error}") from None
+    if array.ndim != 2 or any(
+        got != want and not np.isnan(want) for got, want in zip(array.shape, shape, strict=True)
+    ):
+        wanted = " × ".join("any number" if np.isnan(side) else str(side) for side in shape)
+        raise ValueError(f"X must have chunks of the shapes it declares, {wanted} for {place}, got {array.shape}")
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise TypeError(f"X must have chunks of the dtype it declares, {dtype}, got {place} of {array.dtype}")
+    with np.errstate(over="ignore"):  # infinity is found later
+        return array.astype(dtype, copy=False)

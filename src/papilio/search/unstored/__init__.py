@@ -1,1 +1,0 @@
-"""Matrices that are not stored: known by a function of their entries, or by products with vectors."""
