@@ -18,7 +18,7 @@ from scipy.stats import ortho_group
 from threadpoolctl import threadpool_limits
 
 import papilio as pp
-from papilio.kernels.rotations import POLAR
+from papilio.kernels.givens import POLAR
 from papilio.rotations.chain import Chain, depth
 from papilio.rotations.growth import Growth, approached
 from papilio.runtime.session import Session

@@ -17,7 +17,7 @@ from scipy.fft import dct, fft
 from scipy.linalg import hadamard
 
 import papilio as pp
-from papilio.search.methods.hierarchical import even_schedule
+from papilio.search.methods.sparse_factors import even_schedule
 
 PLAIN = "papilio's hierarchical PALM alone"
 

@@ -5,7 +5,7 @@ LIMITS = {
     "sample_per_atom": "papilio.dictionary.signals._SAMPLE_PER_ATOM",
     "passes": "papilio.dictionary.signals._PASSES",
     "refinement_rounds": "papilio.dictionary.fast._ROUNDS",
-    "annealing_rounds": "papilio.search.methods.hierarchical._ROUNDS",
+    "annealing_rounds": "papilio.search.methods.sparse_factors._ROUNDS",
     "rows_per_part": "papilio.samples.rows._PART_ROWS",
     "seconds_between_looks": "papilio.samples.dask._SECONDS_BETWEEN_LOOKS",
     "parts": "papilio.samples.rows._MOST_PARTS",

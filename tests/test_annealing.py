@@ -7,7 +7,7 @@ import pytest
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.methods.hierarchical import even_schedule
+from papilio.search.methods.sparse_factors import even_schedule
 from papilio.solvers.annealing import annealed
 from papilio.solvers.hierarchical import factorize_by_splits
 from papilio.solvers.palm import Limits

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import papilio as pp
-from papilio.dictionary.base import (
+from papilio.dictionary.learner import (
     COHERENT,
     RARE,
     Best,
@@ -15,7 +15,7 @@ from papilio.dictionary.base import (
     replace_bad_atoms,
 )
 from papilio.dictionary.signals import energies_of, energies_of_codes, is_rounding, moments_of_rows, residuals_of
-from papilio.kernels import atoms as kernels
+from papilio.kernels import atom_updates as kernels
 
 from .helpers import gaussian
 

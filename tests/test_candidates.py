@@ -9,8 +9,8 @@ import papilio as pp
 from papilio.results import Factorization, History, Status
 from papilio.runtime.session import Session
 from papilio.search.methods import METHODS as ALL_METHODS
-from papilio.search.methods import hierarchical as module
-from papilio.search.methods.hierarchical import best_candidate, candidates, even_schedule, expected_steps
+from papilio.search.methods import sparse_factors as module
+from papilio.search.methods.sparse_factors import best_candidate, candidates, even_schedule, expected_steps
 from papilio.search.problems import Stored
 from papilio.search.search import Search
 from papilio.search.targets import Target, least_entries

@@ -84,7 +84,7 @@ def learning_twice(monkeypatch):
 def test_a_result_that_cannot_be_written_is_kept_in_the_checkpoint(folder, monkeypatch):
     whole, phases = learned("X.npy"), learning_twice(monkeypatch)
     with monkeypatch.context() as patched:
-        patched.setattr("papilio.operators.files.write_arrays", no_room)
+        patched.setattr("papilio.operators.storage.write_arrays", no_room)
         said = (
             r"d\.npz: could not be written: No space left on device.*; the result is kept in the checkpoint "
             r"run\.ckpt: the same command, with another --output if need be, goes on from there"
@@ -114,7 +114,7 @@ def test_no_message_promises_a_result_that_the_checkpoint_does_not_hold(folder, 
             no_room()
         savez(file, **arrays)
 
-    monkeypatch.setattr("papilio.operators.files.write_arrays", no_room)
+    monkeypatch.setattr("papilio.operators.storage.write_arrays", no_room)
     monkeypatch.setattr("papilio.runtime.checkpoint.np.savez", not_the_last)
     with (
         pytest.warns(UserWarning, match=r"checkpoint .*run\.ckpt' could not be written"),

@@ -206,7 +206,7 @@ TARGETS = {"complexity": {"complexity": 0.3}, "error": {"max_error": 0.05}, "non
 # Each matrix with one target; each target with three matrices.
 @pytest.mark.parametrize(("name", "target"), list(zip(ENGINEERING, 3 * list(TARGETS), strict=True)))
 def test_nothing_that_was_tried_is_better_by_the_target(name, target, monkeypatch):
-    monkeypatch.setattr("papilio.search.methods.hierarchical._ROUNDS", 4)
+    monkeypatch.setattr("papilio.search.methods.sparse_factors._ROUNDS", 4)
     M, target = ENGINEERING[name], TARGETS[target]
     fit = pp.factorize(M, **target)
     budget = int(target["complexity"] * M.size) if "complexity" in target else None
@@ -221,7 +221,7 @@ def test_nothing_that_was_tried_is_better_by_the_target(name, target, monkeypatc
 @pytest.mark.parametrize("complexity", [0.1, 0.3, 0.6])
 @pytest.mark.parametrize("name", ENGINEERING)
 def test_no_simple_candidate_is_better_with_as_many_entries(name, complexity, monkeypatch):
-    monkeypatch.setattr("papilio.search.methods.hierarchical._ROUNDS", 2)
+    monkeypatch.setattr("papilio.search.methods.sparse_factors._ROUNDS", 2)
     M = ENGINEERING[name]
     if complexity * M.size < 2 * max(M.shape):
         return

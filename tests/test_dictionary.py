@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import papilio as pp
 from papilio.datasets import random_dictionary, synthetic_signals
-from papilio.dictionary.base import warn_if_few
+from papilio.dictionary.learner import warn_if_few
 from papilio.metrics import recovery_rate
 
 from . import learners

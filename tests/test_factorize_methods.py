@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import papilio as pp
 from papilio.search.methods import NAMES as METHODS
-from papilio.search.methods import hierarchical as candidates
+from papilio.search.methods import sparse_factors as candidates
 
 from .helpers import gaussian, orthogonal, true_error
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import papilio as pp
-from papilio.kernels.rotations import SINGULAR
+from papilio.kernels.givens import SINGULAR
 from papilio.rotations.growth import Growth
 
 SHAPES = [(1, 1), (1, 4), (4, 1), (2, 2), (8, 8), (6, 11), (11, 6)]

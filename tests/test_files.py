@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 from papilio import SparseProduct, load
 from papilio.operators.factors import entries, to_csr
-from papilio.operators.files import from_arrays, to_arrays
+from papilio.operators.storage import from_arrays, to_arrays
 from papilio.runtime.files import npy_header, read_npy
 
 from .test_operators import ALL_DTYPES, CHAINS, DERIVED, RANDOM, evaluate, make, random_array

@@ -22,7 +22,7 @@ from papilio.kernels.steps import norm_squared
 from papilio.linalg import probe, wide
 from papilio.operators import engine
 from papilio.operators.cost import Plan
-from papilio.solvers import chain
+from papilio.solvers import factor_chain
 from papilio.solvers.palm import Descent, Limits, default_start
 
 from . import twins
@@ -287,7 +287,7 @@ EDGES = {
 def both_descents(monkeypatch, moments, sets, start, order, n_iter, inertia=False):
     """Factors, scales and errors of the step of general code and of that of the kernel."""
     for small in (0, 200):
-        monkeypatch.setattr(chain, "_SMALL_DENSE", small)
+        monkeypatch.setattr(factor_chain, "_SMALL_DENSE", small)
         descent, scale, error, course = (
             Descent(moments, sets, start, Limits(order, inertia=inertia)),
             0.7,

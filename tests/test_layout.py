@@ -1,6 +1,7 @@
 """The rooms of the package, and which way their imports point."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -211,6 +212,11 @@ def test_dots_are_counted_from_the_package_of_the_module():
     assert not fault("papilio.cli.app", next(imports("import papilio as pp", "papilio.cli.app")))
     assert fault("papilio.report.page", next(imports("import papilio as pp", "papilio.report.page")))
     assert fault("papilio", next(imports("from .solvers import palm", "papilio", is_package=True)))
+
+
+def test_no_file_name_occurs_twice():
+    names = Counter(path.name for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_a_newcomer_finds_some_twenty_rooms():

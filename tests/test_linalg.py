@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio import linalg
-from papilio.solvers import chain
+from papilio.solvers import factor_chain as chain
 
 
 def power(matrix, **options):

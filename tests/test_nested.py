@@ -10,7 +10,9 @@ import papilio as pp
 from papilio.runtime.session import Session
 from papilio.search.curves import relative_error
 from papilio.search.known_supports import polished
-from papilio.search.nested.bases import (
+from papilio.search.nested.cluster_trees import Tree, clusters_in_order
+from papilio.search.nested.levels import Family, levels_of
+from papilio.search.nested.nested_bases import (
     Bases,
     assembled,
     compressed,
@@ -20,8 +22,6 @@ from papilio.search.nested.bases import (
     merged,
     nested_product,
 )
-from papilio.search.nested.cluster_trees import Tree, clusters_in_order
-from papilio.search.nested.compression import Family, levels_of
 from papilio.search.roots import crossing
 
 DTYPES = [np.float32, np.float64, np.complex128]
@@ -314,7 +314,7 @@ def test_clusters_of_very_long_matrices_are_found_on_request_only(monkeypatch):
     calls = []
     monkeypatch.setattr("papilio.search.methods.nested.nested", lambda *_: calls.append(1))
     monkeypatch.setattr("papilio.search.methods.nested.may_be_nested", lambda matrix: True)
-    monkeypatch.setattr("papilio.search.methods.hierarchical.best_candidate", lambda *_: iter(()))
+    monkeypatch.setattr("papilio.search.methods.sparse_factors.best_candidate", lambda *_: iter(()))
     x = np.linspace(0, 1, 400)
     for count, expected in ((40, 1), (20, 0)):  # 10 and 20 times as long as high
         pp.factorize(1 / (np.abs(x[:: 400 // count, None] - x) + 0.05), complexity=0.3)
@@ -354,7 +354,7 @@ def test_small_kernels_are_polished_and_the_attempt_says_so():
 def test_a_tradeoff_of_a_kernel_is_nearly_as_good_as_single_fits(monkeypatch):
     """By nested low rank alone: longer searches are left out."""
     monkeypatch.setattr(
-        "papilio.search.methods.hierarchical._Sweep._approximations", lambda self, budget, probe: []
+        "papilio.search.methods.sparse_factors._Sweep._approximations", lambda self, budget, probe: []
     )
     M = kernel(128)
     limits = [0.12, 0.35]

@@ -13,8 +13,8 @@ from scipy.optimize import nnls
 
 import papilio as pp
 from papilio.coding import Atoms, omp_codes
-from papilio.dictionary.base import replace_bad_atoms
-from papilio.kernels import atoms as kernels
+from papilio.dictionary.learner import replace_bad_atoms
+from papilio.kernels import atom_updates as kernels
 from papilio.kernels.nonnegative import _most_positive, _remove_row
 from papilio.runtime import progress
 

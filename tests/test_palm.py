@@ -102,10 +102,10 @@ def test_error_never_rises_on_larger_matrices_with_the_inexact_set(seed):
 
 def test_a_rising_error_makes_the_sweep_be_taken_again_with_exact_norms(monkeypatch):
     """Norms that are far too small make steps too long; the error must still not rise."""
-    from papilio.solvers import chain
+    from papilio.solvers import factor_chain
 
-    monkeypatch.setattr(chain, "_SMALL_DENSE", 0)
-    monkeypatch.setattr(chain, "spectral_norm_squared", lambda matrix, start, tol, push: (1e-3, start))
+    monkeypatch.setattr(factor_chain, "_SMALL_DENSE", 0)
+    monkeypatch.setattr(factor_chain, "spectral_norm_squared", lambda matrix, start, tol, push: (1e-3, start))
     sets = [c.SparseRowsAndColumns((8, 8), 3), c.SparseRowsAndColumns((8, 8), 4)]
     result = pp.palm(gaussian((8, 8)), sets, max_iter=50, tol=0)
     assert np.diff(result.history.error).max() <= 1e-13

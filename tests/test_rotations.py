@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.kernels.angles import best_angle, sweep_eigen, sweep_polar
-from papilio.kernels.rotations import (
+from papilio.kernels.givens import (
     CORRELATION,
     EIGEN,
     POLAR,

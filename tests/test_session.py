@@ -250,7 +250,7 @@ def test_after_a_stop_only_closing_stages_run_and_the_checkpoint_stays(tmp_path,
 
 
 def test_a_state_of_arrays_numbers_and_marked_classes_comes_back_as_it_was():
-    import_module("papilio.dictionary.base")  # which lets states hold products
+    import_module("papilio.dictionary.learner")  # which lets states hold products
     op = pp.SparseProduct([np.asfortranarray(np.arange(1.0, 10).reshape(3, 3)), np.triu(np.ones((3, 4)))], 0.3)
     state = {
         "sum": Sum(float("nan"), 3),

@@ -11,9 +11,9 @@ import papilio as pp
 from papilio import results
 from papilio.cli import factorizations as command
 from papilio.cli.console import ProgressBar, Stopped
-from papilio.dictionary import tradeoff as dictionaries
+from papilio.dictionary import complexities as dictionaries
 from papilio.operators.speed import speedup_of
-from papilio.search.methods import hierarchical as candidates
+from papilio.search.methods import sparse_factors as candidates
 from papilio.search.tradeoff import never_rising
 
 from .helpers import gaussian, true_error

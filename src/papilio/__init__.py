@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .dictionary.online import OnlineDictionaryLearning as OnlineDictionaryLearning
     from .dictionary.orthogonal import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
     from .operators import SparseProduct as SparseProduct
-    from .operators.files import load as load
+    from .operators.storage import load as load
     from .results import Factorization as Factorization
     from .results import Tradeoff as Tradeoff
     from .runtime.threads import get_num_threads as get_num_threads
@@ -55,7 +55,7 @@ _NAMES = {
     "dictionary.online": ("OnlineDictionaryLearning",),
     "dictionary.orthogonal": ("OrthogonalDictionaryLearning",),
     "operators": ("SparseProduct",),
-    "operators.files": ("load",),
+    "operators.storage": ("load",),
     "results": ("Factorization", "Tradeoff"),
     "runtime.threads": ("get_num_threads", "set_num_threads"),
     "search.factorize": ("factorize",),

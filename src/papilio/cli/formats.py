@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import papilio as pp
 
 from ..operators.factors import as_csr
-from ..operators.files import FAUST_FACTORS, mat_classes, mat_variable
+from ..operators.storage import FAUST_FACTORS, mat_classes, mat_variable
 from ..runtime.files import npy_members, open_regular, read_member, read_npy
 from ..runtime.memory import require_memory, require_room, require_sides
 from ..typing import Array

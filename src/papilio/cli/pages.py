@@ -10,7 +10,7 @@ import numpy as np
 
 import papilio as pp
 
-from ..dictionary.base import as_sparsity
+from ..dictionary.learner import as_sparsity
 from ..linalg import frobenius
 from ..operators.speed import Speed, both_ways
 from ..plot.mosaics import as_atom_shape

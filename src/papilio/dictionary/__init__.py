@@ -1,11 +1,11 @@
 """Learning dictionaries: functions on arrays whose columns are signals, and estimators for scikit-learn."""
 
-from .base import LearnedDictionary
+from .complexities import dictionary_tradeoff
 from .fast import FastDictionaryLearning, fast_dictionary
 from .ksvd import KSVD, SparseKSVD, ksvd, sparse_ksvd
+from .learner import LearnedDictionary
 from .online import OnlineDictionaryLearning, online_dictionary
 from .orthogonal import OrthogonalDictionaryLearning, orthogonal_dictionary
-from .tradeoff import dictionary_tradeoff
 
 __all__ = [
     "KSVD",

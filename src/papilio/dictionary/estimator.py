@@ -32,7 +32,7 @@ from ..validation import (
     require_finite,
     working_dtype,
 )
-from .base import Found, Outcome, Plan, as_sparsity, learn, warn_if_few, warn_if_uneven
+from .learner import Found, Outcome, Plan, as_sparsity, learn, warn_if_few, warn_if_uneven
 from .signals import Coder, Coding, enough, loss_of_part, merge_losses
 
 _BATCH = 4096  # samples to learn from at a time, if a stream comes in smaller pieces

@@ -24,7 +24,9 @@ from ..solvers.palm import Fit, Limits, descend, is_rough
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_choice, as_flag, as_integer, as_matrix, as_real
-from .base import (
+from .estimator import StreamEstimator
+from .ksvd import KSVD, as_coder, ksvd_start
+from .learner import (
     Found,
     LearnedDictionary,
     Outcome,
@@ -35,8 +37,6 @@ from .base import (
     growing_share,
     learn_rows,
 )
-from .estimator import StreamEstimator
-from .ksvd import KSVD, as_coder, ksvd_start
 from .online import FadingMoments, OnlineDictionaryLearning, as_window, online_start
 from .signals import Coder, Coding, Held, Signals, Statistics, code_part, multiplied, residuals_of
 

@@ -10,7 +10,7 @@ from scipy.fft import idct
 
 from .. import typing as types
 from ..coding import Atoms, as_alpha, omp_codes
-from ..kernels.atoms import descend_atoms, direction_of, exchange_atom, group_by_atom, update_atoms
+from ..kernels.atom_updates import descend_atoms, direction_of, exchange_atom, group_by_atom, update_atoms
 from ..linalg import column_norms
 from ..operators import SparseProduct
 from ..results import Callback
@@ -19,7 +19,8 @@ from ..samples import Samples
 from ..transforms import dct
 from ..typing import Array, ArrayLike, MatrixLike, RandomState
 from ..validation import as_choice, as_flag, as_integer, as_matrix
-from .base import (
+from .estimator import DictionaryEstimator
+from .learner import (
     Alternation,
     LearnedDictionary,
     Model,
@@ -33,7 +34,6 @@ from .base import (
     learn_rows,
     replace_bad_atoms,
 )
-from .estimator import DictionaryEstimator
 from .signals import Coder, Signals, energies_of, moments_of_rows
 
 

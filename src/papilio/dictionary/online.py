@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import typing as types
 from ..coding import Atoms
-from ..kernels.atoms import descend_atoms
+from ..kernels.atom_updates import descend_atoms
 from ..linalg import largest_part, shifted
 from ..results import Callback
 from ..runtime.checkpoint import stored
@@ -19,7 +19,9 @@ from ..runtime.threads import blas_threads
 from ..samples import Samples
 from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_integer, as_random
-from .base import (
+from .estimator import StreamEstimator
+from .ksvd import as_coder
+from .learner import (
     Best,
     Found,
     LearnedDictionary,
@@ -32,8 +34,6 @@ from .base import (
     learn_rows,
     replace_bad_atoms,
 )
-from .estimator import StreamEstimator
-from .ksvd import as_coder
 from .signals import Coder, Signals, Statistics, energies_of, moments_of_rows, residuals_of, scaled
 
 RECENT = 0.1  # the share of all batches so far that count: codes in earlier, poorer dictionaries only hold back

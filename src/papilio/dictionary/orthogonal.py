@@ -11,7 +11,7 @@ from scipy.fft import idct
 
 from .. import typing as types
 from ..coding import Atoms
-from ..kernels.rotations import POLAR
+from ..kernels.givens import POLAR
 from ..linalg import frobenius, wide
 from ..operators import SparseProduct
 from ..results import Callback, Status
@@ -23,9 +23,9 @@ from ..runtime.threads import blas_threads
 from ..samples import Samples
 from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_integer, as_real
-from .base import Best, Found, LearnedDictionary, Outcome, PassesOverAll, Plan, as_rows, as_sparsity, learn_rows
 from .estimator import StreamEstimator
 from .ksvd import as_coder
+from .learner import Best, Found, LearnedDictionary, Outcome, PassesOverAll, Plan, as_rows, as_sparsity, learn_rows
 from .online import FadingMoments, as_window
 from .signals import Coder, Coding, Held, Signals, Statistics, code_part, moments_of_rows
 

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..coding import Atoms, lasso_codes, omp_codes
-from ..kernels.atoms import add_energies, add_moments, subtract_codes
+from ..kernels.atom_updates import add_energies, add_moments, subtract_codes
 from ..linalg import frobenius, largest_part, shifted, wide
 from ..operators import SparseProduct
 from ..operators.factors import to_dense

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from scipy.fft import dct, idct
 
 from ..coding import Atoms, omp_codes
-from ..dictionary.base import learn
 from ..dictionary.fast import as_product, fast_plan
+from ..dictionary.learner import learn
 from ..dictionary.signals import Coder, prepared, residuals_of
 from ..linalg import largest_part, shifted
 from ..operators import SparseProduct

@@ -4,8 +4,8 @@ import numpy as np
 
 from ..typing import Array
 from .cache import kernel
+from .givens import multiply, polar, rotate_columns, rotate_rows, rotate_two
 from .pursuit import inner
-from .rotations import multiply, polar, rotate_columns, rotate_rows, rotate_two
 
 compiled = kernel(nogil=True, fastmath={"contract", "nsz"})
 

@@ -1,7 +1,7 @@
 """From sparse rows to groups of rows with a common set of columns, in linear time.
 
 All of it works on the structure alone, whatever the values are: see `papilio.operators.engine`, which calls it,
-and `papilio.kernels.product`, which reads the result. Plain loops over scalars, as slices take long to compile.
+and `papilio.kernels.multiply`, which reads the result. Plain loops over scalars, as slices take long to compile.
 """
 
 from typing import Any

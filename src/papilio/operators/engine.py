@@ -20,8 +20,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..kernels.packing import fill_groups, group_alike, group_neighbours
-from ..kernels.product import (
+from ..kernels.multiply import (
     ADDS,
     ALIGNMENT,
     ALONE,
@@ -33,6 +32,7 @@ from ..kernels.product import (
     pool,
     work,
 )
+from ..kernels.packing import fill_groups, group_alike, group_neighbours
 from ..kernels.simd import HEIGHTS, REGISTER, TILE
 from ..runtime.forks import cached_property
 from ..runtime.threads import get_num_threads, one_blas_thread, workspace
@@ -290,7 +290,7 @@ class JoinedFactor(PackedFactor):
 
 
 class Program(NamedTuple):
-    """What the kernels read, for factors in the order of application: see `papilio.kernels.product`."""
+    """What the kernels read, for factors in the order of application: see `papilio.kernels.multiply`."""
 
     steps: Array
     indices: Array

@@ -726,7 +726,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         >>> import tempfile, papilio as pp
         >>> pp.transforms.haar(8).save(tempfile.mkdtemp() + "/haar.npz")
         """
-        from .files import save
+        from .storage import save
 
         save(self, path)
 
@@ -778,7 +778,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         >>> tuple(map(int, shape))
         (4, 4)
         """
-        from .files import to_pylops
+        from .storage import to_pylops
 
         return to_pylops(self, dims, dimsd)
 
@@ -807,7 +807,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         >>> count
         3
         """
-        from .files import to_faust
+        from .storage import to_faust
 
         return to_faust(self)
 

@@ -15,8 +15,8 @@ from .thumbnails import mosaic
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..dictionary.base import LearnedDictionary
     from ..dictionary.estimator import DictionaryEstimator
+    from ..dictionary.learner import LearnedDictionary
 
 _SOME = 256  # atoms that are enough to see what they are
 _ALIKE = 0.3  # the correlation of pixels below each other, from which atoms may be pictures

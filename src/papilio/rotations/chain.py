@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from ..kernels.rotations import rotate_block
+from ..kernels.givens import rotate_block
 from ..linalg import wide
 from ..operators import SparseProduct
 from ..operators.factors import to_dense

@@ -8,7 +8,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.model_selection import BaseCrossValidator, KFold, check_cv
 from sklearn.utils.validation import validate_data
 
-from ..kernels.rotations import CORRELATION, gaussian_path, rotated_energies
+from ..kernels.givens import CORRELATION, gaussian_path, rotated_energies
 from ..linalg import in_units, shifted
 from ..typing import Array
 from ..validation import as_flag, as_integer, as_real

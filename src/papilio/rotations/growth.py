@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from ..kernels.angles import sweep_polar
-from ..kernels.rotations import (
+from ..kernels.givens import (
     CORRELATION,
     POLAR,
     add_layer,
@@ -48,7 +48,7 @@ _ENTRIES_PER_CALL = 1 << 23  # that sweeps change before the session is asked wh
 class Growth:
     """Rotations that are added greedily to a chain, and the working matrix W that follows them.
 
-    ``kind`` is one of `papilio.kernels.rotations`: what W is, what a rotation gains, and what it does to W. A
+    ``kind`` is one of `papilio.kernels.givens`: what W is, what a rotation gains, and what it does to W. A
     layer has disjoint pairs, up to ``width`` of them. Coordinates that are ``retired`` are not rotated again. W
     is changed in place. It may be sparse if the kind is EIGEN, and stays so until many entries are non-zero.
     """

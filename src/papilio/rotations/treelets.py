@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..kernels.rotations import CORRELATION
+from ..kernels.givens import CORRELATION
 from ..linalg import in_units, shifted
 from ..typing import Array, ArrayLike
 from ..validation import as_flag, as_integer

@@ -15,7 +15,7 @@ from ..runtime.session import Session
 from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike
 from ..validation import as_choice, as_flag, as_integer, as_matrix, as_real, is_series
-from .chain import Chain, ChainOnMoments
+from .factor_chain import Chain, ChainOnMoments
 from .moments import Moments
 
 ORDERS = ("right_to_left", "left_to_right")

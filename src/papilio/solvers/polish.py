@@ -7,7 +7,7 @@ import numpy as np
 from ..constraints import Constraint
 from ..linalg import frobenius
 from ..typing import Array
-from .chain import Chain, Matrix, adjoint, compact, dense, times
+from .factor_chain import Chain, Matrix, adjoint, compact, dense, times
 from .moments import Moments
 
 _MAX_SWEEPS = 20

@@ -3,13 +3,13 @@
 from . import (
     butterfly,
     convolution,
-    hierarchical,
     kronecker,
     layers,
     low_rank,
     nested,
     rotations,
     sparse_basis,
+    sparse_factors,
     sparse_plus_low_rank,
     subspaces,
     thresholding,
@@ -29,7 +29,7 @@ METHODS = (
     nested.METHOD,
     butterfly.METHOD,
     sparse_plus_low_rank.METHOD,
-    hierarchical.METHOD,
-    hierarchical.LOW_RANK_ALONE,
+    sparse_factors.METHOD,
+    sparse_factors.LOW_RANK_ALONE,
 )
 NAMES = tuple(dict.fromkeys(method.name for method in METHODS))

@@ -19,13 +19,13 @@ from ...runtime.session import Interrupted, Session
 from ...runtime.threads import blas_threads
 from ...typing import Array, MatrixLike, RandomState
 from ...validation import as_matrix, is_series
+from ..butterfly_supports import HOPELESS, RADICES, Effort, find_supports
 from ..curves import Curve, failed, found, relative_error, single
 from ..implicit import Entries
 from ..known_supports import fit_factors, polish_factors
 from ..nested.cluster_trees import clusters_in_order
 from ..nested.rank_butterfly import Plan, Precision, butterfly_of_rank, deepest, planned
 from ..search import Method, Search
-from ..supports import HOPELESS, RADICES, Effort, find_supports
 from ..targets import Target
 from ..units import in_unit_of
 

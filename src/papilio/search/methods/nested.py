@@ -7,7 +7,7 @@ from functools import partial
 from ...runtime.session import Interrupted
 from ..curves import Curve
 from ..nested.cluster_trees import may_be_nested, trees_of
-from ..nested.compression import Goal, Point, nested
+from ..nested.levels import Goal, Point, nested
 from ..search import Method, Search
 
 NAME = "nested"

@@ -20,8 +20,8 @@ from ...runtime.session import Session
 from ...runtime.threads import split_work
 from ...typing import Array
 from ..implicit import Entries, in_chunks, sampled_lines, spread
-from .bases import Bases, nested_product
 from .cluster_trees import Clusters
+from .nested_bases import Bases, nested_product
 from .rank_butterfly import Precision, block_rank
 
 _SAMPLED = 96  # rows and columns of a block whose rank is looked at

@@ -29,8 +29,8 @@ from ...operators import SparseProduct
 from ...runtime.session import Session
 from ...runtime.threads import one_blas_thread
 from ...typing import Array
-from .bases import Bases, Blocks, nested_product
 from .cluster_trees import Clusters, clusters_in_order, clusters_of_points
+from .nested_bases import Bases, Blocks, nested_product
 
 _FEATURES = 12  # dimensions in which lines are compared
 _LINKS = 4  # of a line with the nearest ones of the other side

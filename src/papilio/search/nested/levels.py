@@ -19,8 +19,8 @@ from ...typing import Array
 from ..curves import Curve
 from ..roots import crossing
 from ..targets import Target
-from .bases import Grid, Step, assembled, compressed, entries_of, gridded, merged
 from .cluster_trees import Tree
+from .nested_bases import Grid, Step, assembled, compressed, entries_of, gridded, merged
 
 _LEAVES = 8, 128  # lines of the smallest and largest leaves: the geometric mean of rows and columns
 _FIRST_LEAF = 32  # of the first tries

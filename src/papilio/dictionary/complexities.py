@@ -16,9 +16,9 @@ from ..solvers.palm import Fit, Limits, palm
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_factor_count, as_integer
-from .base import Found, as_limits, as_rows, as_sparsity, warn_if_few
 from .fast import Refinement, descended
 from .ksvd import KSVDIterations
+from .learner import Found, as_limits, as_rows, as_sparsity, warn_if_few
 from .signals import Coder, Held, enough
 
 _ROUNDS = 25  # of refinement: few, since the start from a neighbour is good

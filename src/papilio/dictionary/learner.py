@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..coding import Atoms, as_signals
-from ..kernels.atoms import descend_atoms
+from ..kernels.atom_updates import descend_atoms
 from ..linalg import column_norms, largest_part, rescaled
 from ..operators import SparseProduct
 from ..operators.factors import to_dense
