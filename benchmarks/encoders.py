@@ -15,8 +15,7 @@ from common import OURS, Table, best_times, clock
 from peers import torch
 
 import papilio as pp
-from papilio.coding.encoder import Groups, encode, objectives
-from papilio.coding.training import fista_layers
+from papilio.coding.encoder import Groups, encode, fista_layers, objectives
 
 TRAINED_ON = 128  # signals, for two numbers per layer
 

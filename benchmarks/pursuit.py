@@ -24,7 +24,8 @@ SIZES = (1024, 2048, 4096, 16384, 131072)
 SIGNALS = (1, 8, 64)
 ATOMS = (10, 50)
 SECONDS = 1.0  # for each case and contestant, where one call does not take longer
-LARGEST = {"nested": 16384, "scattered": 16384}
+LARGEST = {"nested": 131072, "scattered": 16384}
+FAUST_WORK = 2_000_000  # rows × atoms: beyond, a call takes FAuST from half a minute on
 STEPS = 5  # beyond the atoms, that are allowed; each has two products and two adjoints
 
 
@@ -121,7 +122,7 @@ def run(
                         turned @ V
                     steps = [best(lambda op=fresh, Y=Y: op @ Y)[1], best(lambda op=fresh, X=X: op.H @ X)[1]]
                     limit = 2 * (n_atoms + STEPS) * sum(steps)
-                    peer = faust(op, X[:, 0], n_atoms) if count == 1 else None
+                    peer = faust(op, X[:, 0], n_atoms) if count == 1 and n * n_atoms <= FAUST_WORK else None
                     theirs = "" if peer is None else f"{best(peer)[1] / ours:.1f}"
                     same = ""
                     if D is not None:

@@ -8,8 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 import papilio as pp
-from papilio.coding.encoder import Groups, Layer, encode, objectives
-from papilio.coding.training import fista_layers
+from papilio.coding.encoder import Groups, Layer, encode, fista_layers, objectives
 
 from .helpers import gaussian
 

@@ -10,8 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
-from papilio.coding.encoder import encode, objectives
-from papilio.coding.training import fista_layers
+from papilio.coding.encoder import encode, fista_layers, objectives
 
 pytest.importorskip("torch", reason="learned encoders are trained with PyTorch: pip install torch")
 

@@ -11,14 +11,14 @@ from .matching_pursuit import omp
 from .matching_pursuit import omp_codes as omp_codes
 
 if TYPE_CHECKING:
-    from .lista import LearnedEncoder
+    from .encoder import LearnedEncoder
 
 __all__ = ["LearnedEncoder", "lasso", "omp"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "LearnedEncoder":  # loads scikit-learn, which `omp` does not need
-        from .lista import LearnedEncoder
+        from .encoder import LearnedEncoder
 
         return LearnedEncoder
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
