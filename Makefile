@@ -6,8 +6,8 @@ READY := $(VENV)/.ready
 READY_DOCS := $(VENV)/.ready-docs
 SITE := docs/_build/html
 SPHINX := $(BIN)/python -m sphinx -W --keep-going -n -q -b html
-# Files are shared among processes, one a core: a file's fixtures are made once. The longest come first (tests/tiers.py).
-PYTEST_OPTIONS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# One process a core; one that has run out of tests takes over some of another's.
+PYTEST_OPTIONS := --numprocesses auto --maxprocesses 4 --dist worksteal
 # Bytecode is kept even where the environment says otherwise: tests start many processes, and rewritten asserts take seconds.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 # Of the campaigns.
@@ -38,14 +38,14 @@ test: $(READY)  ## run the fast tests
 	$(PYTEST)
 
 test-slow: $(READY)  ## run the slow tests
-	$(PYTEST) -m 'slow and not exhaustive'
+	$(PYTEST) -m slow
 
-test-all: $(READY)  ## run every test, those too that repeat others with more cases: some 45 minutes on two cores
+test-all: $(READY)  ## run every test, fast and slow
 	$(PYTEST) -m ''
 
 test-torch: $(READY)  ## install the extra `torch`, and run the tests that need it, slow ones included
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
-	$(PYTEST) -m 'not exhaustive' -k 'torch or compress_transformer or choosing or coding or say or described' \
+	$(PYTEST) -m '' -k 'torch or compress_transformer or choosing or coding or say or described' \
 		tests/torch tests/test_documentation.py tests/test_examples.py tests/test_pages.py
 
 test-pythons:  ## run the fast tests on each Python from 3.11 to 3.13 that is installed

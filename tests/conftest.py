@@ -3,7 +3,6 @@
 import gc
 import os
 import sys
-from collections import Counter, defaultdict
 
 # Tests run in one process a core, where more threads of BLAS only wait. Tests of threads set their own number.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -14,47 +13,9 @@ import papilio as pp
 
 from .helpers import DTYPES, Clock
 from .limits import lower
-from .tiers import is_apart, is_left_out, is_slow, that_cover_all_values, turn_of, unknown_names, values_of
 
 # Whether kernels must be compiled, and that is said, depends on what ran before; in processes of tests, too.
 os.environ["PAPILIO_QUIET"] = "1"
-
-
-def pytest_collection_modifyitems(items):
-    """Bring long files forward, and mark the cases that `tests.tiers` leaves to slower tiers."""
-    items.sort(key=lambda item: turn_of(item.path.stem))
-    places, groups = Counter(), defaultdict(list)
-    for item in items:
-        file, function = item.path.stem, getattr(item, "originalname", item.name)
-        if unknown := unknown_names(file, getattr(item, "module", None)):
-            raise pytest.UsageError(f"tests/tiers.py must name tests of {file}, got {', '.join(unknown)}")
-        if is_slow(file, function, item.name):
-            item.add_marker(pytest.mark.slow)
-        if is_left_out(file, function, item.name, places[file, function]):
-            item.add_marker(pytest.mark.exhaustive)
-        elif hasattr(item, "callspec"):
-            groups[item.path, function, item.get_closest_marker("slow") is None].append(item)
-        places[file, function] += 1
-    for group in groups.values():
-        kept = set(that_cover_all_values([values_of(item) for item in group]))
-        for place, item in enumerate(group):
-            if place not in kept:
-                item.add_marker(pytest.mark.exhaustive)
-
-
-@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
-def pytest_xdist_make_scheduler(config, log):
-    """With ``--dist loadfile``, the cases of some long files are shared among the processes, too."""
-    if config.getvalue("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    class Scheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            file = super()._split_scope(nodeid)
-            return nodeid if is_apart(file) else file
-
-    return Scheduling(config, log)
 
 
 def pytest_collection_finish():

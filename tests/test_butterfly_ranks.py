@@ -242,6 +242,7 @@ def test_samples_are_different_and_in_order(size, count):
     assert places.max() < size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_factorize_finds_them_in_a_matrix(dtype):
     n = 512

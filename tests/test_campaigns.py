@@ -43,6 +43,7 @@ def test_a_failing_case_is_told_with_the_command_that_repeats_it():
     assert found[0][1] in said
 
 
+@pytest.mark.slow
 def test_a_case_is_repeated_exactly():
     found, _ = failing("wrong")
     number, title = found[1]
@@ -55,6 +56,7 @@ def test_a_case_is_repeated_exactly():
     assert title in done.stdout
 
 
+@pytest.mark.slow
 def test_after_a_crash_the_next_case_runs():
     found, said = failing("crash")
     assert [number for number, _ in found] == expected("crash")
@@ -62,6 +64,7 @@ def test_after_a_crash_the_next_case_runs():
     assert "faults.py" in said  # where it was
 
 
+@pytest.mark.slow
 def test_a_hang_is_ended_and_told():
     found, said = failing("hang", seconds=1.0)
     assert [number for number, _ in found] == expected("hang")
@@ -69,6 +72,7 @@ def test_a_hang_is_ended_and_told():
     assert "faults.py" in said
 
 
+@pytest.mark.slow
 def test_a_case_that_takes_too_much_memory_is_ended_and_told():
     found, _ = failing("hungry", bytes=3 << 28)
     assert [number for number, _ in found] == expected("hungry")
@@ -130,6 +134,7 @@ def test_a_refusal_of_papilios_own_is_accepted():
     assert try_call(Call(dict, _refuse), arguments) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_few_cases_of_each_kind_run(kind):
     """That they are made, and that the checks hold for them; `make fuzz` does the rest."""

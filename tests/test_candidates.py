@@ -290,6 +290,7 @@ def test_more_effort_and_smaller_matrices_plan_more_steps(shape):
     assert planned((12, 12), 0.5) < planned((12, 12))
 
 
+@pytest.mark.slow
 def test_the_plan_is_about_what_the_search_takes():
     seen = []
     run(search_for(gaussian((12, 12)), seen.append, methods=METHODS), 72)

@@ -90,6 +90,7 @@ def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits(learner, tmp_pat
         take_result(path)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_again_and_again_comes_to_an_end(tmp_path, path):
     data = on_disk(tmp_path)
     expected, seen = calls_of(make("fast"), data)

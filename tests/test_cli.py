@@ -51,6 +51,7 @@ def test_version_and_help(tmp_path, papilio):
         assert command in shown
 
 
+@pytest.mark.slow
 def test_a_matrix_is_factorized_described_drawn_applied_and_measured(tmp_path, in_here):
     H = pp.transforms.hadamard(32).toarray()
     np.savez(tmp_path / "many.npz", H=H, other=np.eye(3))
@@ -95,6 +96,7 @@ def test_a_matrix_is_factorized_described_drawn_applied_and_measured(tmp_path, i
     ]
 
 
+@pytest.mark.slow
 def test_a_dictionary_is_learned_and_used(tmp_path, in_here):
     X = pp.datasets.rand(300, n_features=16, n_nonzero_coefs=3, random_state=0).signals.T
     np.savetxt(tmp_path / "X.csv", X, delimiter=",", fmt="%.17g")
@@ -116,6 +118,7 @@ def test_a_dictionary_is_learned_and_used(tmp_path, in_here):
     np.testing.assert_allclose(np.load(tmp_path / "back.npy"), model.inverse_transform(codes), atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "make"),
     [("ksvd", pp.KSVD), ("online", pp.OnlineDictionaryLearning), ("sparse-ksvd", pp.SparseKSVD)],
@@ -131,6 +134,7 @@ def test_every_method_learns_what_its_estimator_learns(method, make, tmp_path):
     np.testing.assert_array_equal(pp.load(tmp_path / "d.npz").toarray(), learned.toarray())
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused_in_one_line_before_any_work(tmp_path, in_here):
     np.save(tmp_path / "M.npy", np.eye(8))
     np.save(tmp_path / "nan.npy", np.full((4, 4), np.nan))
@@ -184,6 +188,7 @@ def test_what_cannot_be_is_refused_in_one_line_before_any_work(tmp_path, in_here
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_a_traceback_is_shown_on_wish_only(tmp_path):
     shown = run("info", "gone.npz", cwd=tmp_path, PAPILIO_DEBUG="1")
     assert shown.returncode == 2
@@ -191,6 +196,7 @@ def test_a_traceback_is_shown_on_wish_only(tmp_path):
     assert shown.stderr.splitlines()[-1] == "papilio: gone.npz: there is no such file"
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error_to_speak_of(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
@@ -245,6 +251,7 @@ def test_a_factorization_that_is_stopped_is_saved(tmp_path, monkeypatch, capsys)
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_the_demo_says_what_is_gained_and_last_where_the_figures_are(tmp_path, monkeypatch, capsys):
     def compare(op, dense, vectors):
         gain = 2.5 if op.relative_complexity <= 0.3 else 0.8

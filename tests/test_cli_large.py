@@ -36,6 +36,7 @@ def learned(source, **options):
     return pp.load("d.npz")
 
 
+@pytest.mark.slow
 def test_a_file_and_a_folder_of_shards_give_what_the_estimator_learns_from_the_array(folder):
     model = pp.FastDictionaryLearning(12, 2, random_state=0).fit(np.load("X.npy"))
     assert "all data" in model.history_.phase
@@ -49,6 +50,7 @@ def test_dense_dictionaries_are_learned_from_files_too(folder, method, capsys):
     assert 0 < float(capsys.readouterr().out.split('"error": ')[1].split(",")[0]) < 1
 
 
+@pytest.mark.slow
 def test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it(folder, monkeypatch):
     whole = learned("X.npy")
     lower(monkeypatch, seconds_between_checkpoints=0.0)
@@ -81,6 +83,7 @@ def learning_twice(monkeypatch):
     return phases
 
 
+@pytest.mark.slow
 def test_a_result_that_cannot_be_written_is_kept_in_the_checkpoint(folder, monkeypatch):
     whole, phases = learned("X.npy"), learning_twice(monkeypatch)
     with monkeypatch.context() as patched:
@@ -99,6 +102,7 @@ def test_a_result_that_cannot_be_written_is_kept_in_the_checkpoint(folder, monke
     assert not list(folder.glob("run.ckpt*"))
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_written_leaves_the_checkpoint_too(folder, monkeypatch):
     monkeypatch.setattr("pathlib.Path.write_text", no_room)
     with pytest.raises(Failed, match=r"page\.html: could not be written: .*the result is kept in the checkpoint"):
@@ -106,6 +110,7 @@ def test_a_page_that_cannot_be_written_leaves_the_checkpoint_too(folder, monkeyp
     assert (folder / "run.ckpt").exists()
 
 
+@pytest.mark.slow
 def test_no_message_promises_a_result_that_the_checkpoint_does_not_hold(folder, monkeypatch):
     savez = np.savez
 
@@ -123,6 +128,7 @@ def test_no_message_promises_a_result_that_the_checkpoint_does_not_hold(folder, 
         learned("X.npy", checkpoint=Path("run.ckpt"))
 
 
+@pytest.mark.slow
 def test_a_small_disk_that_is_full_loses_no_result(folder, monkeypatch):
     whole = learned("X.npy")
     with small_disk(folder / "disk", 1 << 16) as disk:
@@ -138,6 +144,7 @@ def test_a_small_disk_that_is_full_loses_no_result(folder, monkeypatch):
     assert not list(folder.glob("run.ckpt*"))
 
 
+@pytest.mark.slow
 def test_a_cluster_that_runs_gives_the_same(folder):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(

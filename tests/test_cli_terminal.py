@@ -59,6 +59,7 @@ def test_ctrl_c_twice_drops_everything_and_says_so(tmp_path):
     assert code == 130
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_command_that_keeps_nothing(tmp_path):
     session = OnTerminal("denoise", "noisy:30", "-o", "clean.png", "--sigma", "30", cwd=tmp_path)
     session.wait_for(r"Denoising.*[1-9] %")
@@ -98,6 +99,7 @@ def test_the_end_leaves_a_clean_screen(tmp_path):
     assert "128 entries" in session.output
 
 
+@pytest.mark.slow
 def test_a_log_gets_no_bar(tmp_path):
     done = run("factorize", "hadamard:16", "-o", "op.npz", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

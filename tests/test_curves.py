@@ -102,6 +102,7 @@ def test_low_rank_has_the_errors_of_the_singular_values(dtype):
     assert_true(curve, X, range(curve.entries.size), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_low_rank_in_blocks_has_far_fewer_entries_than_in_the_whole():
     M = shuffled_blocks([(8, 8)] * 4, rank=2)
     fit = pp.factorize(M, method="low_rank", max_error=1e-9)
@@ -109,6 +110,7 @@ def test_low_rank_in_blocks_has_far_fewer_entries_than_in_the_whole():
     assert fit.error < 1e-12
 
 
+@pytest.mark.slow
 def test_large_matrices_have_only_their_leading_singular_vectors(monkeypatch):
     monkeypatch.setattr("papilio.search.singular._SVD_SIDE", 20)
     X = gaussian((60, 5)) @ gaussian((5, 50), seed=1) + 1e-3 * gaussian((60, 50), seed=2)

@@ -300,6 +300,7 @@ def test_ksvd_recovers_a_planted_dictionary_under_noise():
 SEEDS = [3, pytest.param(10, marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_ksvd_beats_the_papers_ksvd_on_rand(seeds):
     """Le Magoarou and Gribonval, figure 3: 0.079."""
@@ -313,6 +314,7 @@ def test_ksvd_beats_the_papers_ksvd_on_rand(seeds):
 # -- Sparse K-SVD --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_sparse_ksvd_is_no_worse_than_the_papers_on_rand(seeds):
     """Le Magoarou and Gribonval, figure 3: 1.19."""

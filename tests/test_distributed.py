@@ -60,6 +60,7 @@ def threads_of_kernels(blocks, payload):
 # -- workers in this process ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", SOME)
 def test_files_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
     data = on_disk(tmp_path)
@@ -69,6 +70,7 @@ def test_files_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
     assert make(learner).fit(data).score(data) == pytest.approx(expected.score(X), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", SOME)
 def test_dask_arrays_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
     lazy = da.from_array(X, chunks=(part_sizes(), 8))
@@ -211,6 +213,7 @@ def test_a_timeout_that_is_no_number_of_seconds_is_left_aside(value, monkeypatch
     assert clusters._patience() == np.inf
 
 
+@pytest.mark.slow
 def test_a_worker_that_comes_late_is_waited_for(tmp_path, impatient, monkeypatch, capsys):
     monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "60")
     data = on_disk(tmp_path)
@@ -262,6 +265,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_with_a_cluster_and_without_one(client, tmp_path, monkeypatch):
     lower(monkeypatch, seconds_between_checkpoints=0.0)
     data, seen = on_disk(tmp_path), []

@@ -302,6 +302,7 @@ def test_blocks_of_one_entry_are_entries():
     np.testing.assert_allclose(*scores, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_error_falls_as_complexity_grows():
     data = pp.datasets.rand(random_state=0).signals.T
     scores = [

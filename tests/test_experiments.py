@@ -79,6 +79,7 @@ def test_a_tiny_run_writes_its_tables_and_figures_and_what_they_depend_on(name, 
     assert date.fromisoformat(meta["date"]) <= date.today()
 
 
+@pytest.mark.slow
 def test_the_record_of_a_run_has_neither_paths_nor_the_name_of_the_machine(tiny_figure3):
     text = (tiny_figure3 / "meta.json").read_text()
     assert str(tiny_figure3.parent) not in text
@@ -163,6 +164,7 @@ def test_matrices_come_back_from_their_table_bit_by_bit(tmp_path):
 # -- Hadamard, Fourier, wavelets ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_hadamard_matrices_come_out_exact_and_the_steps_are_drawn(tmp_path):
     tiny("hadamard", tmp_path / "out")
     rows = read_table(tmp_path / "out" / "table.csv")
@@ -220,6 +222,7 @@ def test_the_stages_of_the_dft_are_those_of_the_papers_appendix():
     np.testing.assert_allclose(first @ second @ last, C[np.ix_(order, order)], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_the_figure_of_the_dft_writes_out_every_power(tmp_path):
     tiny("dft", tmp_path / "out")
     matrices = matrices_of(read_table(tmp_path / "out" / "table.csv"))
@@ -330,6 +333,7 @@ def stopped_after(draws, folder):
         reproduce("figure3", folder, preset="tiny", jobs=1, progress=progress)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "torn", ["", "RAND,1,K-SVD,,,,1.0,64,0.0", "RAND,1,K-SVD,,,,1.0,64,0.1,1.0\n", "RAND,1\n"]
 )
@@ -346,6 +350,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same_table(torn, tiny_figure3, tmp_
     assert len(read_table(folder / "times.csv")) == len(read_table(folder / "table.csv"))
 
 
+@pytest.mark.slow
 def test_more_trials_can_be_added_and_fewer_lose_nothing(tiny_figure3, tmp_path):
     folder = tmp_path / "run"
     tiny("figure3", folder, trials=1, jobs=1)
@@ -359,6 +364,7 @@ def test_more_trials_can_be_added_and_fewer_lose_nothing(tiny_figure3, tmp_path)
     assert json.loads((folder / "meta.json").read_text())["settings"]["trials"] == 2
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_threads_of_the_caller(tiny_figure3, tmp_path):
     pp.set_num_threads(3)
     try:

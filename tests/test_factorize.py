@@ -61,6 +61,7 @@ def test_matrices_too_small_to_gain_anything_are_returned_as_they_are():
         assert len(result.operator.factors) == 1
 
 
+@pytest.mark.slow
 def test_the_unit_of_the_data_does_not_matter(few_rounds):
     X = gaussian((12, 12))
     expected = pp.factorize(X).error

@@ -66,6 +66,7 @@ def assert_honest(matrix, result):
 # -- targets -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "complexity"), list(zip(MATRICES, cycle([0.3, 0.5]), strict=False)))
 def test_complexity_is_kept_and_the_attempts_say_what_was_found(name, complexity, few_rounds):
     M = MATRICES[name]()
@@ -89,6 +90,7 @@ def test_max_error_is_kept_with_the_fewest_entries_of_all_attempts(name, limit, 
     assert result.operator.nnz == min([*reaching, np.count_nonzero(M)])
 
 
+@pytest.mark.slow
 def test_max_error_takes_the_first_rank_that_reaches_it():
     M = gaussian((24, 4)) @ gaussian((4, 24), seed=1)
     sizes = np.linalg.svd(M, compute_uv=False)
@@ -118,6 +120,7 @@ def test_the_knee_is_not_above_other_complexities(M):
         assert knee <= worth(pp.factorize(M, complexity=complexity)) + 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [{}, {"complexity": 0.6}], ids=["knee", "complexity"])
 @pytest.mark.parametrize("n_factors", [2, 3, 4])
 def test_a_number_of_factors_is_kept_with_every_target(n_factors, target, few_rounds):
@@ -223,6 +226,7 @@ def test_each_attempt_took_some_time_and_the_best_is_annealed_for_longer(few_rou
     assert {attempt.method for attempt in result.attempts} == set(METHODS) - {"butterfly"}
 
 
+@pytest.mark.slow
 def test_a_search_is_far_better_than_the_hierarchical_strategy_alone():
     Q = orthogonal(16)
     plain = pp.hierarchical(Q, candidates.even_schedule((16, 16), 2, 128, "left"))

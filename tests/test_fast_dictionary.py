@@ -82,6 +82,7 @@ def test_factors_lie_in_the_sets_of_the_schedule(schedule, refine):
         assert constraint.contains(factor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refine", [False, True])
 def test_a_redundant_dictionary_is_learned(refine):
     schedule = pp.Schedule.rectangular((16, 32), 3, 4, 0.7)
@@ -198,6 +199,7 @@ def test_the_operator_and_codes_have_the_dtype_of_the_signals(dtype):
         assert relative_error(X, learned) < 0.6
 
 
+@pytest.mark.slow
 def test_refinement_repeats_bit_for_bit():
     first, second = learn(), learn()
     assert first.dictionary == second.dictionary

@@ -86,6 +86,7 @@ def test_integers_are_real_numbers():
     assert fit.operator.toarray() == pytest.approx(np.add.outer(np.arange(300), np.arange(200)), abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("complexity", [0.1, 0.3])
 @pytest.mark.parametrize("kernel", ["fourier", "inverse distance"])
 def test_complexity_is_kept(kernel, complexity):
@@ -111,6 +112,7 @@ def test_coordinates_undo_a_shuffle():
     assert true_error(whole(shuffled, (1000, 1000)), fit.operator) <= 2e-5
 
 
+@pytest.mark.slow
 def test_points_in_the_plane():
     points = np.random.default_rng(0).random((1500, 2))
 

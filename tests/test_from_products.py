@@ -138,6 +138,7 @@ def test_long_operators_are_not_read_as_a_whole():
     assert fit.error < 1e-10
 
 
+@pytest.mark.slow
 def test_neighbours_lower_the_error_in_the_plane():
     """With the same products: near blocks are kept, and what is left has a lower rank."""
     points = np.stack(np.meshgrid(np.arange(44.0), np.arange(44.0)), axis=-1).reshape(-1, 2)
@@ -186,6 +187,7 @@ def test_no_cluster_has_more_neighbours_than_allowed():
 # -- errors and their estimates -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_inverse_of_a_laplacian_in_natural_order():
     matrix = laplacian(24)
     fit = pp.factorize(inverse(matrix), max_error=1e-2)
@@ -203,6 +205,7 @@ def test_an_unsymmetric_inverse():
     assert fit.error / 1.5 < true_error(exact, fit.operator) < 1.5 * fit.error
 
 
+@pytest.mark.slow
 def test_an_operator_without_structure_ends_soon():
     operator = Counted(gaussian((600, 600)))
     fit = pp.factorize(operator)

@@ -169,6 +169,7 @@ def in_blocks(**options):
     return pp.FastDictionaryLearning(24, 3, schedule=schedule, random_state=0, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["global 1", "split 2", "global 2", "refine"])
 def test_a_dictionary_in_blocks_resumes_with_the_same_result(phase, tmp_path, monkeypatch):
     lower(monkeypatch, seconds_between_checkpoints=0.0, refinement_rounds=0)

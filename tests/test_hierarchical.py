@@ -58,6 +58,7 @@ def test_noise_within_rounding_does_not_decide_the_ties():
     assert pp.hierarchical(target, pp.Schedule.hadamard(n)).error <= 1.1e-12
 
 
+@pytest.mark.slow
 def test_all_factors_at_once_fail_where_the_hierarchy_succeeds():
     """Section 3.4: with Q = 5 sets that reflect the true sparsity, Algorithm 2 alone ends far from H."""
     H = hadamard(32)
@@ -78,6 +79,7 @@ FAUST_SCHEDULE = pp.Schedule(
 )
 
 
+@pytest.mark.slow
 def test_the_figure_of_an_outside_implementation_comes_out():
     """FAuST gave 0.26796 on its own test matrix, a plain NumPy version 0.26851: norms decide the last digits."""
     options = {"order": "left_to_right", "max_iter": 200, "tol": 0}
@@ -192,6 +194,7 @@ def test_stopping_returns_a_sound_product_with_its_honest_error(phase):
     assert result.error == pytest.approx(honest, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.complex128])
 def test_dtype_is_kept_and_complex_targets_work(dtype):
     X = (gaussian((16, 16)) + 1j * gaussian((16, 16), seed=1)).astype(np.complex128)

@@ -139,6 +139,7 @@ def test_denoising_removes_noise(shape):
     assert psnr(result, clean, 255) > psnr(noisy, clean, 255) + 4
 
 
+@pytest.mark.slow
 def test_a_dictionary_learned_from_the_noisy_image_removes_more_than_the_dct():
     clean = 100 + 50 * np.random.default_rng(1).choice([-1.0, 1.0], (1, 12)).repeat(8, axis=0)
     clean = np.tile(clean, (8, 6))[:48, :48]  # a texture which cosines know nothing of
@@ -280,6 +281,7 @@ def test_larger_strides_do_with_fewer_patches_and_cover_everything():
         assert psnr(denoise(noisy, 25, DCT, stride=stride), clean, 255) > psnr(noisy, clean, 255) + 3
 
 
+@pytest.mark.slow
 def test_a_callback_sees_all_of_the_work_and_may_end_it(monkeypatch):
     monkeypatch.setattr("papilio.images.denoising._BAND", 50)
     noisy = with_noise(picture((40, 32)), 10)

@@ -203,6 +203,7 @@ def test_only_the_newest_folders_of_earlier_versions_are_kept(tmp_path, monkeypa
 # -- files -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_no_error(tmp_path):
     pytest.importorskip("resource")
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
@@ -237,6 +238,7 @@ def test_the_file_of_another_signature_is_not_taken_for_it(folder):
     assert [is_loaded(2), is_loaded(2), is_loaded(2.0)] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_the_same_time_do_not_disturb_each_other(tmp_path):
     source = copied(tmp_path).parent
     with ThreadPoolExecutor(3) as pool:
@@ -245,6 +247,7 @@ def test_processes_that_compile_at_the_same_time_do_not_disturb_each_other(tmp_p
     assert run(IN_PACKAGE, "2", "2.0", source=source).startswith("True")
 
 
+@pytest.mark.slow
 def test_an_edit_of_one_file_changes_the_kernels_of_another(tmp_path):
     package = copied(tmp_path)
     (package / "kernels" / "outer.py").write_text(

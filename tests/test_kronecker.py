@@ -64,6 +64,7 @@ def test_kronecker_products_of_small_matrices_are_found_with_the_fewest_entries(
     assert detail == " ⊗ ".join(f"{m}×{n}" for m, n in shapes)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.integers(2, 7), st.integers(2, 7)), min_size=2, max_size=4), st.integers(0, 9))
 def test_products_of_any_shapes_are_found(shapes, seed):
@@ -123,6 +124,7 @@ def test_sums_of_products_are_found_term_by_term_with_the_errors_of_the_best_app
     )
 
 
+@pytest.mark.slow
 def test_errors_of_smooth_kernels_are_the_tails_of_singular_values():
     points = np.linspace(0, 1, 72)
     matrix = 1 / (1 + 5 * np.abs(points[:, None] - points))

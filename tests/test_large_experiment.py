@@ -22,6 +22,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_there_is_a_row_for_each_dictionary_in_order(folder):
     rows = read_table(folder / "table.csv")
     assert tuple(rows[0]) == large.COLUMNS
@@ -50,6 +51,7 @@ def test_the_error_is_that_of_codes_of_patches_that_nobody_learned_from(folder):
     assert float(row["error_held_out"]) == pytest.approx(error, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_and_learns_nothing_twice(tmp_path, monkeypatch):
     learned = []
 

@@ -144,6 +144,7 @@ def test_a_source_that_one_atom_explains_is_not_missed():
 # -- the run -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_there_is_a_row_for_each_case_in_order(folder):
     table, times = (read_table(folder / name) for name in ("table.csv", "times.csv"))
     cases = [tuple(map(str, case)) for case in meg.cases_of(TINY)]

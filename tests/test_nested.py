@@ -212,6 +212,7 @@ def test_a_singular_kernel_keeps_its_error_when_it_is_shuffled(seed):
     assert other.error < 2 * fit.error
 
 
+@pytest.mark.slow
 def test_the_error_is_met_with_few_entries_and_without_a_target_both_are_low():
     x, y = (np.sort(np.random.default_rng(seed).random(160)) for seed in (0, 1))
     matrix = 1 / (np.abs(x[:, None] - y) + 0.02)
@@ -351,6 +352,7 @@ def test_small_kernels_are_polished_and_the_attempt_says_so():
     assert better.nnz == plain.nnz
 
 
+@pytest.mark.slow
 def test_a_tradeoff_of_a_kernel_is_nearly_as_good_as_single_fits(monkeypatch):
     """By nested low rank alone: longer searches are left out."""
     monkeypatch.setattr(

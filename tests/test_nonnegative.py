@@ -124,6 +124,7 @@ def test_thousands_of_codes_are_those_of_a_plain_loop(dtype):
 small = st.integers(-2, 2).map(float)
 
 
+@pytest.mark.slow
 @given(
     D=arrays(float, st.tuples(st.just(4), st.integers(1, 9)), elements=small),
     X=arrays(float, (4, 3), elements=small),

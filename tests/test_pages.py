@@ -38,6 +38,7 @@ def run_blocks(text):
 
 
 # On a busy machine no product may be fast enough; everything else that is told is an error.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no product with an error below 1")
 @pytest.mark.parametrize("page", cases("python"))
 def test_the_python_blocks_of_a_page_run(page, here):

@@ -175,6 +175,7 @@ def test_a_tradeoff_shows_all_series_and_the_best_points():
     assert ax.get_yscale() == "linear"
 
 
+@pytest.mark.slow
 def test_a_tradeoff_of_factorizations_over_orders_of_magnitude_is_logarithmic():
     H = pp.transforms.hadamard(8).toarray()
     noise = np.random.default_rng(0).standard_normal((8, 8))

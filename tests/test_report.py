@@ -148,6 +148,7 @@ def test_what_is_not_known_is_left_out():
         assert heading not in words
 
 
+@pytest.mark.slow
 def test_what_is_not_finite_is_left_out_of_diagrams(sweep):
     op = pp.transforms.hadamard(4)
     steps = history(("palm", 5))
@@ -184,6 +185,7 @@ def test_atoms_that_are_too_large_are_not_drawn():
     assert len(text) < 200_000
 
 
+@pytest.mark.slow
 def test_names_from_outside_are_text_and_never_elements(sweep):
     subject = Subject(
         HOSTILE,
@@ -201,6 +203,7 @@ def test_names_from_outside_are_text_and_never_elements(sweep):
     assert "".join(read.text).count(HOSTILE) >= 16
 
 
+@pytest.mark.slow
 def test_large_results_stay_below_two_megabytes():
     rng = np.random.default_rng(0)
     many = pp.SparseProduct([rng.standard_normal((300, 300)) * (rng.random((300, 300)) < 0.4) for _ in range(30)])
@@ -275,6 +278,7 @@ def test_a_speed_up_below_one_is_told_in_words_and_colour():
     assert '<td class="gain">2×</td>' in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("errors", [[0.0], [0.5], [0.0, 1.0], [0.5, 0.5], [1e-300, 1e10]])
 def test_diagrams_of_any_errors_can_be_drawn(errors):
     steps = pp.results.History(pp.results.Step("palm", i, error, 1.0, 0.0) for i, error in enumerate(errors))
@@ -373,6 +377,7 @@ def test_the_command_refuses_what_cannot_be(tmp_path, papilio):
     assert not (tmp_path / "p.html").exists()
 
 
+@pytest.mark.slow
 def test_factorize_and_tradeoff_write_a_page_on_wish(tmp_path, papilio):
     np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((8, 8)))
     assert (
@@ -412,6 +417,7 @@ def test_no_more_atoms_per_sample_are_named_than_the_dictionary_has(tmp_path, pa
     assert "3 atoms per sample" in " ".join(check((tmp_path / "p.html").read_text()).text)
 
 
+@pytest.mark.slow
 def test_learn_writes_a_page_on_wish(tmp_path, papilio):
     X = pp.datasets.rand(100, n_features=9, n_nonzero_coefs=2, random_state=0).signals.T
     np.save(tmp_path / "X.npy", X)

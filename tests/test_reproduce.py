@@ -33,6 +33,7 @@ def test_without_a_name_the_experiments_are_listed_with_their_times():
     assert "about 10 minutes" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_tiny_run_says_how_long_it_takes_and_shows_its_claims_and_files(tmp_path):
     folder = tmp_path / "run"
     done = run("hadamard", "--preset", "tiny", folder=folder)

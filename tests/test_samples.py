@@ -35,6 +35,7 @@ def mapped(path, rows=X, mode="r"):
 # -- the same as in memory -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_fast_dictionary_has_the_same_bits_from_memory_maps_files_and_arrays(tmp_path):
     expected = make("fast").fit(X)
     assert "all data" in expected.history_.phase  # it did start from a sample
@@ -60,11 +61,13 @@ def test_few_samples_are_learned_from_as_if_they_were_in_memory(tmp_path, learne
     assert_same(make(learner).fit(da.from_array(few, chunks=(13, 3))), expected)
 
 
+@pytest.mark.slow
 def test_a_dask_array_with_the_same_borders_gives_the_same_bits(tmp_path, learner):
     expected = make(learner).fit(on_disk(tmp_path))
     assert_same(make(learner).fit(da.from_array(X, chunks=(part_sizes(), 8))), expected)
 
 
+@pytest.mark.slow
 def test_other_chunks_of_a_dask_array_learn_as_well(learner, tmp_path):
     expected = make(learner).fit(on_disk(tmp_path)).score(X)
     for chunks in ((400,), (1, 0, 99, 300), (37,) * 10 + (30,)):
@@ -88,6 +91,7 @@ def test_the_final_error_is_that_of_all_samples(tmp_path, learner):
     assert last.error == pytest.approx(-model.score(X))
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit(tmp_path, learner):
     rows = np.concatenate([X, 2 * X, -X])  # samples of more than one share of the moments
     with pytest.MonkeyPatch.context() as patch:
@@ -254,6 +258,7 @@ def test_a_part_of_many_shards_carries_its_own_only(tmp_path):
     np.testing.assert_array_equal(np.concatenate(rows), X)
 
 
+@pytest.mark.slow
 def test_inputs_are_never_changed(tmp_path, learner):
     data = mapped(tmp_path, mode="r+")
     make(learner).fit(data).transform(data)

@@ -19,6 +19,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_there_is_a_row_for_each_dictionary_in_order(folder):
     rows = read_table(folder / "table.csv")
     assert tuple(rows[0]) == seconds.COLUMNS

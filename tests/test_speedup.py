@@ -17,6 +17,7 @@ from .helpers import Clock, gaussian
 # -- factorize -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "speedup"),
     [("gaussian", 1.5), ("smooth", 3), ("low rank", 6)],
@@ -41,6 +42,7 @@ def test_the_result_is_the_best_of_all_that_are_fast_enough(kind, speedup, clock
         assert fit.error <= 1.25 * other.error + 1e-9
 
 
+@pytest.mark.slow
 def test_a_product_that_was_slow_for_a_moment_is_the_result_all_the_same(clock, few_rounds, monkeypatch):
     fit = pp.factorize(gaussian((32, 32)), speedup=3)
     again, slow_times = front.Search.price_again, [1.5]
@@ -83,6 +85,7 @@ def test_bad_targets_are_refused_by_name(options, error, message):
         pp.factorize(gaussian((16, 16)), **options)
 
 
+@pytest.mark.slow
 def test_blocks_are_what_the_hierarchical_strategy_makes():
     fit = pp.factorize(gaussian((16, 24)), complexity=0.5, block=(4, 2), method="hierarchical")
     assert fit.operator.relative_complexity <= 0.5

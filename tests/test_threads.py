@@ -271,6 +271,7 @@ def test_eight_python_threads_at_once_get_the_right_results(count, split):
     busy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", ["workqueue", "default"])
 def test_eight_python_threads_work_on_every_threading_layer_of_numba(layer):
     assert python(BUSY, NUMBA_THREADING_LAYER=layer, PAPILIO_NUM_THREADS="3") == "right"
@@ -304,6 +305,7 @@ sys.stdout.write(str(all(right)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FORKS, reason="the system has no fork")
 @pytest.mark.parametrize("before", [True, False])
 def test_forked_processes_apply_large_blocks(before):
@@ -366,6 +368,7 @@ def test_a_forked_process_has_the_limits_of_its_own_thread_only():
     assert python(HELD.format(prepare=prepare, before=before, child=inner, parent="assert blas() == {1}")) == "0"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FORKS, reason="the system has no fork")
 def test_a_forked_process_compiles_while_its_parent_does():
     prepare = (
@@ -394,5 +397,6 @@ atexit.register(lambda: sys.stdout.write(str(bool(np.allclose(OP @ X, DENSE @ X)
 """
 
 
+@pytest.mark.slow
 def test_a_large_block_is_applied_at_interpreter_shutdown():
     assert python(LATE) == "True"

@@ -65,6 +65,7 @@ def check(sweep, complexities):
     assert sweep.seconds > 0
 
 
+@pytest.mark.slow
 def test_a_matrix_is_approximated_better_the_more_entries_it_may_have(matrix):
     sweep = pp.tradeoff(matrix, COMPLEXITIES)
     check(sweep, COMPLEXITIES)
@@ -122,6 +123,7 @@ def test_structure_is_found_at_once_and_is_the_knee():
     assert sweep.points[4].operator is sweep.points[2].operator
 
 
+@pytest.mark.slow
 def test_the_sweep_does_not_depend_on_the_unit_and_repeats(matrix):
     first = pp.tradeoff(matrix, COMPLEXITIES[:2])
     for other in (pp.tradeoff(matrix, COMPLEXITIES[:2]), pp.tradeoff(2.0**40 * matrix, COMPLEXITIES[:2])):
@@ -186,6 +188,7 @@ def test_where_a_tighter_point_is_better_it_takes_the_place():
 # -- callbacks -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_callback_hears_which_point_it_is_and_how_much_is_done(tradeoff):
     steps = []
     tradeoff(callback=steps.append)
@@ -197,6 +200,7 @@ def test_the_callback_hears_which_point_it_is_and_how_much_is_done(tradeoff):
         assert any(step.phase.startswith(f"point {i + 1} of 4") for step in steps)
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_stopped_returns_the_points_so_far(tradeoff):
     whole = tradeoff()
     sweep = tradeoff(callback=lambda step: step.phase.startswith("point 3"))
@@ -324,6 +328,7 @@ def test_in_a_notebook_it_is_a_table_with_the_knee_in_bold():
 # -- the command ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_the_function_finds(tmp_path, papilio, matrix):
     np.save(tmp_path / "M.npy", matrix)
     code, out, err = papilio("tradeoff", "M.npy", "-o", "sweep", "--points", 3, "--json")
@@ -337,6 +342,7 @@ def test_the_command_writes_what_the_function_finds(tmp_path, papilio, matrix):
     assert pp.load(tmp_path / "sweep" / "knee.npz") == sweep.knee.operator
 
 
+@pytest.mark.slow
 def test_the_command_learns_from_samples_where_atoms_are_named(tmp_path, papilio, signals):
     np.save(tmp_path / "X.npy", signals.T)
     options = ("--points", 2, "--n-nonzero-coefs", 2, "--random-state", 0)

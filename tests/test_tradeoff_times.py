@@ -205,6 +205,7 @@ def test_the_page_shows_both_diagrams_and_a_column_of_speedups(sweep, measured):
     assert len(measured) == 3
 
 
+@pytest.mark.slow
 def test_points_that_are_not_finite_keep_the_times_of_the_others(sweep, measured):
     points = (sweep.points[0]._replace(error=np.nan), *sweep.points[1:])
     text = written(replace(sweep, points=points))
@@ -247,6 +248,7 @@ def test_the_command_gives_speedups_as_json(found, measured, papilio):
     assert [point["speedup_block"] for point in told["points"]] == [4.0, 2.0, 0.8, 0.8]
 
 
+@pytest.mark.slow
 def test_the_command_leaves_out_what_cannot_be_measured(found, too_large, papilio):
     code, out, err = papilio("tradeoff", "hadamard:16", "-o", "sweep", "--report", "page.html")
     assert (code, err) == (0, "")
@@ -256,6 +258,7 @@ def test_the_command_leaves_out_what_cannot_be_measured(found, too_large, papili
     assert {point[name] for point in told["points"] for name in ("speedup_vector", "speedup_block")} == {None}
 
 
+@pytest.mark.slow
 def test_the_page_of_the_command_measures_nothing_again(found, measured, papilio, here):
     assert papilio("tradeoff", "hadamard:16", "-o", "sweep", "--report", "page.html", "--quiet") == (0, "", "")
     assert "Error against complexity and time" in (here / "page.html").read_text()
