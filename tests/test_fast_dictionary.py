@@ -135,8 +135,10 @@ def test_the_hierarchy_sees_the_data_through_moments_with_new_codes():
     np.testing.assert_allclose(learned.history.error[:-1], expected.history.error, rtol=1e-6)
 
 
-@pytest.mark.parametrize("phase", PHASES[:-1])
-@pytest.mark.parametrize("iteration", [1, 3])
+@pytest.mark.parametrize(
+    ("phase", "iteration"),
+    [(phase, 1) for phase in PHASES[:-1]] + [(phase, 3) for phase in PHASES[:-1] if phase != "global 1"],
+)  # the first global step converges at once
 def test_a_callback_stops_in_any_phase_and_a_usable_dictionary_comes_back(phase, iteration):
     X = signals()
     learned = learn(X, callback=lambda step: (step.phase, step.iteration) == (phase, iteration))
