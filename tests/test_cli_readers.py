@@ -71,6 +71,8 @@ def test_a_table_that_is_not_all_numbers_is_refused(text, message):
         '"","a","b"\n"1",1.5,2\n"2",3,4\n',  # R
         "Unnamed: 0,a,b\n0,1.5,2\n",  # pandas, read and written again
         "index,a\n0,1\n",
+        "id,a\n0,1\n",
+        ",0,1\n0,1.5,2\n1,3,4\n",  # pandas, whose columns have no names
         ";a;b\n0;1;2\n",
     ],
 )

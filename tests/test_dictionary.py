@@ -70,6 +70,8 @@ def test_fewer_than_two_samples_per_atom_are_warned_of_before_work_begins(learn)
 
 
 def test_samples_that_may_be_transposed_are_told_apart_from_few_samples():
+    with pytest.warns(UserWarning, match=r"3 atoms are too many for 1 sample:"):
+        warn_if_few((1, 4), 3)
     with pytest.warns(UserWarning, match=r"or transpose the data, if they are 30 samples$"):
         warn_if_few((8, 30), 12)
     with pytest.warns(UserWarning, match=r"or more samples$"):

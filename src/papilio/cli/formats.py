@@ -31,7 +31,7 @@ _MATLAB_NUMBERS = re.compile("double|single|u?int[0-9]+|logical|sparse")
 _MOST_NAMES, _LONGEST_NAME = 8, 40  # in a message
 _DELIMITERS = (",", ";", "\t")  # or blanks
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
-_INDEX_NAMES = ("", "index", "unnamed: 0")  # what pandas and R call the column of row names
+_INDEX_NAMES = ("", "index", "id", "row.names", "unnamed: 0")  # what pandas and R call the column of row names
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm")
 # Pillow knows more, and goes by the content: some, such as EPS, start other programs.
 _IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
@@ -84,8 +84,9 @@ def _csv(path: Path, name: str | None) -> Array:
         first = _uncommented(first)
         delimiter = next((mark for mark in _DELIMITERS if mark in first), None)
         cells = [cell.strip().strip("\"'") for cell in first.split(delimiter)]
+        is_numbered = cells[0] == "" and cells[1:] == [str(i) for i in range(len(cells) - 1)]  # by pandas
         is_heading = not any(map(_is_number, cells)) and not all(cell.lower() in _MISSING for cell in cells)
-        if is_heading and delimiter is not None and cells[0].lower() in _INDEX_NAMES:
+        if delimiter is not None and (is_numbered or (is_heading and cells[0].lower() in _INDEX_NAMES)):
             raise BadInput(
                 f"{path}: its first column is an index, not data; write the table without it (in pandas with "
                 "index=False, in R with row.names=FALSE)"

@@ -133,8 +133,9 @@ def warn_if_few(shape: tuple[int, ...], n_components: int, stacklevel: int = 3) 
     if n_samples < _FEW * n_components:
         is_wide = n_features > _FEW * n_components  # turned round, they would be enough
         advice = f"; or transpose the data, if they are {n_features:,} samples" if is_wide else ""
+        samples = f"{n_samples:,} sample{'s' * (n_samples != 1)}"
         warnings.warn(
-            f"{n_components:,} atoms are too many for {n_samples:,} samples: with fewer than {_FEW} samples per "
+            f"{n_components:,} atoms are too many for {samples}: with fewer than {_FEW} samples per "
             "atom, the dictionary overfits, and new samples are coded poorly. Give fewer "
             f"atoms, or more samples{advice}",
             UserWarning,
