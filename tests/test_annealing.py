@@ -149,9 +149,7 @@ def test_a_large_matrix_that_is_found_in_single_precision_ends_exact_in_its_own(
     X = gaussian((72, 72))
     schedule = even_schedule(X.shape, 2, 2 * X.size, "left")  # no entry need be zero
     operator = pp.SparseProduct([np.eye(72), X + 0.1 * gaussian(X.shape, seed=1)])
-    start = pp.Factorization(
-        operator, true_error(X, operator), 1, pp.results.Status.MAX_ITER, pp.results.History()
-    )
+    start = pp.Factorization(operator, 1, error=true_error(X, operator), status=pp.results.Status.MAX_ITER)
     fit = annealed(Session(random_state=0), X, schedule, start, 1)
     assert fit.operator.dtype == X.dtype
     assert fit.error < 1e-12 < start.error

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.results import Factorization, History, Status
+from papilio.results import Factorization
 from papilio.runtime.session import Session
 from papilio.search.methods import METHODS as ALL_METHODS
 from papilio.search.methods import sparse_factors as module
@@ -200,7 +200,7 @@ def test_with_a_time_budget_the_time_that_passed_counts_as_done():
 
 def test_a_search_lists_what_it_is_told():
     search = search_for(gaussian((6, 6)))
-    fit = Factorization(search.problem.of_rank(2), 0.25, 0, Status.CONVERGED, History())
+    fit = Factorization(search.problem.of_rank(2), error=0.25)
     added = search.add("low_rank", "rank 2", fit, 0.0)
     assert added.method == "low_rank"
     assert search.attempts[0][:4] == ("low_rank", "rank 2", fit.error, 24)

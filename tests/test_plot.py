@@ -143,7 +143,7 @@ def test_a_diagram_of_one_point_is_left_out(n_steps, tried, diagrams):
     steps = History([pp.results.Step("palm", i + 1, 0.5, 1.0, 0.1) for i in range(n_steps)])
     attempts = tuple(attempt("low_rank", 5 * i, 0.1) for i in range(tried))
     op = pp.SparseProduct([np.ones((3, 1)), np.ones((1, 4))])
-    fit = pp.Factorization(op, 0.1, n_steps, pp.results.Status.CONVERGED, steps, attempts=attempts)
+    fit = pp.Factorization(op, n_steps, error=0.1, history=steps, attempts=attempts)
     assert len(pp.plot.factorization(fit)) == 3 + diagrams
 
 
@@ -301,6 +301,13 @@ def test_numbers_of_every_type_are_drawn_as_they_are(dtype, form):
         return  # SciPy has no such arrays
     shown = pp.plot.matrix(form(values), Figure().add_subplot()).images[0].get_array()
     np.testing.assert_array_equal(shown, values.astype(float))
+
+
+def test_the_convergence_of_any_result_is_drawn():
+    path = 2 * np.eye(16) - np.eye(16, k=1) - np.eye(16, k=-1)
+    for fit in (pp.rotations.fast_eigenbasis(path), pp.rotations.fast_svd(path[:12])):
+        ax = pp.plot.convergence(fit, Figure().add_subplot())
+        assert ax.lines[-1].get_ydata()[-1] == pytest.approx(fit.error)
 
 
 def test_unsigned_numbers_do_not_wrap_around():

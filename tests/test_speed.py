@@ -12,11 +12,11 @@ import pytest
 
 import papilio as pp
 from papilio.operators import speed as measure
-from papilio.results import Factorization, History, Speedup, slower_sentence, warn_if_slower
+from papilio.results import Factorization, Speedup, slower_sentence, warn_if_slower
 
 
 def fit_of(op):
-    return Factorization(op, 0.0, 0, pp.results.Status.CONVERGED, History())
+    return Factorization(op, error=0.0)
 
 
 @pytest.fixture

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["Attempt", "Factorization", "History", "Speedup", "Status", "Step", "Tradeoff", "TradeoffPoint"]
+__all__ = [
+    "Attempt",
+    "Factorization",
+    "History",
+    "Result",
+    "Speedup",
+    "Status",
+    "Step",
+    "Tradeoff",
+    "TradeoffPoint",
+]
 
 SLOWER = "the product is slower than the dense matrix"  # how the warning begins
 
@@ -59,8 +69,34 @@ class Attempt(NamedTuple):
     seconds: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What all solvers return: how large the error is, and how the solver came there.
+
+    Attributes
+    ----------
+    error : float
+        The relative error of the result.
+    status : Status
+        Why the computation ended.
+    history : History
+        The error after each iteration.
+
+    Examples
+    --------
+    >>> import papilio as pp
+    >>> fit = pp.factorize(pp.transforms.hadamard(8).toarray())
+    >>> isinstance(fit, pp.results.Result), fit.status.value
+    (True, 'converged')
+    """
+
+    error: float
+    status: Status = Status.CONVERGED
+    history: History = field(default_factory=History, repr=False, compare=False)
+
+
 @dataclass(frozen=True)
-class Factorization:
+class Factorization(Result):
     """A factorization X ≈ scale · S₁…S_M and how it was found.
 
     Attributes
@@ -97,10 +133,7 @@ class Factorization:
     """
 
     operator: SparseProduct
-    error: float
-    n_iter: int
-    status: Status
-    history: History = field(repr=False, compare=False)
+    n_iter: int = 0
     method: str = ""
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
     error_is_estimate: bool = False

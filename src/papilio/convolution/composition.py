@@ -7,7 +7,7 @@ of one kernel less. So kernels are split off one by one where random starts alon
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from math import sqrt
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from ..constraints.places import Grid, as_supports, require_on_grid
 from ..linalg import in_units, wide
 from ..operators import SparseProduct
-from ..results import Callback, History, Status
+from ..results import Callback, Result, Status
 from ..runtime.forks import cached_property
 from ..runtime.session import Interrupted, Session
 from ..runtime.threads import one_blas_thread
@@ -43,7 +43,7 @@ _MOST_SPLIT_WORK = 3e8  # multiplications of a joint step of all restarts
 
 
 @dataclass(frozen=True)
-class ConvolutionFit:
+class ConvolutionFit(Result):
     """What `convolution_chain` returns: y ≈ scale · h¹ ∗ … ∗ h^K ∗ x.
 
     Attributes
@@ -70,10 +70,7 @@ class ConvolutionFit:
     """
 
     chain: ConvolutionChain
-    error: float
     n_iter: int
-    status: Status
-    history: History = field(repr=False, compare=False)
 
     @property
     def kernels(self) -> tuple[Array, ...]:
@@ -202,7 +199,7 @@ def convolution_chain(
             search.status = Status.STOPPED
     kernels, scale, error = _in_dtype(search.kernels, search.places, data, signals.dtype)
     chain = ConvolutionChain(kernels, places, grid, float(np.ldexp(scale, exponent)))
-    return ConvolutionFit(chain, error, search.n_iter, search.status, session.history)
+    return ConvolutionFit(chain, search.n_iter, error=error, status=search.status, history=session.history)
 
 
 def _as_data(signal: Any, codes: Any, n_axes: int) -> tuple[Array, Array | None]:

@@ -11,7 +11,7 @@ import scipy.fft
 from ..constraints.places import Grid, as_supports, require_on_grid
 from ..kernels.stencils import pursue_shifts
 from ..linalg import in_units
-from ..results import Callback, History, Status
+from ..results import Callback, Result, Status
 from ..runtime.session import Interrupted, Session
 from ..runtime.threads import get_num_threads, one_blas_thread
 from ..typing import Array, ArrayLike, RandomState
@@ -34,7 +34,7 @@ _LEAST_GRADIENT = 1e-20  # its energy relative to that of the image
 
 
 @dataclass(frozen=True)
-class ConvolutionalDictionary:
+class ConvolutionalDictionary(Result):
     """What `convolutional_dictionary` returns: y_l ≈ Σ_m x_lm ∗ d_m, each d_m a composition of convolutions.
 
     Attributes
@@ -62,9 +62,6 @@ class ConvolutionalDictionary:
 
     chains: tuple[ConvolutionChain, ...]
     codes: Array = field(repr=False, compare=False)
-    error: float
-    status: Status
-    history: History = field(repr=False, compare=False)
 
     @property
     def atoms(self) -> Array:
@@ -204,7 +201,7 @@ def convolutional_dictionary(
         status = learning.run(max_iter, tol)
     chains = tuple(chain.astype(pixels.dtype) for chain in learning.chains())
     found = np.ldexp(learning.codes, exponent).astype(pixels.dtype)
-    return ConvolutionalDictionary(chains, found, learning.error, status, session.history)
+    return ConvolutionalDictionary(chains, found, error=learning.error, status=status, history=session.history)
 
 
 def _as_images(images: Any, n_axes: int) -> Array:

@@ -247,7 +247,15 @@ def _result(fit: _Fit, V: Array, exponent: int, loss: str) -> NonnegativeChain:
     size = frobenius(V)
     with np.errstate(over="ignore"):
         error = frobenius(V - operator.toarray()) / size if size > 0 else 0.0
-    return NonnegativeChain(operator, error, fit.n_iter, fit.status, fit.history, objective=objective, loss=loss)
+    return NonnegativeChain(
+        operator,
+        fit.n_iter,
+        error=error,
+        status=fit.status,
+        history=fit.history,
+        objective=objective,
+        loss=loss,
+    )
 
 
 def normalised(factors: Sequence[Array]) -> list[Array]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..linalg import error_in_words, exact_below
-from ..results import Factorization, History
+from ..results import Factorization, History, Result
 from ..typing import Array
 from .common import HIGHLIGHT, SERIES, as_axes, is_figure, panel_below, pyplot
 from .matrices import factors, panels, size_of_panels
@@ -28,7 +28,7 @@ _SHARE_OF_SPLITS = 0.4  # of the height
 _CHARACTER = 0.62  # its width in a legend, relative to its height
 
 
-def convergence(result: "Factorization | History | DictionaryEstimator", ax: "Axes | None" = None) -> "Axes":
+def convergence(result: "Result | History | DictionaryEstimator", ax: "Axes | None" = None) -> "Axes":
     """Draw the relative error of each iteration on a logarithmic axis, phase by phase.
 
     Errors of splits are relative to the residual that is split, all others to the whole matrix or to the data:
@@ -39,7 +39,7 @@ def convergence(result: "Factorization | History | DictionaryEstimator", ax: "Ax
 
     Parameters
     ----------
-    result : Factorization, History or fitted estimator
+    result : Result, History or fitted estimator
         What a solver returned, a history, or an estimator with a ``history_``.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default. A panel of splits takes a part of its room.
@@ -59,10 +59,8 @@ def convergence(result: "Factorization | History | DictionaryEstimator", ax: "Ax
     ['relative error', 'of the split']
     """
     history = getattr(result, "history_", result)
-    if not isinstance(history, Factorization | History):
-        raise TypeError(
-            f"result must be a Factorization, a History or a fitted estimator, got {type(result).__name__}"
-        )
+    if not isinstance(history, Result | History):
+        raise TypeError(f"result must be a Result, a History or a fitted estimator, got {type(result).__name__}")
     steps, error = (history, None) if isinstance(history, History) else (history.history, history.error)
     ax = as_axes(ax, (7, 4.4 if has_both_errors(steps) else 3.4))
     return draw_convergence(steps, error, ax)

@@ -20,7 +20,7 @@ from ..kernels.givens import EIGEN, SINGULAR, rotate_hermitian
 from ..linalg import frobenius, in_units, shifted, wide
 from ..operators import SparseProduct
 from ..operators.speed import Speedup, speedup_of
-from ..results import Callback, History, Status
+from ..results import Callback, Result, Status
 from ..runtime.forks import cached_property
 from ..runtime.session import Interrupted, Session
 from ..typing import Array, MatrixLike
@@ -35,7 +35,7 @@ _ASYMMETRY = 1e3  # relative to the rounding error of the largest entry
 
 
 @dataclass(frozen=True)
-class Eigenbasis:
+class Eigenbasis(Result):
     """Approximate eigenvectors and eigenvalues, S ≈ U diag(λ) Uᴴ, where U is a fast transform.
 
     Attributes
@@ -65,10 +65,7 @@ class Eigenbasis:
 
     operator: SparseProduct
     eigenvalues: Array = field(repr=False)
-    error: float
     n_rotations: int
-    status: Status
-    history: History = field(repr=False, compare=False)
 
     @cached_property
     def speedup(self) -> Speedup:
@@ -164,15 +161,15 @@ def fast_eigenbasis(
     return Eigenbasis(
         search.left.as_product(dtype, order),
         shifted(search.values[order], exponent).astype(np.empty(0, dtype).real.dtype),
-        search.error,
         search.n_rotations,
-        search.status,
-        session.history,
+        error=search.error,
+        status=search.status,
+        history=session.history,
     )
 
 
 @dataclass(frozen=True)
-class SingularBases:
+class SingularBases(Result):
     """Approximate singular vectors and values, A ≈ U diag(σ) Vᴴ, where U and V are fast transforms.
 
     Attributes
@@ -204,10 +201,7 @@ class SingularBases:
     U: SparseProduct
     singular_values: Array = field(repr=False)
     V: SparseProduct
-    error: float
     n_rotations: int
-    status: Status
-    history: History = field(repr=False, compare=False)
 
     def toarray(self) -> Array:
         """U diag(σ) Vᴴ as a dense matrix."""
@@ -286,7 +280,9 @@ def fast_svd(
     left, values, right = search.bases(given.dtype)
     U, V = (right, left) if is_tall else (left, right)
     values = shifted(values, exponent).astype(np.empty(0, given.dtype).real.dtype)
-    return SingularBases(U, values, V, search.error, search.n_rotations, search.status, session.history)
+    return SingularBases(
+        U, values, V, search.n_rotations, error=search.error, status=search.status, history=session.history
+    )
 
 
 # -- the common loop -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from ..linalg import frobenius
 from ..operators import SparseProduct
-from ..results import Factorization, History, Status
+from ..results import Factorization
 from ..typing import Array
 from .targets import Target
 
@@ -60,7 +60,7 @@ def failed(method: str, detail: str) -> Curve:
 
 def fit_of(matrix: Array, operator: SparseProduct) -> Factorization:
     """A product with its error, measured."""
-    return Factorization(operator, relative_error(matrix, operator), 0, Status.CONVERGED, History())
+    return Factorization(operator, error=relative_error(matrix, operator))
 
 
 def exact_error(dtype: np.dtype[Any]) -> float:

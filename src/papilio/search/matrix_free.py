@@ -21,7 +21,7 @@ from scipy.sparse.linalg import LinearOperator
 from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..operators.factors import to_csr, to_dense
-from ..results import Factorization, History, Status
+from ..results import Factorization, Status
 from ..runtime.forks import cached_property
 from ..runtime.memory import memory
 from ..runtime.session import Interrupted, Session
@@ -57,7 +57,7 @@ def _outcome(search: Search, name: str, unit: int, is_zero: bool) -> Factorizati
     if best is None or not best.error < 1:
         zeros = SparseProduct([sp.csr_array(problem.shape, dtype=problem.dtype)])
         method = "low_rank" if best is None else best.method
-        best = Factorization(zeros, float(not is_zero), 0, Status.NO_STRUCTURE, History(), method)
+        best = Factorization(zeros, error=float(not is_zero), status=Status.NO_STRUCTURE, method=method)
     is_met = best.error == 0 or (search.best is not None and best.error < 1)
     status = Status.CONVERGED if is_met else Status.NO_STRUCTURE
     return replace(
@@ -194,7 +194,7 @@ class _FromEntries:
 
     def add(self, method: str, detail: str, operator: SparseProduct, begin: float) -> Factorization:
         """Record a product with its error."""
-        fit = Factorization(operator, self.error_of(operator), 0, Status.CONVERGED, History())
+        fit = Factorization(operator, error=self.error_of(operator))
         return self.search.add(method, detail, fit, begin)
 
     def result(self) -> Factorization:
@@ -469,7 +469,7 @@ class _FromProducts:
         operator = build()
         if operator is None:
             return inf
-        fit = Factorization(operator, self.error_of(operator), 0, Status.CONVERGED, History())
+        fit = Factorization(operator, error=self.error_of(operator))
         return self.search.add(method, f"{detail}, {self.products.count} products", fit, begin).error
 
     def error_of(self, operator: SparseProduct) -> float:

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..operators import SparseProduct
-from ..results import Attempt, Factorization, History, Status
+from ..results import Attempt, Factorization
 from ..runtime.session import Interrupted, Session
 from .curves import Curve
 from .known_supports import polished
@@ -234,7 +234,7 @@ class Search:
         with suppress(Interrupted):
             operator = self._built(curve, place)
             if self.target.n_factors in (None, len(operator.factors)):
-                fit = Factorization(operator, self.problem.error_of(operator), 0, Status.CONVERGED, History())
+                fit = Factorization(operator, error=self.problem.error_of(operator))
                 self.add(curve.method, detail, fit, begin)
 
     def _beyond(self, curve: Curve) -> str:

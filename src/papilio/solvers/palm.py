@@ -334,4 +334,5 @@ def _work(sets: Sequence[Constraint]) -> int:
 def as_factorization(moments: Moments, fit: Fit, history: History) -> Factorization:
     """The result of a solver, with the error computed again from its factors."""
     operator = SparseProduct(fit.factors, fit.scale)
-    return Factorization(operator, moments.error(operator.toarray()), len(history), fit.status, history)
+    error = moments.error(operator.toarray())
+    return Factorization(operator, len(history), error=error, status=fit.status, history=history)

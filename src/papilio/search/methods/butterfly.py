@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from ...linalg import frobenius, in_units
 from ...operators import SparseProduct
 from ...operators.factors import as_csr
-from ...results import Factorization, History, Status
+from ...results import Factorization, Status
 from ...runtime.session import Interrupted, Session
 from ...runtime.threads import blas_threads
 from ...typing import Array, MatrixLike, RandomState
@@ -138,7 +138,7 @@ def find_butterfly(session: Session, matrix: Array) -> Factorization:
 
 
 def _itself(matrix: Array) -> Factorization:
-    return Factorization(SparseProduct([matrix]), 0.0, 0, Status.NO_STRUCTURE, History())
+    return Factorization(SparseProduct([matrix]), error=0.0, status=Status.NO_STRUCTURE)
 
 
 def _is_balanced(matrix: Array) -> bool:
@@ -154,7 +154,7 @@ def _fit_on(matrix: Array, masks: Sequence[sp.csr_array]) -> Factorization:
         if error > _EXACT and max(matrix.shape) <= _POLISH_SIDE:
             factors = polish_factors(matrix, masks, factors)
             error = relative_error(matrix, SparseProduct(factors))
-    return Factorization(SparseProduct(factors), error, 0, Status.CONVERGED, History())
+    return Factorization(SparseProduct(factors), error=error)
 
 
 def _as_masks(supports: Any, shape: tuple[int, int]) -> list[sp.csr_array]:
