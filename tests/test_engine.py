@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import papilio as pp
-from papilio.kernels import multiply
+from papilio.kernels import multiply, pool
 from papilio.operators import engine
 from papilio.operators.engine import PackedFactor
 from papilio.operators.factors import frozen
@@ -291,9 +291,8 @@ def sharing(monkeypatch):
     """All products are shared, with helpers that are always awake."""
     monkeypatch.setattr(engine, "_SHARED_BYTES", 0)
     monkeypatch.setattr(engine, "_SHARED_VECTOR_BYTES", 0)
-    monkeypatch.setattr(multiply, "_BURST", np.inf)
-    monkeypatch.setattr(multiply, "pool", multiply.Pool())
-    monkeypatch.setattr(engine, "pool", multiply.pool)
+    monkeypatch.setattr(pool, "_BURST", np.inf)
+    monkeypatch.setattr(multiply, "pool", pool.Pool(multiply._run, multiply._help))
     pp.set_num_threads(3)
     yield multiply.pool
     pp.set_num_threads(None)
@@ -360,21 +359,21 @@ def test_helpers_sleep_when_there_is_nothing_to_do(sharing):
     for _ in range(3):
         op @ X
     for _ in range(1000):
-        if not sharing.box[multiply.AWAKE]:
+        if not sharing.box[pool.AWAKE]:
             break
         sleep(0.01)
-    assert sharing.box[multiply.AWAKE] == 0
+    assert sharing.box[pool.AWAKE] == 0
 
 
 def test_a_helper_takes_no_part_of_another_dtype_or_beyond_the_threads_of_a_job():
-    box = np.zeros(multiply.BOX, dtype=np.int64)
-    box[multiply.PARTS], box[multiply.THREADS] = 5, 2  # of dtype 0
-    assert multiply.help_once(box, np.float64, 1, 100)
-    assert not multiply.help_once(box, np.float32, 2, 100)
-    assert box[multiply.STATE] == box[multiply.DONE] == box[multiply.AWAKE] == 0
-    box[multiply.STATE] = 5  # all are taken
-    assert not multiply.help_once(box, np.float32, 1, 100)
-    assert box[multiply.STATE] == 5
+    box = np.zeros(pool.BOX, dtype=np.int64)
+    box[pool.PARTS], box[pool.THREADS] = 5, 2  # of dtype 0
+    assert multiply._help(box, 1, np.dtype(np.float64), 100)
+    assert not multiply._help(box, 2, np.dtype(np.float32), 100)
+    assert box[pool.STATE] == box[pool.DONE] == box[pool.AWAKE] == 0
+    box[pool.STATE] = 5  # all are taken
+    assert not multiply._help(box, 1, np.dtype(np.float32), 100)
+    assert box[pool.STATE] == 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
@@ -384,7 +383,7 @@ def test_a_forked_process_has_helpers_of_its_own(sharing):
     expected = op @ X
     child = os.fork()
     if child == 0:
-        os._exit(0 if multiply.pool._n_helpers == 0 and np.array_equal(op @ X, expected) else 1)
+        os._exit(0 if multiply.pool.n_workers == 0 and np.array_equal(op @ X, expected) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

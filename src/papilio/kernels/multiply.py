@@ -18,30 +18,37 @@ pointers of all groups follow. The fields of a step are
 A *job* is a row of integers with all that a thread has to know: addresses, steps in bytes and sizes. It is done
 in *parts*: some vectors each, through all factors; or, where few vectors are long, some groups of one step each.
 
-A job of 10 to 200 µs is shared with threads of our own, as Python's take 20 to 40 µs to begin and to end: with
-them, 64×256 with 256 vectors takes 31 µs instead of 54. A helper looks at a *box* of integers again and again for
-four tenths of a millisecond after its last work, and then sleeps until it is woken. `STATE` is the number of the
-job, times 2³², plus the number of the next part: whoever raises it by one has taken that part. A helper reads the
-job before it takes a part; any new job has another number, so what it has read is then still true. The caller
-takes parts, too, and waits only for those that helpers have begun.
-
-All of that is one function for blocks and one for vectors, as each function that contains the instructions of
-groups compiles them again.
+Threads share jobs by `papilio.kernels.pool`. All of that is one function for blocks and vectors, as each function
+that contains the instructions of groups compiles them again.
 """
 
 import os
-import threading
-from contextlib import suppress
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ..typing import Array
 from ..validation import DTYPES
 from .cache import kernel
-from .simd import REGISTER, add, copy, exchange, get, give_way, groups, load, put, swap, transpose, vector_groups
+from .pool import (
+    AWAKE,
+    CLOSED,
+    DONE,
+    JOB_AT,
+    KIND,
+    LOOKS,
+    ROOM_SIZE,
+    STATE,
+    Pool,
+    add,
+    get,
+    inlined,
+    put,
+    share,
+    take,
+    wait,
+)
+from .simd import REGISTER, copy, groups, transpose, vector_groups
 
 FIELDS = 7
 READS_INPUT, WRITES_OUTPUT, ADDS = 1, 2, 4
@@ -52,20 +59,14 @@ PROGRAM, INDICES, N_SLOTS, N_IN, N_OUT, ROW, IN_AT, OUT_AT, COPIES_IN, COPIES_OU
 VALUES, X_AT, X_STEP, Y_AT, Y_STEP, ROOM, BY_ROWS, COUNT, PER_TILE, PER_PART, PER_STEP = range(10, 21)
 JOB_BYTES = 192  # at the beginning of the room: whole lines of cache
 
-# The words of the box: the first two have a line of cache each.
-STATE, DONE = 0, 8
-PARTS, JOB_AT, KIND, THREADS, ROOM_SIZE, AWAKE = range(16, 22)
-BOX, CLOSED = 32, (1 << 32) - 1  # its length; no part is left
-ALONE, SHARES, HELPS = 0, 1, 2
-LOOKS = 1_500_000  # at the box: some four tenths of a millisecond
-LOOKS_IN_A_ROW = 200_000  # while parts of others are awaited: some 60 µs
-_BURST = 1e-3  # seconds: for short products, helpers are woken at the second of two within this time, once in it
+ALONE, SHARES, HELPS = 0, 1, 2  # what a thread does: see `work`
+_NO_CALL = (0, 0, 0, 0)
 _NUMBERS = {dtype: number for number, dtype in enumerate(DTYPES)}
 
 compiled = kernel(nogil=True)
 
 
-@njit(inline="always", nogil=True)
+@inlined
 def _address_of(array: Array) -> Any:
     return np.int64(array.ctypes.data)  # signed: sums with unsigned integers would be floats
 
@@ -92,17 +93,93 @@ def apply_vector(template: Array, values: Array, x: Array, y: Array) -> None:
         vector_groups(values, (*arrays, source, result, flags & ADDS))
 
 
+@inlined
+def _do_part(box: int, job: int, room: int, part: int, values: Array) -> None:
+    """One part of a job, whose slots and copies of vectors are in the ``room``."""
+    item = values.itemsize
+    # A part of a step waits for those of earlier steps.
+    count, per_tile, per_step = get(job, COUNT), get(job, PER_TILE), get(job, PER_STEP)
+    program, indices = get(job, PROGRAM), get(job, INDICES)
+    n_steps = get(program, 0)
+    earlier = 0
+    if per_step:
+        earlier = part // per_step
+        wait(box, earlier * per_step)
+
+    # All stages of some vectors, or a part of one stage. Stage 0 copies the vectors into the tile, and the
+    # last one copies the results out of it, where that is needed; those between are the steps.
+    n_stages, n_parts = n_steps + 2, 1
+    first, last, start = 0, n_stages, part * get(job, PER_PART)
+    stop = min(start + get(job, PER_PART), count)
+    if per_step and count:
+        first, start = earlier % n_stages, earlier // n_stages * per_tile
+        last, stop = first + 1, min(start + per_tile, count)
+    elif per_step:
+        first, start = earlier + 1, 0
+        last, stop = first + 1, 1
+    if per_step:
+        part, n_parts, room = part % per_step, per_step, get(job, ROOM)
+    else:
+        part = 0
+    by_rows, x_step, y_step = get(job, BY_ROWS), get(job, X_STEP), get(job, Y_STEP)
+    row = get(job, ROW)
+    near_x, near_y = room + row * get(job, IN_AT), room + row * get(job, OUT_AT)
+    for begin in range(start, stop, per_tile):
+        bytes_in = (min(begin + per_tile, stop) - begin) * item
+        width = -(-bytes_in // REGISTER) * REGISTER  # what is computed behind the last vector is not kept
+        is_whole = by_rows != 0 and width == bytes_in
+        copies_in = count and (not is_whole or get(job, COPIES_IN))
+        copies_out = count and (not is_whole or get(job, COPIES_OUT))
+        x = get(job, X_AT) + begin * (item if by_rows else x_step)
+        y = get(job, Y_AT) + begin * (item if by_rows else y_step)
+        for stage in range(first, last):
+            if stage == 0:
+                i, j = get(job, N_IN) * part // n_parts, get(job, N_IN) * (part + 1) // n_parts
+                if copies_in and by_rows:
+                    copy(values, (x + i * x_step, x_step, near_x + i * row, row, j - i, bytes_in))
+                elif copies_in:
+                    lines = x + i * item, x_step, near_x + i * row, row, bytes_in // item, j - i
+                    transpose(values, lines)
+                continue
+            if stage > n_steps:
+                i, j = get(job, N_OUT) * part // n_parts, get(job, N_OUT) * (part + 1) // n_parts
+                if copies_out and by_rows:
+                    copy(values, (near_y + i * row, row, y + i * y_step, y_step, j - i, bytes_in))
+                elif copies_out:
+                    lines = near_y + i * row, row, y + i * item, y_step, j - i, bytes_in // item
+                    transpose(values, lines)
+                continue
+            field = 1 + (stage - 1) * FIELDS
+            height, n_groups, flags = get(program, field), get(program, field + 1), get(program, field + 2)
+            i, j = n_groups * part // n_parts, n_groups * (part + 1) // n_parts
+            pointers = program + 8 * (get(program, field + 3) + i)
+            rows = indices + 4 * (get(program, field + 4) + height * i)
+            columns = indices + 4 * get(program, field + 5)
+            numbers = get(job, VALUES) + item * get(program, field + 6)
+            arrays = height, pointers, rows, columns, numbers, j - i
+            source, source_step, result, result_step = room, row, room, row
+            if flags & READS_INPUT:
+                source, source_step = (near_x, row) if copies_in else (x, x_step)
+            if flags & WRITES_OUTPUT:
+                result, result_step = (near_y, row) if copies_out else (y, y_step)
+            if count:
+                sides = source, source_step, result, result_step
+                groups(values, (*arrays, *sides, width, flags & ADDS))
+            else:
+                vector_groups(values, (*arrays, source, result, flags & ADDS))
+
+
 @compiled
 def work(box: Array, role: int, call: Any, values: Array, arrays: Any, sizes: Any) -> int:
-    """A thread at work: `ALONE` on a job of one part, as the caller that `SHARES` its job, or as one that `HELPS`.
+    """A thread at work: `ALONE` on a job of one part, as the caller who `SHARES` a job, or as one who `HELPS`.
 
-    ``call`` are the number of the dtype, those of the parts and of the threads, and the bytes of room of each; for
-    a helper, the number of the dtype, its own index, and how often it looks in vain. ``arrays`` are the template,
-    X, Y and the room, and ``sizes`` the fields of the job from `BY_ROWS` on. Without vectors to count, X and Y are
-    one vector each. For a helper, all of these are empty. The result is how often it looked in vain.
+    ``call`` is that of `papilio.kernels.pool.share`; for a worker, the number of the dtype, its own index, and
+    how often it looks for work in vain. ``arrays`` are the template, X, Y and the room, and ``sizes`` the fields of
+    the job from `BY_ROWS` on; without vectors to count, X and Y are one vector each. For a worker, all of these are
+    empty. The result is how often it would have looked again.
     """
     template, X, Y, own = arrays
-    at, item, idle = _address_of(box), values.itemsize, 0
+    at, looks = _address_of(box), 0
     job = -(-_address_of(own) // ALIGNMENT) * ALIGNMENT
     room = job + JOB_BYTES
     if role == HELPS:
@@ -119,175 +196,55 @@ def work(box: Array, role: int, call: Any, values: Array, arrays: Any, sizes: An
         for i in range(len(sizes)):
             put(job, BY_ROWS + i, sizes[i])
     if role == SHARES:
-        opened = (load(at, STATE) >> 32) + 2 << 32
-        swap(at, STATE, opened - (1 << 32) + CLOSED)
-        put(at, JOB_AT, job)
-        put(at, KIND, call[0])
-        put(at, PARTS, call[1])
-        put(at, THREADS, call[2])
-        put(at, ROOM_SIZE, call[3])
-        swap(at, DONE, 0)
-        swap(at, STATE, opened)
-
+        share(at, job, call)
     while True:
-        # Take a part.
         part = 0
         if role == SHARES:
             part = add(at, STATE, 1) & CLOSED
             if part >= call[1]:
                 break
         elif role == HELPS:
-            if idle == call[2]:
+            part, looks = take(at, call[0], call[1], call[2])
+            if part < 0:
                 break
-            idle += 1
-            state = load(at, STATE)
-            part = state & CLOSED
-            if part >= load(at, PARTS) or call[1] >= load(at, THREADS):
-                continue
-            if load(at, KIND) != call[0]:
-                break
-            job, room = load(at, JOB_AT), call[1] * load(at, ROOM_SIZE)
-            if exchange(at, STATE, state, state + 1) != state:
-                continue
-            room += get(job, ROOM)
-            idle = 0
-
-        # A part of a step waits for those of earlier steps.
-        count, per_tile, per_step = get(job, COUNT), get(job, PER_TILE), get(job, PER_STEP)
-        program, indices = get(job, PROGRAM), get(job, INDICES)
-        n_steps = get(program, 0)
-        looks, earlier = 0, 0
-        if per_step:
-            earlier = part // per_step
-            while load(at, DONE) < earlier * per_step:
-                looks += 1
-                if looks % LOOKS_IN_A_ROW == 0:
-                    give_way(at, 0)
-
-        # All stages of some vectors, or a part of one stage. Stage 0 copies the vectors into the tile, and the
-        # last one copies the results out of it, where that is needed; those between are the steps.
-        n_stages, n_parts = n_steps + 2, 1
-        first, last, start = 0, n_stages, part * get(job, PER_PART)
-        stop = min(start + get(job, PER_PART), count)
-        if per_step and count:
-            first, start = earlier % n_stages, earlier // n_stages * per_tile
-            last, stop = first + 1, min(start + per_tile, count)
-        elif per_step:
-            first, start = earlier + 1, 0
-            last, stop = first + 1, 1
-        if per_step:
-            part, n_parts, room = part % per_step, per_step, get(job, ROOM)
-        else:
-            part = 0
-        by_rows, x_step, y_step = get(job, BY_ROWS), get(job, X_STEP), get(job, Y_STEP)
-        row = get(job, ROW)
-        near_x, near_y = room + row * get(job, IN_AT), room + row * get(job, OUT_AT)
-        for begin in range(start, stop, per_tile):
-            bytes_in = (min(begin + per_tile, stop) - begin) * item
-            width = -(-bytes_in // REGISTER) * REGISTER  # what is computed behind the last vector is not kept
-            is_whole = by_rows != 0 and width == bytes_in
-            copies_in = count and (not is_whole or get(job, COPIES_IN))
-            copies_out = count and (not is_whole or get(job, COPIES_OUT))
-            x = get(job, X_AT) + begin * (item if by_rows else x_step)
-            y = get(job, Y_AT) + begin * (item if by_rows else y_step)
-            for stage in range(first, last):
-                if stage == 0:
-                    i, j = get(job, N_IN) * part // n_parts, get(job, N_IN) * (part + 1) // n_parts
-                    if copies_in and by_rows:
-                        copy(values, (x + i * x_step, x_step, near_x + i * row, row, j - i, bytes_in))
-                    elif copies_in:
-                        lines = x + i * item, x_step, near_x + i * row, row, bytes_in // item, j - i
-                        transpose(values, lines)
-                    continue
-                if stage > n_steps:
-                    i, j = get(job, N_OUT) * part // n_parts, get(job, N_OUT) * (part + 1) // n_parts
-                    if copies_out and by_rows:
-                        copy(values, (near_y + i * row, row, y + i * y_step, y_step, j - i, bytes_in))
-                    elif copies_out:
-                        lines = near_y + i * row, row, y + i * item, y_step, j - i, bytes_in // item
-                        transpose(values, lines)
-                    continue
-                field = 1 + (stage - 1) * FIELDS
-                height, n_groups, flags = get(program, field), get(program, field + 1), get(program, field + 2)
-                i, j = n_groups * part // n_parts, n_groups * (part + 1) // n_parts
-                pointers = program + 8 * (get(program, field + 3) + i)
-                rows = indices + 4 * (get(program, field + 4) + height * i)
-                columns = indices + 4 * get(program, field + 5)
-                numbers = get(job, VALUES) + item * get(program, field + 6)
-                arrays = height, pointers, rows, columns, numbers, j - i
-                source, source_step, result, result_step = room, row, room, row
-                if flags & READS_INPUT:
-                    source, source_step = (near_x, row) if copies_in else (x, x_step)
-                if flags & WRITES_OUTPUT:
-                    result, result_step = (near_y, row) if copies_out else (y, y_step)
-                if count:
-                    sides = source, source_step, result, result_step
-                    groups(values, (*arrays, *sides, width, flags & ADDS))
-                else:
-                    vector_groups(values, (*arrays, source, result, flags & ADDS))
+            job = get(at, JOB_AT)
+            room = get(job, ROOM) + call[1] * get(at, ROOM_SIZE)
+        _do_part(at, job, room, part, values)
         if role == ALONE:
             return 0
         add(at, DONE, 1)
-
-    looks = 0
-    while role == SHARES and load(at, DONE) < call[1]:  # now and then, let helpers have this core
-        looks += 1
-        if looks % LOOKS_IN_A_ROW == 0:
-            give_way(at, 0)
-    if role == HELPS:
+    if role == SHARES:
+        wait(at, call[1])
+    else:
         add(at, AWAKE, -1)
-    return idle
+    return looks
 
 
-class Pool:
-    """Threads beside the caller's, as many as papilio may use; they are started when they are first needed."""
-
-    def __init__(self) -> None:
-        self.box = np.zeros(BOX, np.int64)
-        self.box[STATE] = CLOSED
-        self._lock, self._wake, self._n_helpers = threading.Lock(), threading.Event(), 0
-        self._last = self._woken = 0.0
-
-    def run(self, job: tuple[Any, ...], call: tuple[int, ...], is_long: bool) -> bool:
-        """Share a job; False if another Python thread is using the pool, and nothing was done.
-
-        ``job`` are the last arguments of `work`, and ``call`` the numbers of parts and of threads, and the bytes
-        of room of each thread. Helpers that sleep are woken if the job ``is_long``, or one of many.
-        """
-        if not self._lock.acquire(blocking=False):
-            return False
-        try:
-            begin, wanted = perf_counter(), call[1] - 1
-            if self.box[AWAKE] < wanted and (is_long or begin - self._last < _BURST < begin - self._woken):
-                self._woken = begin
-                self._wake.set()
-                with suppress(RuntimeError):  # the interpreter shuts down, or the system has no more threads
-                    while self._n_helpers < wanted:
-                        args = self.box, self._wake, self._n_helpers + 1
-                        threading.Thread(target=_help, args=args, name="papilio helper", daemon=True).start()
-                        self._n_helpers += 1
-            work(self.box, SHARES, (_NUMBERS[job[0].dtype], *call), *job)
-            self._last = perf_counter()
-        finally:
-            self._lock.release()
-        return True
+def apply_alone(values: Array, arrays: Any, sizes: Any) -> None:
+    """A job of one part, on this thread: see `work`."""
+    work(pool.box, ALONE, _NO_CALL, values, arrays, sizes)
 
 
-def help_once(box: Array, dtype: Any, index: int, looks: int) -> bool:
-    """Take parts of jobs of one dtype until none was there ``looks`` times; True if one of another dtype is."""
-    nothing, dtype = np.empty((0, 0), dtype), np.dtype(dtype)
+def apply_shared(values: Array, arrays: Any, sizes: Any, call: tuple[int, int, int], is_long: bool) -> bool:
+    """A job of several parts; False if another Python thread is using the pool, and nothing was done.
+
+    ``call`` are the numbers of parts and of threads, and the bytes of room of each thread.
+    """
+    return pool.run((values, arrays, sizes), (_NUMBERS[values.dtype], *call), is_long)
+
+
+def _run(box: Array, job: Any, call: tuple[int, ...]) -> None:
+    work(box, SHARES, call, *job)
+
+
+def _help(box: Array, index: int, dtype: Any = None, looks: int = LOOKS) -> bool:
+    """Take parts of jobs of one dtype until there is none for a while; True if there is one of another dtype."""
+    dtype = dtype or DTYPES[int(box[KIND])]
+    nothing = np.empty((0, 0), dtype)
     arrays = np.empty(0, np.int64), nothing, nothing, np.empty(0, np.uint8)
-    call = _NUMBERS[dtype], index, looks, 0
-    return work(box, HELPS, call, np.empty(0, dtype), arrays, (0, 0, 0, 0, 0)) < looks
+    return work(box, HELPS, (_NUMBERS[dtype], index, looks, 0), np.empty(0, dtype), arrays, (0, 0, 0, 0, 0)) > 0
 
 
-def _help(box: Array, wake: threading.Event, index: int) -> None:
-    while wake.wait():
-        while help_once(box, DTYPES[int(box[KIND])], index, LOOKS):
-            pass
-        wake.clear()
-
-
-pool = Pool()
+pool = Pool(_run, _help)
 if hasattr(os, "register_at_fork"):  # in a forked process, no thread survives
-    os.register_at_fork(after_in_child=lambda: pool.__init__())  # type: ignore[misc]
+    os.register_at_fork(after_in_child=lambda: pool.__init__(_run, _help))  # type: ignore[misc]

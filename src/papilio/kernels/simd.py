@@ -10,7 +10,6 @@ strip. Here they stay in registers until a group is done, so that a multiplicati
 Addresses are plain integers, steps from one row to the next are in bytes, and nothing is checked.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import config
-from numba.core.cgutils import get_or_insert_function, unpack_tuple
+from numba.core.cgutils import unpack_tuple
 from numba.extending import intrinsic
 
 HEIGHTS = (4, 2, 1)  # of the groups, as many rows as there are registers for
@@ -153,50 +152,6 @@ def _function(emit: Callable[..., None]) -> Any:
         return types.void(values, types.UniTuple(types.int64, len(integers))), generate
 
     return intrinsic(typed)
-
-
-def _on_word(emit: Callable[..., Any], n_values: int = 0) -> Any:
-    """``emit(builder, word, *values)`` as a numba function: word n of those from an address on, and integers."""
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: Sequence[ir.Value]) -> Any:
-        address = builder.add(given[0], builder.mul(given[1], _constant(8)))
-        return emit(builder, builder.inttoptr(address, _WORD.as_pointer()), *given[2:])
-
-    typed = types.int64(*[types.int64] * (2 + n_values)), generate
-    functions = (
-        lambda context, address, n: typed,
-        lambda context, address, n, value: typed,
-        lambda context, address, n, old, new: typed,
-    )
-    return intrinsic(functions[n_values])
-
-
-def _put(builder: ir.IRBuilder, word: ir.Value, value: ir.Value) -> ir.Value:
-    builder.store(value, word)
-    return value
-
-
-def _give_way(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
-    """Let other threads and processes have this core, if any waits for it: the system's own function."""
-    name = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
-    function = get_or_insert_function(builder.module, ir.FunctionType(_INDEX, []), name)
-    return builder.zext(builder.call(function, []), _WORD)
-
-
-give_way = _on_word(_give_way)  # of any word
-get = _on_word(lambda builder, word: builder.load(word))
-put = _on_word(_put, 1)
-# The same for words that threads share. The last one, of (…, old, new), writes ``new`` if the word is ``old``, and
-# gives what it was.
-load = _on_word(lambda builder, word: builder.load_atomic(word, "acquire", 8))
-add = _on_word(lambda builder, word, value: builder.atomic_rmw("add", word, value, "acq_rel"), 1)
-swap = _on_word(lambda builder, word, value: builder.atomic_rmw("xchg", word, value, "acq_rel"), 1)
-exchange = _on_word(
-    lambda builder, word, old, new: builder.extract_value(
-        builder.cmpxchg(word, old, new, "acq_rel", "acquire"), 0
-    ),
-    2,
-)
 
 
 def _at_a_time(n_values: int, parts: int) -> int:

@@ -23,14 +23,13 @@ import numpy as np
 from ..kernels.multiply import (
     ADDS,
     ALIGNMENT,
-    ALONE,
     FIELDS,
     JOB_BYTES,
     READS_INPUT,
     WRITES_OUTPUT,
+    apply_alone,
+    apply_shared,
     apply_vector,
-    pool,
-    work,
 )
 from ..kernels.packing import fill_groups, group_alike, group_neighbours
 from ..kernels.simd import HEIGHTS, REGISTER, TILE
@@ -55,7 +54,6 @@ _THREAD_WORK = 2_000_000  # multiplications from which a second thread pays for 
 _SHARED_BYTES = 2_000_000  # multiplications, times the bytes of a number: the same for the kernel, if it is awake
 _LONG_BYTES = 80_000_000  # the same if it has to be woken
 _SHARED_VECTOR_BYTES = 1_000_000  # of the values: the same for one vector
-_NO_CALL = (0, 0, 0, 0)  # of `work`, alone
 _PARTS = 4  # of a product, for each thread: the last ones to be done are waited for
 
 
@@ -465,8 +463,11 @@ class Fused:
         if self._is_long_for_vectors and (threads := get_num_threads()) > 1:
             room = workspace(JOB_BYTES + program.n_slots * self._dtype.itemsize + ALIGNMENT)
             per_step = _PARTS * threads
-            job = program.values, (program.template, x[:, None], y[:, None], room), (0, 0, 1, 0, per_step)
-            if pool.run(job, (int(program.steps[0]) * per_step, threads, 0), False):
+            arrays, call = (
+                (program.template, x[:, None], y[:, None], room),
+                (int(program.steps[0]) * per_step, threads, 0),
+            )
+            if apply_shared(program.values, arrays, (0, 0, 1, 0, per_step), call, False):
                 return y
         apply_vector(program.template, program.values, x, y)
         return y
@@ -511,11 +512,11 @@ class Fused:
                 n_rooms, per_part = threads, -(-lines // n_parts) * _LINE // item
                 per_tile = min(per_tile, per_part)
             arrays = tiles.template, X, Y, workspace(JOB_BYTES + n_rooms * tiles.n_bytes + ALIGNMENT)
-            job = values, arrays, (int(by_rows), count, per_tile, per_part, per_step)
-            if pool.run(job, (n_parts, threads, tiles.n_bytes), n_bytes >= _LONG_BYTES):
+            sizes, call = (int(by_rows), count, per_tile, per_part, per_step), (n_parts, threads, tiles.n_bytes)
+            if apply_shared(values, arrays, sizes, call, n_bytes >= _LONG_BYTES):
                 return
         arrays = tiles.template, X, Y, workspace(JOB_BYTES + tiles.n_bytes + ALIGNMENT)
-        work(pool.box, ALONE, _NO_CALL, values, arrays, (int(by_rows), count, per_tile, count, 0))
+        apply_alone(values, arrays, (int(by_rows), count, per_tile, count, 0))
 
 
 class _Tiles(NamedTuple):
