@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import papilio as pp
 from papilio import constraints as c
-from papilio.constraints.selection import slack_of
+from papilio.constraints.base import slack_of
 from papilio.kernels.convert import count_entries, fill_entries
 from papilio.kernels.select import keep_largest, keep_largest_of_lines, norms_of_blocks, nth_largest, spread
 from papilio.kernels.simd import TILE

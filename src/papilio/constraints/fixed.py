@@ -5,8 +5,7 @@ import numpy as np
 from ..linalg import rescaled
 from ..typing import Array, MatrixLike
 from ..validation import as_matrix, as_shape
-from .base import Constraint
-from .selection import first_largest
+from .base import Constraint, first_largest
 
 
 class Fixed(Constraint):

@@ -8,8 +8,7 @@ import numpy as np
 from ..kernels.select import norms_of_blocks, spread
 from ..typing import Array, ArrayLike, MatrixLike
 from ..validation import as_array, as_flag, as_integer, as_real, as_shape, require_finite
-from .base import UnitNorm
-from .selection import largest, largest_per_row_and_column, largest_with_columns
+from .base import UnitNorm, largest, largest_per_row_and_column, largest_with_columns
 
 
 class Dense(UnitNorm):

@@ -12,9 +12,8 @@ import scipy.linalg
 from ..linalg import rescaled, wide
 from ..typing import Array, ArrayLike
 from ..validation import as_flag, as_integer, as_shape, is_series
-from .base import UnitNorm
+from .base import UnitNorm, largest, slack_of
 from .places import Grid, as_grid, as_places, require_places, sources
-from .selection import largest, slack_of
 from .sparsity import Support
 
 

@@ -174,9 +174,9 @@ def work(box: Array, role: int, call: Any, values: Array, arrays: Any, sizes: An
     """A thread at work: `ALONE` on a job of one part, as the caller who `SHARES` a job, or as one who `HELPS`.
 
     ``call`` is that of `papilio.kernels.pool.share`; for a worker, the number of the dtype, its own index, and
-    how often it looks for work in vain. ``arrays`` are the template, X, Y and the room, and ``sizes`` the fields of
-    the job from `BY_ROWS` on; without vectors to count, X and Y are one vector each. For a worker, all of these are
-    empty. The result is how often it would have looked again.
+    how often it looks for work in vain. ``arrays`` are the template, X, Y and the room, and ``sizes`` the fields
+    of the job from `BY_ROWS` on; without vectors to count, X and Y are one vector each. For a worker, all of these
+    are empty. The result is how often it would have looked again.
     """
     template, X, Y, own = arrays
     at, looks = _address_of(box), 0

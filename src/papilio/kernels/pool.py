@@ -64,10 +64,7 @@ load = _on_word(lambda builder, word: builder.load_atomic(word, "acquire", 8))
 add = _on_word(lambda builder, word, value: builder.atomic_rmw("add", word, value, "acq_rel"), 1)
 swap = _on_word(lambda builder, word, value: builder.atomic_rmw("xchg", word, value, "acq_rel"), 1)
 exchange = _on_word(
-    lambda builder, word, old, new: builder.extract_value(
-        builder.cmpxchg(word, old, new, "acq_rel", "acquire"), 0
-    ),
-    2,
+    lambda b, word, old, new: b.extract_value(b.cmpxchg(word, old, new, "acq_rel", "acquire"), 0), 2
 )
 give_way = _on_word(_give_way)
 
@@ -76,7 +73,7 @@ inlined = njit(inline="always", nogil=True)
 
 @inlined
 def share(box: int, job: int, call: Any) -> None:
-    """Put a job into the box; ``call`` are its kind, the number of parts, that of threads, and the room of each."""
+    """Put a job into the box; ``call`` are its kind, the numbers of parts and of threads, and the room of each."""
     opened = (load(box, STATE) >> 32) + 2 << 32
     swap(box, STATE, opened - (1 << 32) + CLOSED)
     put(box, JOB_AT, job)
@@ -106,7 +103,7 @@ def take(box: int, kind: int, index: int, looks: int) -> tuple[int, int]:
 
 @inlined
 def wait(box: int, count: int) -> None:
-    """Wait until so many parts are done; now and then, let those who do them have this core."""
+    """Wait until so many parts are done, and now and then let those who do them have this core."""
     looks = 0
     while load(box, DONE) < count:
         looks += 1

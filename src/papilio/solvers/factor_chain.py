@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -170,10 +171,7 @@ class Chain:
 
     def whole(self) -> Array:
         """S₁…S_M (times the tail) outside of a sweep."""
-        product: Matrix | None = self._end
-        for factor in reversed(self.factors):
-            product = times(compact(factor), product)
-        return dense(times(None, product))
+        return multiplied(self.factors, self._end)
 
     def error(self, scale: float) -> float:
         """The relative error outside of a sweep."""
@@ -311,10 +309,7 @@ class ChainOnMoments(Chain):
         return scale, error if error > CANCELLING else self.error(scale)
 
     def error(self, scale: float) -> float:
-        product: Matrix | None = None
-        for factor in reversed(self.factors):
-            product = times(compact(factor), product)
-        whole = dense(times(None, product))
+        whole = multiplied(self.factors)
         return self._moments.error(whole * whole.real.dtype.type(scale))
 
 
@@ -350,6 +345,11 @@ def times(left: Matrix | None, right: Matrix | None) -> Any:
     # The method has less overhead than the operator, which counts for small matrices.
     is_dense = type(left) is np.ndarray and type(right) is np.ndarray
     return left.dot(right) if is_dense else left @ right
+
+
+def multiplied(factors: Sequence[Array], end: Any = None) -> Array:
+    """S₁…S_M, or S₁…S_M·end, as a dense matrix."""
+    return dense(reduce(lambda product, factor: times(compact(factor), product), reversed(factors), end))
 
 
 def dense(matrix: Matrix) -> Array:

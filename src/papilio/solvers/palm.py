@@ -15,7 +15,7 @@ from ..runtime.session import Session
 from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike
 from ..validation import as_choice, as_flag, as_integer, as_matrix, as_real, is_series
-from .factor_chain import Chain, ChainOnMoments
+from .factor_chain import Chain, ChainOnMoments, multiplied
 from .moments import Moments
 
 ORDERS = ("right_to_left", "left_to_right")
@@ -333,6 +333,7 @@ def _work(sets: Sequence[Constraint]) -> int:
 
 def as_factorization(moments: Moments, fit: Fit, history: History) -> Factorization:
     """The result of a solver, with the error computed again from its factors."""
+    product = multiplied(fit.factors)
+    error = moments.error(product * product.real.dtype.type(fit.scale))
     operator = SparseProduct(fit.factors, fit.scale)
-    error = moments.error(operator.toarray())
     return Factorization(operator, len(history), error=error, status=fit.status, history=history)
