@@ -371,7 +371,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(path, mon
         raise PermissionError(13, "not allowed")
 
     calls = []
-    monkeypatch.setattr("papilio.runtime.lock.open", refuse, raising=False)
+    monkeypatch.setattr("papilio.runtime.checkpoint.open", refuse, raising=False)
     with pytest.raises(PermissionError, match=r"checkpoint cannot be written there: .*run'"):
         make("ksvd", checkpoint=path, callback=calls.append).fit(X)
     assert calls == []

@@ -5,16 +5,13 @@ import signal
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import papilio as pp
 from papilio.runtime import checkpoint as checkpoint_module
-from papilio.runtime import lock as lock_module
-from papilio.runtime.checkpoint import Checkpoint, holds_result, remove_checkpoint
-from papilio.runtime.lock import Lock
+from papilio.runtime.checkpoint import Checkpoint, Lock, holds_result, remove_checkpoint
 
 from .full_disk import fill, no_room, small_disk
 from .large import LEARNERS, X, assert_same, make, on_disk
@@ -70,9 +67,7 @@ def test_a_stopped_run_is_not_finished(path):
 
 def test_a_checkpoint_is_removed_with_all_that_belongs_to_it_unless_it_is_in_use(path):
     make("ksvd", checkpoint=path).fit(X)
-    for end in (".lock",):
-        Path(f"{path}{end}").write_bytes(b"")
-    lock = Lock(Path(f"{path}.lock"), "it")
+    lock = Lock(path)
     remove_checkpoint(path)
     assert path.exists()
     lock.release()
@@ -256,60 +251,48 @@ def test_a_run_that_fails_gives_the_file_back(path):
 HOLD = """
 import sys
 from pathlib import Path
-from papilio.runtime.lock import Lock
-lock = Lock(Path(sys.argv[1]), "it")
+from papilio.runtime.checkpoint import Lock
+lock = Lock(Path(sys.argv[1]))
 sys.stdout.write("held\\n")
 sys.stdout.flush()
 sys.stdin.read()
 """
 
 
-def test_a_lock_of_another_process_ends_with_it_even_if_it_is_killed(tmp_path):
-    path = tmp_path / "lock"
+def test_a_lock_of_another_process_ends_with_it_even_if_it_is_killed(path):
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
-        with pytest.raises(BlockingIOError, match="it is in use by another run"):
-            Lock(path, "it")
+        with pytest.raises(BlockingIOError, match="run' is in use by another run"):
+            Lock(path)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    Lock(path, "it").release()
-    assert not path.exists()
+    Lock(path).release()
+    assert names_beside(path) == []
 
 
-def test_a_lock_that_is_removed_while_another_one_waits_for_it_is_made_anew(tmp_path, monkeypatch):
-    path, acquire, removed = tmp_path / "lock", lock_module._acquire, []
+def test_a_lock_that_is_removed_while_another_one_waits_for_it_is_made_anew(path, monkeypatch):
+    flock, removed = checkpoint_module.fcntl.flock, []
 
-    def removing(file):
+    def removing(file, how):
         if not removed:
-            removed.append(path.unlink())
-        return acquire(file)
+            removed.append(os.unlink(f"{path}.lock"))
+        return flock(file, how)
 
-    monkeypatch.setattr(lock_module, "_acquire", removing)
-    lock = Lock(path, "it")
-    assert path.exists()
+    monkeypatch.setattr(checkpoint_module.fcntl, "flock", removing)
+    lock = Lock(path)
+    assert names_beside(path) == ["run.lock"]
     with pytest.raises(BlockingIOError):
-        Lock(path, "it")
+        Lock(path)
     lock.release()
 
 
-def unsupported(*_):
-    raise OSError(38, "Function not implemented")
+def test_without_locks_of_the_system_nobody_is_kept_away(path, monkeypatch):
+    def unsupported(*_):
+        raise OSError(38, "Function not implemented")
 
-
-def test_without_locks_of_the_system_nobody_is_kept_away(tmp_path, monkeypatch):
-    monkeypatch.setattr("papilio.runtime.lock.fcntl.flock", unsupported)
-    Lock(tmp_path / "lock", "it").release()
-
-
-def test_a_full_disk_does_not_keep_a_lock_from_being_taken(tmp_path):
-    with small_disk(tmp_path / "disk", 1 << 16) as disk:
-        fill(disk)
-        lock = Lock(disk / "lock", "it")
-        with pytest.raises(BlockingIOError, match="it is in use by another run"):
-            Lock(disk / "lock", "it")
-        lock.release()
-        assert not (disk / "lock").exists()
+    monkeypatch.setattr(checkpoint_module.fcntl, "flock", unsupported)
+    Lock(path).release()
 
 
 def test_a_relative_path_stays_where_it_was(tmp_path, monkeypatch):

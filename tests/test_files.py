@@ -6,10 +6,7 @@ import os
 import pickle
 import random
 import re
-import struct
-import tracemalloc
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,12 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.lib import format as npy
 
 from papilio import SparseProduct, load
 from papilio.operators.factors import entries, to_csr
 from papilio.operators.storage import from_arrays, to_arrays
-from papilio.runtime.files import npy_header, read_npy
 
 from .test_operators import ALL_DTYPES, CHAINS, DERIVED, RANDOM, evaluate, make, random_array
 
@@ -146,31 +141,6 @@ def test_arrays_of_an_operator_make_it_again_and_nothing_else_does() -> None:
             from_arrays(wrong)
 
 
-# -- headers of .npy files -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
-@pytest.mark.parametrize("dtype", ["f4", "f8", ">c16", "i2", "?", "U3", "S5"])
-@pytest.mark.parametrize("shape", [(), (0,), (7,), (2, 3), (2, 3, 4)])
-def test_headers_that_numpy_writes_are_read(version: Any, dtype: str, shape: tuple[int, ...]) -> None:
-    array = np.asfortranarray(np.zeros(shape, dtype))
-    content = in_memory(npy.write_array, array, version=version)
-    head = npy_header(io.BytesIO(content))
-    assert (head.shape, head.dtype) == (array.shape, array.dtype)
-    assert head.order == ("C" if array.flags.c_contiguous else "F")
-    assert content[head.offset :] == bytes(array.nbytes)
-    read = read_npy(io.BytesIO(content), len(content))
-    np.testing.assert_array_equal(read, array)
-    with pytest.raises(ValueError, match="it must hold"):
-        read_npy(io.BytesIO(content + b"x"), len(content) + 1)
-
-
-@pytest.mark.parametrize("kind", [object, "M8[s]", "V3", [("a", "f8")]])
-def test_headers_of_objects_and_records_are_refused(kind: Any) -> None:
-    with pytest.raises(ValueError, match="Python objects" if kind is object else "must hold real or complex"):
-        npy_header(io.BytesIO(in_memory(np.save, np.zeros(2, kind))))
-
-
 @pytest.mark.parametrize("kind", [str, Path])
 @pytest.mark.parametrize("name", ["op.npz", "no suffix", "zwölf ∞.bin"])
 def test_the_file_has_exactly_the_name_given_and_is_plain_npz(tmp_path: Path, kind: Any, name: str) -> None:
@@ -262,16 +232,11 @@ def archive(write: Callable[..., None] = np.savez, /, **changes: Any) -> bytes:
 
 
 def assert_refused(tmp_path: Path, content: bytes) -> None:
-    """ValueError that names the file, at the cost of little memory."""
+    """ValueError that names the file."""
     path = tmp_path / "hostile.npz"
     path.write_bytes(content)
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match=re.escape(path.name)):
-            load(path)
-        assert tracemalloc.get_traced_memory()[1] < 4 * len(content) + 8 * MEGABYTE
-    finally:
-        tracemalloc.stop()
+    with pytest.raises(ValueError, match=re.escape(path.name)):
+        load(path)
 
 
 def changed(name: str, position: int, value: Any) -> dict[str, Any]:
@@ -347,13 +312,11 @@ FOREIGN = {
     "scipy, not compressed": in_memory(sp.save_npz, sp.eye_array(3, format="csr"), compressed=False),
     "pickle": pickle.dumps(OP),
     "empty zip": in_memory(lambda file: zipfile.ZipFile(file, "w").close()),
-    "compressed": archive(np.savez_compressed),
-    "zip bomb": archive(np.savez_compressed, data_0=np.zeros(10**7)),
 }
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_foreign_and_compressed_files_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_foreign_files_are_refused(tmp_path: Path, content: bytes) -> None:
     assert_refused(tmp_path, content)
 
 
@@ -386,93 +349,3 @@ def test_a_flipped_bit_is_refused_or_harmless(tmp_path: Path, saved: bytes, part
         except ValueError:
             outcomes["refused"] += 1
     assert min(outcomes.values()) > 0
-
-
-def with_member(name: str, content: bytes, start: bytes) -> bytes:
-    file = io.BytesIO(start)
-    with zipfile.ZipFile(file, "a") as opened:
-        opened.writestr(name, content)
-    return file.getvalue()
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("name", ["scale.npy", "extra.npy", "read.me", "folder/", "../scale.npy", "scale", ".npy"])
-def test_members_that_do_not_belong_are_refused(tmp_path: Path, name: str) -> None:
-    for start in [archive()] if name == "scale.npy" else [archive(), archive(scale=None)]:
-        assert_refused(tmp_path, with_member(name, in_memory(np.save, np.array(1.0)), start))
-
-
-@pytest.mark.parametrize("flags", [b"\1\0", b"\x20\0", b"\x40\0", b"\0\0\x0c", b"\0\0\x63"])
-def test_encrypted_and_oddly_compressed_members_are_refused(tmp_path: Path, saved: bytes, flags: bytes) -> None:
-    damaged = bytearray(saved)
-    for start in (saved.index(b"PK\3\4") + 6, saved.index(b"PK\1\2") + 8):
-        damaged[start : start + len(flags)] = flags
-    assert_refused(tmp_path, bytes(damaged))
-
-
-def npy_file(text: str, version: int = 1) -> bytes:
-    length = struct.pack("<H" if version == 1 else "<I", len(text))
-    return npy.magic(version, 0) + length + text.encode() + bytes(8)
-
-
-def header(descr: str, shape: str) -> bytes:
-    return npy_file(f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}")
-
-
-SHAPES = ["(2,)", f"({10**18},)", f"(0, {10**40})", "(-1,)", "{1}", "(1.0,)", "(1, 1, 1)", "9" * 5000]
-TYPES = ["'|O'", "'<M8[s]'", "'|V8'", "[('a', '<f8')]", "('<f8', (1,))", "'nonsense'", "1", "'<U0'"]
-TEXTS = ["", "{}", "[]", "\0", "1+" * 4000 + "1", "{'descr': __import__('os')}", " " * 60000]
-MEMBERS = [
-    *(header("'<f8'", shape) for shape in SHAPES),
-    *(header(descr, "()") for descr in TYPES),
-    *(npy_file(text, version) for text in TEXTS for version in (1, 2)),
-    header("'<U0'", f"({10**18},)"),
-    npy.magic(3, 0) + bytes(9),
-    npy.magic(2, 0) + bytes([255] * 4),
-    *(npy.magic(1, 0)[:length] for length in range(8)),
-    npy_file("{'shape': (1,"),
-    npy_file("'''", 2),
-    npy_file("-" * 9000 + "1"),
-    header("'<f8'", "(1L,)"),
-    header("'a8'", "()"),
-]
-
-
-@pytest.mark.parametrize("content", MEMBERS, ids=lambda x: repr(x)[10:60])
-def test_members_that_are_no_sound_arrays_are_refused(tmp_path: Path, content: bytes) -> None:
-    assert_refused(tmp_path, with_member("scale.npy", content, archive(scale=None)))
-
-
-def local_header(name: bytes, content: bytes) -> bytes:
-    return struct.pack("<4s10x3LH2x", b"PK\3\4", zlib.crc32(content), *[len(content)] * 2, len(name)) + name
-
-
-def with_directory(body: bytes, entries: list[tuple[bytes, int, int, int]]) -> bytes:
-    """``body`` and a zip directory that claims these (name, checksum, size, offset) in it."""
-    directory = b""
-    for name, checksum, size, offset in entries:
-        extra = struct.pack("<HHQQQ", 1, 24, size, size, offset)  # stands for the numbers that are 2**32 - 1 here
-        numbers = (checksum, 2**32 - 1, 2**32 - 1, len(name), len(extra), 2**32 - 1)
-        directory += struct.pack("<4s12x3L2H10xL", b"PK\1\2", *numbers) + name + extra
-    return body + directory + struct.pack("<4s4x2H2L2x", b"PK\5\6", *[len(entries)] * 2, len(directory), len(body))
-
-
-ELSEWHERE = [(2**64 - 1, 1), (1, 1), (0, 0), (0, 2), (2**60, 1), (2**63 - 1, 1)]
-
-
-@pytest.mark.parametrize("claim", [*ELSEWHERE, (0, 2**31), (0, 2**40), (0, 2**63)])
-def test_members_that_claim_to_be_elsewhere_or_huge_are_refused(tmp_path: Path, claim: Any) -> None:
-    body = local_header(b"scale.npy", b"x") + b"x"
-    assert_refused(tmp_path, with_directory(body, [(b"scale.npy", zlib.crc32(b"x"), *claim[::-1])]))
-
-
-def test_members_that_share_their_bytes_do_not_multiply(tmp_path: Path) -> None:
-    """Each member holds all those before it: small on disk, a hundred times that in memory."""
-    body, sizes = bytes(MEGABYTE), []
-    for i in range(100):
-        name = f"data_{i}.npy".encode()
-        content = header("'|u1'", f"({len(body)},)")[:-8] + body
-        body = local_header(name, content) + content
-        sizes.append((name, zlib.crc32(content), len(content), len(body)))
-    entries = [(name, checksum, size, len(body) - rest) for name, checksum, size, rest in sizes]
-    assert_refused(tmp_path, with_directory(body, entries))

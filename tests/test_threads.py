@@ -316,21 +316,10 @@ HELD = """
 import os, sys, threading, time
 from threadpoolctl import threadpool_info, threadpool_limits
 import numpy as np
-from papilio.runtime.forks import cached_property
 from papilio.runtime.threads import one_blas_thread
 
 def blas():
     return {{each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}}
-
-class Slow:
-    def __init__(self, event):
-        self.event = event
-
-    @cached_property
-    def value(self):
-        held.set()
-        self.event.wait()
-        return 5
 
 def forever(context):
     with context:
@@ -377,14 +366,6 @@ def test_a_forked_process_compiles_while_its_parent_does():
     prepare += "def slowly():\n    with global_compiler_lock: held.set(); time.sleep(1); done.set()\n"
     prepare += "done = threading.Event(); threading.Thread(target=slowly, daemon=True).start()"
     child = "assert done.is_set(); assert kernel()(lambda x: x + 1)(1.0) == 2"
-    assert python(HELD.format(prepare=prepare, before="", child=child, parent="")) == "0"
-
-
-@pytest.mark.skipif(not FORKS, reason="the system has no fork")
-def test_a_cached_property_that_another_thread_computes_is_free_in_a_forked_process():
-    prepare = "other = Slow(threading.Event())\n"
-    prepare += "threading.Thread(target=lambda: other.value, daemon=True).start()"
-    child = "free = threading.Event(); free.set(); mine = Slow(free); assert mine.value == mine.value == 5"
     assert python(HELD.format(prepare=prepare, before="", child=child, parent="")) == "0"
 
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,6 @@ from .operators import SparseProduct
 from .operators.speed import Speedup as Speedup
 from .operators.speed import is_slower, slower_speedup, speedup_of, with_warning
 from .runtime.files import as_path, replacing
-from .runtime.forks import cached_property
 from .runtime.history import Callback as Callback
 from .runtime.history import History as History
 from .runtime.history import Status as Status

@@ -5,6 +5,7 @@ the time left; elsewhere, as in a log file, a line now and then. SIGTERM does wh
 """
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -20,7 +21,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..runtime.interrupt import StopRequest, awaiting_stop
-from ..runtime.notice import compilation
 
 if TYPE_CHECKING:
     from ..operators import SparseProduct
@@ -91,7 +91,7 @@ class Terminal:
     def __init__(self, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet = quiet
         if quiet:
-            compilation.silence()
+            os.environ.setdefault("PAPILIO_QUIET", "1")  # for those who compile kernels
         self.as_json = as_json
         self.errors = Console(stderr=True, highlight=False, emoji=False)
         self._output = Console(highlight=False, emoji=False)

@@ -1,17 +1,13 @@
 """Readers of file formats: .npy, .npz, .csv, .txt, .mat, .mtx and images.
 
-Nothing is unpickled. Where a format says how large its content is, that is compared with the file and with the
-memory before anything is allocated. NumPy, SciPy and Pillow do the rest; `papilio.cli.inputs` makes one line of
-whatever they raise.
+NumPy, SciPy and Pillow do the work; `papilio.cli.inputs` makes one line of whatever they raise. Nothing is
+unpickled, and what a compressed, sparse or image file unpacks to has a limit.
 """
 
-import io
-import os
 import re
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,13 +16,11 @@ import papilio as pp
 
 from ..operators.factors import as_csr
 from ..operators.storage import FAUST_FACTORS, mat_classes, mat_variable
-from ..runtime.files import npy_members, open_regular, read_member, read_npy
-from ..runtime.memory import require_memory, require_room, require_sides
+from ..runtime.files import as_regular, open_archive, require_room
 from ..typing import Array
 from .console import BadInput
 
-_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of NumPy; others unpack without a limit
-_SPARSE_PARTS = ("format", "shape", "data", "indices", "indptr", "row", "col", "coords")  # of SciPy's files
+_PER_LINE = 32  # bytes for a row or column of a sparse matrix: its pointer, and copies of it in other formats
 _MATLAB_NUMBERS = re.compile("double|single|u?int[0-9]+|logical|sparse")
 _MOST_NAMES, _LONGEST_NAME = 8, 40  # in a message
 _DELIMITERS = (",", ";", "\t")  # or blanks
@@ -43,31 +37,20 @@ _LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
 
 
 def _npy(path: Path, name: str | None) -> Array:
-    with open_regular(path) as file:
-        return read_npy(file, os.fstat(file.fileno()).st_size)
+    values = np.load(as_regular(path), allow_pickle=False)
+    if not isinstance(values, np.ndarray):
+        raise ValueError("it is an .npz file")
+    return values
 
 
 def _npz(path: Path, name: str | None) -> Any:
-    with open_regular(path) as file, zipfile.ZipFile(file) as archive:
-        members = npy_members(archive)
-
-        def unpacked(*names: str) -> dict[str, Array]:
-            wanted = {key: members[key] for key in names}
-            for member in wanted.values():
-                if member.compress_type not in _PACKINGS:
-                    raise ValueError(f"member {member.filename!r} is compressed in a way that NumPy does not use")
-            require_room(sum(member.file_size for member in wanted.values()), os.fstat(file.fileno()).st_size)
-            return {key: read_member(archive, member) for key, member in wanted.items()}
-
-        if name is None and {"format", "version", "n_factors"} <= members.keys():
+    with open_archive(as_regular(path)) as archive:
+        if name is None and {"format", "version", "n_factors"} <= set(archive.files):
             return pp.load(path)
-        if name is None and {"format", "shape", "data"} <= members.keys():
-            arrays = unpacked(*(part for part in _SPARSE_PARTS if part in members))
-            shape = tuple(int(side) for side in arrays["shape"])
-            require_sides(shape, sum(array.nbytes for array in arrays.values()))
+        if name is None and {"format", "shape", "data"} <= set(archive.files):
+            require_sides(tuple(int(side) for side in archive["shape"]), path.stat().st_size)
             return as_csr("it", sp.load_npz(path))  # SciPy does not check the indices.
-        key = _choice(path, name, list(members))
-        return unpacked(key)[key]
+        return archive[_choice(path, name, archive.files)]
 
 
 # -- text ------------------------------------------------------------------------------------------------------
@@ -75,9 +58,7 @@ def _npz(path: Path, name: str | None) -> Any:
 
 def _csv(path: Path, name: str | None) -> Array:
     """Numbers, real or complex, separated by commas, semicolons, tabs or blanks, perhaps below a heading."""
-    with open_regular(path) as file:
-        require_memory(os.fstat(file.fileno()).st_size)
-        text = io.TextIOWrapper(file, encoding="utf-8-sig")
+    with open(as_regular(path), encoding="utf-8-sig") as text:
         number, first = next(((i, line) for i, line in enumerate(text, start=1) if _uncommented(line)), (0, ""))
         if not number:
             raise ValueError("it is empty")
@@ -97,7 +78,7 @@ def _csv(path: Path, name: str | None) -> Array:
     return values
 
 
-def _numbers(text: io.TextIOWrapper, skipped: int, delimiter: str | None) -> Array:
+def _numbers(text: TextIO, skipped: int, delimiter: str | None) -> Array:
     """The table after so many lines, as real numbers, or else as complex ones."""
 
     def table(dtype: type) -> Array:
@@ -132,7 +113,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _mat(path: Path, name: str | None) -> Any:
-    with open_regular(path) as file:
+    with open(as_regular(path), "rb") as file:
         classes = mat_classes(file)
         if name is None and classes.get(FAUST_FACTORS) == "cell":
             return pp.load(path)
@@ -145,9 +126,7 @@ def _mat(path: Path, name: str | None) -> Any:
 def _mtx(path: Path, name: str | None) -> Any:
     from scipy.io import mminfo, mmread
 
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        require_memory(size)
+    size = as_regular(path).stat().st_size
     rows, columns, entries, form, _, _ = mminfo(path)
     if form == "coordinate":
         require_sides((rows, columns), size)
@@ -157,6 +136,13 @@ def _mtx(path: Path, name: str | None) -> Any:
         require_room(16 * rows * columns, size)
     value = mmread(path)
     return as_csr("it", sp.coo_array(value)) if sp.issparse(value) else value
+
+
+def require_sides(shape: tuple[int, ...], held: int = 0) -> None:
+    """Refuse the shape of a sparse matrix: it may claim any, but each row or column takes memory."""
+    if len(shape) != 2 or min(shape) < 1:
+        raise ValueError(f"it must be a matrix with rows and columns, got shape {shape}")
+    require_room(_PER_LINE * max(shape), held)
 
 
 def _choice(path: Path, name: str | None, names: list[str]) -> str:
@@ -193,13 +179,13 @@ def read_image(path: Path) -> Image:
         from PIL import ImageOps, UnidentifiedImageError
     except ImportError:
         raise BadInput(f"{path}: images need Pillow: pip install pillow") from None
-    with open_regular(path) as file:
+    with open(as_regular(path), "rb") as file:
         try:
             opened = pillow.open(file, formats=_IMAGE_FORMATS)
         except UnidentifiedImageError:
             raise ValueError(f"it must be one of {', '.join(_IMAGE_FORMATS)}") from None
         with opened:
-            require_room(_PER_PIXEL * opened.width * opened.height, os.fstat(file.fileno()).st_size)
+            require_room(_PER_PIXEL * opened.width * opened.height, path.stat().st_size)
             _require_kept(path, opened)
             return _pixels(ImageOps.exif_transpose(opened), opened.format == "PPM")
 

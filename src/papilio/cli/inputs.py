@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import papilio as pp
 
-from ..runtime.memory import TooLarge, require_memory, require_room
+from ..runtime.files import TooLarge, require_room
 from ..typing import Array
 from ..validation import as_matrix
 from .built_in import Kind, make, names
@@ -82,9 +82,8 @@ def _check_dense(source: str, value: Any) -> None:
     rows, columns = value.shape
     n_bytes = rows * columns * value.dtype.itemsize
     try:
-        if sp.issparse(value):  # from a file, which says its size in a few bytes
-            require_room(n_bytes, 2 * value.data.nbytes)
-        require_memory(n_bytes)
+        # A sparse matrix is from a file, which says its size in a few bytes.
+        require_room(n_bytes, 2 * value.data.nbytes if sp.issparse(value) else n_bytes)
     except ValueError as error:
         raise BadInput(f"{source}: {rows}×{columns} as a dense matrix: {error}") from error
 

@@ -15,8 +15,7 @@ from ..linalg import frobenius
 from ..operators.speed import Speed, both_ways
 from ..plot.mosaics import as_atom_shape
 from ..report import Subject, page
-from ..runtime.files import replacing
-from ..runtime.memory import memory
+from ..runtime.files import memory, replacing
 from .console import ENDINGS, BadInput, ProgressBar, Terminal, counted
 from .inputs import read_matrix
 from .outputs import check_output, saving

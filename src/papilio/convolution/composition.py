@@ -8,7 +8,7 @@ of one kernel less. So kernels are split off one by one where random starts alon
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from math import sqrt
 from typing import Any
 
@@ -18,7 +18,6 @@ from ..constraints.places import Grid, as_supports, require_on_grid
 from ..linalg import in_units, wide
 from ..operators import SparseProduct
 from ..results import Callback, Result, Status
-from ..runtime.forks import cached_property
 from ..runtime.session import Interrupted, Session
 from ..runtime.threads import one_blas_thread
 from ..typing import Array, ArrayLike, RandomState

@@ -20,7 +20,7 @@ from ..linalg import frobenius, largest_part, shifted, wide
 from ..operators import SparseProduct
 from ..operators.factors import to_dense
 from ..runtime.checkpoint import stored
-from ..runtime.memory import require_fits
+from ..runtime.files import require_fits
 from ..runtime.session import Session
 from ..runtime.threads import scratch, split_work
 from ..samples import Samples, map_reduce

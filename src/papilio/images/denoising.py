@@ -15,7 +15,7 @@ from ..dictionary.signals import Coder, prepared, residuals_of
 from ..linalg import largest_part, shifted
 from ..operators import SparseProduct
 from ..results import Callback
-from ..runtime.memory import require_fits
+from ..runtime.files import require_fits
 from ..runtime.session import Session
 from ..samples import held
 from ..solvers.schedule import Schedule

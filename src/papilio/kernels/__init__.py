@@ -1,25 +1,29 @@
 """Numba functions on plain arrays. Compiling them takes long enough to say so."""
 
+import os
+import sys
+
 from numba.core import event
 
-from ..runtime.notice import compilation
+from ..runtime.progress import write_line
+
+_NOTICE = "papilio: compiling kernels on their first use, which may take 20 seconds or more; later runs load them"
 
 
 class _Listener(event.Listener):
-    """Tells of compilations of this package's functions; numba loads compiled ones without such events."""
+    """Says once that functions of this package are compiled; numba loads compiled ones without such events."""
+
+    is_due = True
 
     def on_start(self, event: event.Event) -> None:
-        if _is_ours(event):
-            compilation.begin()
+        function = getattr((event.data or {}).get("dispatcher"), "py_func", None)
+        is_ours = str(getattr(function, "__module__", "")).startswith(f"{__name__}.")
+        if self.is_due and is_ours and not os.environ.get("PAPILIO_QUIET"):
+            self.is_due = False
+            write_line(sys.stderr, f"{_NOTICE}\n")
 
     def on_end(self, event: event.Event) -> None:
-        if _is_ours(event):
-            compilation.end()
-
-
-def _is_ours(event: event.Event) -> bool:
-    function = getattr((event.data or {}).get("dispatcher"), "py_func", None)
-    return str(getattr(function, "__module__", "")).startswith(f"{__name__}.")
+        """Nothing: the notice stays."""
 
 
 event.register("numba:compile", _Listener())

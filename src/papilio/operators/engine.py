@@ -13,7 +13,7 @@ rules:
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import groupby
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -33,7 +33,6 @@ from ..kernels.multiply import (
 )
 from ..kernels.packing import fill_groups, group_alike, group_neighbours
 from ..kernels.simd import HEIGHTS, REGISTER, TILE
-from ..runtime.forks import cached_property
 from ..runtime.threads import get_num_threads, one_blas_thread, workspace
 from ..typing import Array
 from .cost import Rates, cost_of, is_near, plan, rates

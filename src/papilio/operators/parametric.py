@@ -1,13 +1,13 @@
 """Products whose supports are fixed and whose values change from call to call, with their gradients."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..kernels.sampled import gather, sample_few, sample_fours, transpose
 from ..kernels.simd import HEIGHTS
-from ..runtime.forks import cached_property
 from ..runtime.threads import scratch, split_work
 from ..typing import Array
 from .engine import Fused, Groups, PackedFactor, writeable

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from ..runtime.memory import memory
+from ..runtime.files import memory
 from ..runtime.threads import get_num_threads, one_blas_thread
 from ..typing import Array
 from .cost import BLOCK, HEIGHTS, Rates, cost_of, rates

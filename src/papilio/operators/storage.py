@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..runtime.files import as_path, open_regular, read_arrays, replacing, write_arrays
+from ..runtime.files import as_path, as_regular, read_arrays, replacing, write_arrays
 from ..typing import Array, Path
 from ..validation import as_integer, as_real, require_finite
 from .factors import Factor, entries, from_parts, to_csr, with_scale
@@ -74,7 +74,7 @@ def load(path: Path) -> SparseProduct:
     >>> pp.load(path) == pp.transforms.haar(8)
     True
     """
-    with open_regular(path) as file:
+    with open(as_regular(path), "rb") as file:
         if _is_mat(file.read(128)):
             return _read_faust(file, path)
     arrays = read_arrays(path)

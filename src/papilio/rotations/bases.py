@@ -8,6 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil, log2
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,7 +22,6 @@ from ..linalg import frobenius, in_units, shifted, wide
 from ..operators import SparseProduct
 from ..operators.speed import Speedup, speedup_of
 from ..results import Callback, Result, Status
-from ..runtime.forks import cached_property
 from ..runtime.session import Interrupted, Session
 from ..typing import Array, MatrixLike
 from ..validation import as_integer, as_matrix, as_real, as_sparse, require_finite

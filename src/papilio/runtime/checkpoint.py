@@ -7,6 +7,7 @@ where they belong. zipfile compares the checksums of its members; what passes, a
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -19,10 +20,12 @@ from .. import __version__
 from .. import typing as types
 from ..typing import Array
 from .files import as_path, flush_folder
-from .lock import Lock
 
 FINISHED = "finished"  # the stage of a state that is the result of a run
 _FORMAT = "papilio.Checkpoint 5"
+
+if sys.platform != "win32":
+    import fcntl
 
 T = TypeVar("T")
 _kinds: dict[str, tuple[type, Callable[[Any], Mapping[str, Any]], Callable[..., Any]]] = {}
@@ -84,6 +87,44 @@ def unpack(packed: Any, arrays: Mapping[str, Array]) -> Any:
 # -- files ---------------------------------------------------------------------------------------------
 
 
+class Lock:
+    """The lock of a checkpoint: one run at a time. The system ends it with the process, however that ends.
+
+    Where the system has no such locks, nobody is kept away.
+    """
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._path = Path(f"{checkpoint}.lock")
+        while True:
+            try:
+                self._file = open(self._path, "ab")  # noqa: SIM115
+            except OSError as error:  # now, and not after hours
+                reason = f"checkpoint cannot be written there: {error.strerror}; make room or choose another path"
+                raise OSError(error.errno, reason, os.fspath(checkpoint)) from error
+            try:
+                if sys.platform != "win32":
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._file.close()
+                raise BlockingIOError(
+                    f"checkpoint {os.fspath(checkpoint)!r} is in use by another run: wait until it has ended, or "
+                    "choose another path"
+                ) from None
+            except OSError:
+                return
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path)):
+                    return
+            self._file.close()  # its last holder has just removed it
+
+    def release(self) -> None:
+        """Remove the file while it is locked, so that nobody else has it, and end the lock."""
+        if not self._file.closed:
+            with suppress(OSError):
+                self._path.unlink()
+            self._file.close()
+
+
 class Checkpoint:
     """The latest state of a run in the file ``path``.
 
@@ -103,7 +144,7 @@ class Checkpoint:
         self._fresh = Path(f"{self._path}.fresh")
         self._identity = {key: str(value) for key, value in identity.items()}
         self._theirs: dict[str, str] = {}
-        self._lock = self._locked()
+        self._lock = Lock(self._path)
         try:
             self._fresh.unlink(missing_ok=True)  # of a run that was killed
             self.state = self._read() if self._path.exists() else None
@@ -143,16 +184,6 @@ class Checkpoint:
     def release(self) -> None:
         """Let other runs have the file."""
         self._lock.release()
-
-    def _locked(self) -> Lock:
-        path = Path(f"{self._path}.lock")
-        try:
-            return Lock(path, f"checkpoint {os.fspath(self._path)!r}")
-        except BlockingIOError:
-            raise
-        except OSError as error:  # now, and not after hours
-            reason = f"checkpoint cannot be written there: {error.strerror}; make room or choose another path"
-            raise OSError(error.errno, reason, os.fspath(self._path)) from error
 
     def _read(self) -> Any:
         try:
@@ -204,7 +235,7 @@ def remove_checkpoint(path: types.Path) -> None:
     """Delete the checkpoint of a run whose result is saved elsewhere, unless another run has it now."""
     target = os.path.realpath(path)
     with suppress(OSError):
-        lock = Lock(Path(f"{target}.lock"), "checkpoint")
+        lock = Lock(Path(target))
         try:
             Path(target).unlink(missing_ok=True)
         finally:

@@ -1,10 +1,6 @@
-"""Files that are written whole or not at all, and the one reader of .npy and .npz files.
+"""Files that are written whole or not at all, arrays in them, and the memory that content of files may take.
 
 Only regular files are read and replaced: a pipe would wait for ever, and a device would become a file.
-
-`numpy.load(allow_pickle=False)` unpickles nothing, but trusts a file otherwise: it allocates what a header claims
-before it looks for the bytes, unpacks a small archive into a huge array, and ignores bytes after the values. Files
-come from anywhere; the readers here compare sizes first.
 """
 
 import contextlib
@@ -12,22 +8,20 @@ import errno
 import os
 import stat
 import uuid
-import zipfile
 from collections.abc import Iterator, Mapping
-from math import prod
 from pathlib import Path
-from tokenize import TokenError
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any
+from zipfile import ZIP_STORED
 
 import numpy as np
-from numpy.lib import format as npy
 
 from .. import typing as types
 from ..typing import Array
-from .memory import require_memory
 
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))  # errors of a disk that has no room
-_CHUNK = 1 << 20  # bytes read at a time: what is compressed is unpacked in pieces no larger
+_VARIABLE = "PAPILIO_MAX_FILE_BYTES"
+_CEILING = 1 << 30  # bytes that any file may unpack to
+_RATIO = 4  # what grows no more than this is no surprise: text of short numbers, packed measurements
 
 
 def as_path(name: str, value: Any) -> Path:
@@ -39,18 +33,11 @@ def as_path(name: str, value: Any) -> Path:
     return Path(value)
 
 
-@contextlib.contextmanager
-def open_regular(path: types.Path) -> Iterator[IO[bytes]]:
-    """``path``, opened to read its bytes; ``OSError`` unless it is a regular file or a link to one."""
+def as_regular(path: types.Path) -> Path:
+    """``path``; ``OSError`` unless it is a regular file or a link to one."""
     place = as_path("path", path)
-    _require_regular(place, os.stat(place).st_mode)  # before it is opened, as that makes some devices act
-    with open(place, "rb", opener=_without_waiting) as file:
-        _require_regular(place, os.fstat(file.fileno()).st_mode)  # it may have been replaced meanwhile
-        yield file
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # not on Windows
+    _require_regular(place, place.stat().st_mode)
+    return place
 
 
 def _require_regular(path: Path, mode: int) -> None:
@@ -58,6 +45,9 @@ def _require_regular(path: Path, mode: int) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+
+
+# -- writing -------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -82,8 +72,7 @@ def replacing(path: types.Path, keep: bool = True) -> Iterator[Path]:
                 os.replace(partial, target)
                 flush_folder(target.parent)
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            partial.unlink()
+        partial.unlink(missing_ok=True)
 
 
 def _old_mode(target: Path) -> int | None:
@@ -118,108 +107,74 @@ def flush_folder(folder: Path) -> None:
             os.close(number)
 
 
+# -- arrays --------------------------------------------------------------------------------------------
+
+
 def write_arrays(path: types.Path, arrays: Mapping[str, Any]) -> None:
     """Write ``arrays`` to ``path`` as an npz file, all of them or nothing."""
     with replacing(path) as partial, open(partial, "xb") as file:
         np.savez(file, **arrays)
 
 
-class Header(NamedTuple):
-    """What the header of a .npy file says."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-    order: Literal["C", "F"]
-    offset: int  # of the values, from the beginning of the file
-
-    @property
-    def n_bytes(self) -> int:
-        """The size of the values. Python's integers: a hostile shape must not overflow."""
-        return prod(self.shape) * self.dtype.itemsize
-
-
-def npy_header(file: IO[bytes]) -> Header:
-    """The header of the .npy file that begins here, in version 1.0 or 2.0; leaves ``file`` at the values.
-
-    ``ValueError`` for anything but a plain array of numbers or strings.
-    """
-    start = file.tell()
-    version = npy.read_magic(file)
-    if version not in ((1, 0), (2, 0)):  # later ones are for names of fields
-        raise ValueError(f"it must have the .npy format's version 1.0 or 2.0, got {version}")
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    try:
-        shape, is_fortran, dtype = read(file)
-    except (SyntaxError, TokenError) as error:
-        raise ValueError("its header cannot be read") from error
-    if min(shape, default=0) < 0:
-        raise ValueError(f"it must have a shape without negative numbers, got {shape}")
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects, which are never loaded")
-    if dtype.kind not in "biufcUS" or not dtype.itemsize:
-        raise ValueError(f"it must hold real or complex numbers, got dtype {dtype}")
-    return Header(shape, dtype, "F" if is_fortran else "C", file.tell() - start)
-
-
-def read_npy(file: IO[bytes], size: int) -> Array:
-    """The array of a .npy file of ``size`` bytes that begins here, and ends with its values."""
-    header = npy_header(file)
-    if header.offset + header.n_bytes != size:
-        needed = f"{header.n_bytes} bytes for shape {header.shape} of {header.dtype}"
-        raise ValueError(f"it must hold {needed}, got {size - header.offset}")
-    require_memory(header.n_bytes)
-    content = bytearray(header.n_bytes)
-    view, done = memoryview(content), 0
-    while done < len(content):
-        piece = file.read(min(_CHUNK, len(content) - done))
-        if not piece:
-            raise ValueError(f"it ends {len(content) - done} bytes early")
-        view[done : done + len(piece)] = piece
-        done += len(piece)
-    return np.ndarray(header.shape, header.dtype, content, order=header.order)
-
-
 def read_arrays(path: types.Path) -> dict[str, Array]:
     """The arrays that `write_arrays` wrote to ``path``; ``ValueError`` if the file is damaged or anything else."""
-    with open_regular(path) as file:
-        try:
-            return _read_archive(file)
-        except Exception as error:  # whatever zipfile makes of a damaged archive
-            raise ValueError(f"{os.fspath(path)!r} is not an intact papilio file: {error}") from error
-
-
-def _read_archive(file: IO[bytes]) -> dict[str, Array]:
-    size = os.fstat(file.fileno()).st_size
-    with zipfile.ZipFile(file) as archive:
-        members = npy_members(archive)
-        if sum(member.file_size for member in members.values()) > size:
-            raise ValueError("its members are larger than the file")
-        # A damaged directory may hide members. Its last record counts them, and zipfile does not compare.
-        file.seek(size - len(archive.comment) - 12)
-        if int.from_bytes(file.read(2), "little") != min(len(members), 0xFFFF):
-            raise ValueError("some of its members are missing")
-        for name, member in members.items():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"member {name!r} is compressed")
-        return {name: read_member(archive, member) for name, member in members.items()}
-
-
-def npy_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The members of an .npz file by the names of their arrays."""
-    members: dict[str, zipfile.ZipInfo] = {}
-    for member in archive.infolist():
-        name = member.filename.removesuffix(".npy")
-        if name in members or name == member.filename:
-            raise ValueError(f"member {member.filename!r} occurs twice or is not a .npy file")
-        members[name] = member
-    return members
-
-
-def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
-    """The array in a member of an .npz file; its size is to be checked before."""
+    place = as_regular(path)
     try:
-        # Read to its end, a member's checksum is compared, which finds flipped bits.
-        with archive.open(member) as file:
-            return read_npy(file, member.file_size)
-    except ValueError as error:
-        raise ValueError(f"member {member.filename!r} is not sound: {error}") from error
+        with open_archive(place) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:  # whatever zipfile and NumPy make of a damaged archive
+        raise ValueError(f"{os.fspath(path)!r} is not an intact papilio file: {error}") from error
+
+
+@contextlib.contextmanager
+def open_archive(path: Path) -> Iterator[Any]:
+    """The arrays in an .npz file, as `numpy.load` gives them; their checksums are compared as they are read."""
+    with open(path, "rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
+            raise ValueError("it is not an .npz file")
+        packed = [member.file_size for member in archive.zip.infolist() if member.compress_type != ZIP_STORED]
+        if packed:
+            require_room(sum(packed), path.stat().st_size)
+        yield archive
+
+
+# -- memory --------------------------------------------------------------------------------------------
+
+
+def memory() -> int:
+    """The bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return 1 << 34
+
+
+def require_fits(name: str, n_bytes: int) -> None:
+    """Refuse a size called ``name`` whose result, of ``n_bytes``, this machine cannot hold."""
+    if n_bytes > memory():
+        raise ValueError(
+            f"{name} must leave a result that fits into memory, {memory():,} bytes, got one of {n_bytes:,} bytes"
+        )
+
+
+class TooLarge(ValueError):
+    """A file, perhaps intact, that takes more memory than it may."""
+
+
+def require_room(n_bytes: int, held: int = 0) -> None:
+    """Refuse to unpack ``held`` bytes of a file into ``n_bytes``, if these are too many.
+
+    Accepted are 1 GiB, or four times ``held`` if that is more, up to the memory of this machine; or what the
+    environment variable ``PAPILIO_MAX_FILE_BYTES`` says. A few bytes of a compressed, sparse or image file can
+    stand for gigabytes.
+    """
+    wanted = os.environ.get(_VARIABLE, "")
+    if wanted and not (wanted.isdecimal() and int(wanted) > 0):
+        raise ValueError(f"the environment variable {_VARIABLE} must be a positive integer, got {wanted!r}")
+    limit = int(wanted) if wanted else min(max(_CEILING, _RATIO * held), memory())
+    if n_bytes > limit:
+        raise TooLarge(
+            f"it is too large: it unpacks to {n_bytes:,} bytes, and {limit:,} are accepted; "
+            f"the environment variable {_VARIABLE} sets another limit"
+        )

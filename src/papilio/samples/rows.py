@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -14,8 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..runtime.files import as_path, npy_header, open_regular
-from ..runtime.forks import cached_property
+from ..runtime.files import as_path, as_regular
 from ..runtime.threads import scratch
 from ..typing import Array
 from ..validation import working_dtype
@@ -135,18 +135,18 @@ def memmap_reader(array: Any) -> Reader:
 def npy_reader(path: Path) -> FileReader:
     """A reader of the matrix in a .npy file, after a check of its header and its length."""
     try:
-        with open_regular(path) as file:
-            header = npy_header(file)
-            size = os.fstat(file.fileno()).st_size
-        if len(header.shape) != 2:
-            raise ValueError(f"it must hold a matrix, one sample per row, got shape {header.shape}")
-        if header.n_bytes != size - header.offset:
-            how = "shorter" if header.n_bytes > size - header.offset else "longer"
-            raise ValueError(f"it is {how} than its header says")
-        working_dtype("it", header.dtype)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path.name!r} is not a sound .npy file of samples: {error}") from error
-    return FileReader(os.fspath(path), header.offset, header.shape, header.dtype, header.order)
+        found: Any = np.load(as_regular(path), mmap_mode="r", allow_pickle=False)
+        if not isinstance(found, np.memmap) or found.ndim != 2:
+            raise ValueError(f"it must hold a matrix, one sample per row, got shape {np.shape(found)}")
+        if found.offset + found.nbytes != path.stat().st_size:
+            raise ValueError("it is longer than its header says")
+        working_dtype("it", found.dtype)
+    except OSError:
+        raise
+    except Exception as error:  # whatever NumPy makes of a damaged header
+        raise ValueError(f"{path.name!r} is not an intact .npy file of samples: {error}") from error
+    order = "C" if found.flags.c_contiguous else "F"
+    return FileReader(os.fspath(path), found.offset, found.shape, found.dtype, order)
 
 
 # -- parts of samples ----------------------------------------------------------------------------------

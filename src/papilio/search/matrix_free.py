@@ -9,7 +9,7 @@ low rank is found with more and more vectors, until the error on fresh ones is s
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from math import ceil, inf, log2
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
@@ -22,8 +22,7 @@ from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..operators.factors import to_csr, to_dense
 from ..results import Factorization, Status
-from ..runtime.forks import cached_property
-from ..runtime.memory import memory
+from ..runtime.files import memory
 from ..runtime.session import Interrupted, Session
 from ..typing import Array
 from ..validation import as_choice, as_real, as_shape

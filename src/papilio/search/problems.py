@@ -1,5 +1,6 @@
 """What is factorized: a matrix in memory, or one that is known by its entries or by its products only."""
 
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -7,7 +8,6 @@ import scipy.sparse as sp
 
 from ..linalg import frobenius
 from ..operators import SparseProduct
-from ..runtime.forks import cached_property
 from ..runtime.session import Session
 from ..typing import Array
 from .curves import relative_error

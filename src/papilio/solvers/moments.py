@@ -1,5 +1,6 @@
 """Moments: all that PALM needs to know about the data."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,6 @@ import scipy.sparse as sp
 
 from ..linalg import frobenius, inner, largest_part, wide
 from ..operators.factors import as_csr
-from ..runtime.forks import cached_property
 from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike
 from ..validation import as_array, as_matrix, as_real
