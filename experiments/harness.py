@@ -211,7 +211,7 @@ class Ledger(Generic[Trial]):
     path: Path
     columns: Sequence[str]
     keys: Sequence[str]  # the first of the columns, which identify a row
-    expected: Callable[[Trial], list[tuple[str, ...]]]  # the keys of the rows of a trial, in order
+    expected: Callable[[Trial], Sequence[tuple[str, ...]]]  # the keys of the rows of a trial, in order
 
     def blocks(self, trials: Sequence[Trial]) -> dict[Trial, list[Row]]:
         """The rows of each trial that is complete in the table, in order; all other rows are left out."""
