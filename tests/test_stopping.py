@@ -12,8 +12,7 @@ import pytest
 import papilio as pp
 from papilio.runtime import session as session_module
 from papilio.runtime import threads
-from papilio.runtime.interrupt import awaited_request, awaiting_stop
-from papilio.runtime.session import Interrupted, Session
+from papilio.runtime.session import Interrupted, Session, awaited_request, awaiting_stop
 
 LARGE = float("inf")
 

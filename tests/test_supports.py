@@ -7,8 +7,7 @@ import pytest
 from scipy.linalg import hadamard
 
 import papilio as pp
-from papilio.runtime.interrupt import awaiting_stop
-from papilio.runtime.session import Interrupted, Session
+from papilio.runtime.session import Interrupted, Session, awaiting_stop
 from papilio.search.methods.butterfly import find_butterfly
 from papilio.search.splitting import best_split, leading_directions, lifted
 

@@ -10,10 +10,19 @@ import scipy.sparse as sp
 
 from .linalg import column_norms
 from .operators import SparseProduct
-from .runtime.files import require_fits
 from .samples import Samples, on_disk
 from .typing import Array, DTypeLike, MatrixLike, RandomState
-from .validation import as_choice, as_dtype, as_factor_count, as_flag, as_integer, as_matrix, as_random, as_shape
+from .validation import (
+    as_choice,
+    as_dtype,
+    as_factor_count,
+    as_flag,
+    as_integer,
+    as_matrix,
+    as_random,
+    as_shape,
+    require_fits,
+)
 
 __all__ = [
     "Samples",

@@ -1,6 +1,7 @@
 """Checks of arguments: each error names the argument, what was wrong and what is accepted."""
 
 import operator
+import os
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from numbers import Number
@@ -301,3 +302,19 @@ _SOUND: dict[str, Callable[[Any, np.dtype[Any]], Any]] = {
     "dia": _sound_diagonals,
     "lil": _sound_lists,
 }
+
+
+def memory() -> int:
+    """The bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return 1 << 34
+
+
+def require_fits(name: str, n_bytes: int) -> None:
+    """Refuse a size called ``name`` whose result, of ``n_bytes``, this machine cannot hold."""
+    if n_bytes > memory():
+        raise ValueError(
+            f"{name} must leave a result that fits into memory, {memory():,} bytes, got one of {n_bytes:,} bytes"
+        )

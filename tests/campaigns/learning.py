@@ -16,9 +16,11 @@ import papilio as pp
 from ..limits import LIMITS
 
 LEARNERS: dict[str, dict[str, Any]] = {
-    "FastDictionaryLearning": {"complexity": 0.6},
-    "KSVD": {"max_iter": 60, "tol": 0.0},
-    "OnlineDictionaryLearning": {"max_iter": 40, "tol": 0.0},
+    "FastDictionaryLearning": {"n_components": 24, "complexity": 0.6},
+    "KSVD": {"n_components": 24, "max_iter": 60, "tol": 0.0},
+    "OnlineDictionaryLearning": {"n_components": 24, "max_iter": 40, "tol": 0.0},
+    "OrthogonalDictionaryLearning": {"max_iter": 60, "tol": 0.0},
+    "SparseKSVD": {"n_components": 24, "max_iter": 30, "tol": 0.0},
 }
 SIZES = {
     "sample": 2000,
@@ -48,7 +50,7 @@ def main(learner: str, data: str) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     lower_limits()
     X = samples(data)
-    model = getattr(pp, learner)(24, 3, random_state=0, checkpoint="run", **LEARNERS[learner])
+    model = getattr(pp, learner)(n_nonzero_coefs=3, random_state=0, checkpoint="run", **LEARNERS[learner])
     sys.stdout.write("begin\n")
     sys.stdout.flush()
     model.fit(X)

@@ -16,7 +16,7 @@ import typer
 
 import papilio
 
-from ..runtime.interrupt import last_signal, raise_interrupt
+from ..runtime.session import last_signal, raise_interrupt
 from .built_in import described
 from .console import BadInput, Failed, Stopped, Terminal, printable
 from .denoise import denoise

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..runtime.interrupt import StopRequest, awaiting_stop
+from ..runtime.session import StopRequest, awaiting_stop
 
 if TYPE_CHECKING:
     from ..operators import SparseProduct

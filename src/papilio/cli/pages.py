@@ -15,7 +15,8 @@ from ..linalg import frobenius
 from ..operators.speed import Speed, both_ways
 from ..plot.mosaics import as_atom_shape
 from ..report import Subject, page
-from ..runtime.files import memory, replacing
+from ..runtime.files import replacing
+from ..validation import memory
 from .console import ENDINGS, BadInput, ProgressBar, Terminal, counted
 from .inputs import read_matrix
 from .outputs import check_output, saving

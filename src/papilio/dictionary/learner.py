@@ -298,9 +298,9 @@ class Alternation(Stage):
                 rows, len(atoms), coder.n_nonzero_coefs, i, self.max_iter, session.random
             )
             early = coder._replace(n_nonzero_coefs=n_atoms)
-            codes = early.codes(Atoms(atoms.T), some, signals.unit)
+            codes = early.codes(Atoms(atoms.T), some)
             residuals = residuals_of(some, atoms, codes)
-            error = early.error(residuals, some, codes, signals.unit)
+            error = early.error(residuals, some, codes)
             done, share = (i + 1) / (self.max_iter + 1), signals.part(some).share
             session.report(self.name, error, 1.0, [atoms.T.copy()], done, share)
             if some is rows and (early == coder or coder.alpha is not None):

@@ -117,7 +117,8 @@ class OnlineState(FadingMoments):
         """Learn from a batch, one signal per row; returns its relative error before that."""
         self.follow(batch)
         batch = scaled(batch, self.unit).astype(self.atoms.dtype, copy=False)  # which has room for it in this unit
-        codes = self.coder.codes(Atoms(self.atoms.T), batch, self.unit)
+        coder = self.coder.within(self.unit)
+        codes = coder.codes(Atoms(self.atoms.T), batch)
         residuals = residuals_of(batch, self.atoms, codes)
         self.fade_and_add(*moments_of_rows(batch, codes), np.bincount(codes.indices, minlength=len(self.atoms)))
         energies = energies_of(batch, residuals)
@@ -125,7 +126,7 @@ class OnlineState(FadingMoments):
         self.gram[replaced], self.gram[:, replaced], self.cross[replaced] = 0, 0, 0
         self.uses[replaced] = self.uses.mean()
         descend_atoms(self.atoms, self.gram, self.cross)
-        return self.coder.error(residuals, batch, codes, self.unit)
+        return coder.error(residuals, batch, codes)
 
 
 def online_dictionary(
@@ -257,8 +258,7 @@ class OnlinePasses(Stage):
         atoms = first_atoms(self._signals.rows, self._n_components, self._init, self._session.random)
         # At the end one pass counts: then all signals do, each with its latest code.
         recent = min(RECENT, 1 / self._max_iter)
-        coder = self._signals.coder.within(self._signals.unit)
-        return PassesInMemory(OnlineState(atoms, coder, recent=recent, window=self._window))
+        return PassesInMemory(OnlineState(atoms, self._signals.coder, recent=recent, window=self._window))
 
     def step(self, state: PassesInMemory) -> PassesInMemory:
         session, rows, learner = self._session, self._signals.rows, state.learner

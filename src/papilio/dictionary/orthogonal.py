@@ -179,7 +179,7 @@ class Rotations(Stage):
         i, turned, best, rows = state.iteration, state.turned, state.best, signals.rows
         with blas_threads(rows.shape[1] ** 3):
             atoms = turned.toarray().astype(rows.dtype)
-            codes = signals.coder.codes(Atoms(atoms), rows, signals.unit)
+            codes = signals.coder.codes(Atoms(atoms), rows)
             error = float(np.sqrt(max(energy - frobenius(codes.data) ** 2, 0.0) / energy)) if energy else 0.0
             is_slow = options.tol > 0 and error > (1 - options.tol) * best.error
             best.record(error, None, options.tol)

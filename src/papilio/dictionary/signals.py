@@ -20,12 +20,12 @@ from ..linalg import frobenius, largest_part, shifted, wide
 from ..operators import SparseProduct
 from ..operators.factors import to_dense
 from ..runtime.checkpoint import stored
-from ..runtime.files import require_fits
 from ..runtime.session import Session
 from ..runtime.threads import scratch, split_work
 from ..samples import Samples, map_reduce
 from ..solvers.moments import Moments
 from ..typing import Array
+from ..validation import require_fits
 
 _SAMPLE, _LARGEST_SAMPLE, _SAMPLE_PER_ATOM = 50_000, 100_000, 200  # signals that are enough to start from
 _SOME = 5_000  # signals that are enough to tell which of two dictionaries is better
@@ -45,32 +45,30 @@ class Coder(NamedTuple):
     positive: bool = False
     alpha: float | None = None
 
-    def codes(self, ready: Atoms, rows: Array, unit: float = 1.0) -> sp.csc_array:
-        """The codes of signals, one per row, that were divided by ``unit``."""
+    def codes(self, ready: Atoms, rows: Array) -> sp.csc_array:
+        """The codes of signals, one per row."""
         if self.alpha is None:
             return omp_codes(ready, rows.T, self.n_nonzero_coefs, positive=self.positive)
-        return lasso_codes(ready, rows.T, self._alpha(unit), self.positive)
+        return lasso_codes(ready, rows.T, self.alpha, self.positive)
 
     def within(self, unit: float) -> "Coder":
         """The same for signals that were divided by ``unit``."""
-        return self if self.alpha is None else self._replace(alpha=self._alpha(unit))
+        if self.alpha is None:
+            return self
+        limits = np.finfo(np.float64)
+        return self._replace(alpha=float(np.clip(self.alpha / unit, limits.tiny, limits.max)))
 
-    def penalty(self, codes: sp.csc_array, unit: float = 1.0) -> float:
-        """2·alpha·‖Γ‖₁ of codes in ``unit``: with the squared error, twice the objective."""
-        return 0.0 if self.alpha is None else 2 * self._alpha(unit) * float(np.abs(codes.data).sum())
+    def penalty(self, codes: sp.csc_array) -> float:
+        """2·alpha·‖Γ‖₁: with the squared error, twice the objective."""
+        return 0.0 if self.alpha is None else 2 * self.alpha * float(np.abs(codes.data).sum())
 
-    def error(self, residuals: Array, rows: Array, codes: sp.csc_array, unit: float) -> float:
+    def error(self, residuals: Array, rows: Array, codes: sp.csc_array) -> float:
         """The relative error of codes; with a penalty, the root of the objective over that of empty codes."""
         size = frobenius(rows)
         error = relative(residuals, size)
         if self.alpha is None or size == 0:
             return error
-        return float(np.sqrt(error**2 + self.penalty(codes, unit) / size**2))
-
-    def _alpha(self, unit: float) -> float:
-        assert self.alpha is not None
-        limits = np.finfo(np.float64)
-        return float(np.clip(self.alpha / unit, limits.tiny, limits.max))
+        return float(np.sqrt(error**2 + self.penalty(codes) / size**2))
 
 
 # -- sums over signals with their codes ----------------------------------------------------------------
@@ -123,7 +121,7 @@ def merge_statistics(parts: Sequence[Statistics]) -> Statistics:
 
 
 class Coding(NamedTuple):
-    """What a pass computes: codes in a dictionary (d, a), and the ``n_worst`` worst signals."""
+    """What a pass computes: codes of signals divided by ``unit`` in a dictionary (d, a), and the worst signals."""
 
     dictionary: SparseProduct | Array
     coder: Coder
@@ -139,9 +137,8 @@ def code_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Statistics
         rows = scaled(rows, coding.unit)
         if ready is None:
             ready, atoms = prepared(coding.dictionary.astype(rows.dtype))
-        codes = coding.coder.codes(ready, rows, coding.unit)
-        penalty = coding.coder.penalty(codes, coding.unit)
-        new = statistics_of(rows, atoms, codes, coding.n_worst, penalty)
+        codes = coding.coder.codes(ready, rows)
+        new = statistics_of(rows, atoms, codes, coding.n_worst, coding.coder.penalty(codes))
         found = new if found is None else merge_statistics([found, new])  # one at a time: they may be large
     return _of_nothing(coding.dictionary) if found is None else found
 
@@ -183,7 +180,7 @@ def loss_of_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Loss:
             ready, atoms = prepared(coding.dictionary)
         unit = unit_for(largest_part(rows))
         rows = scaled(rows, unit).astype(atoms.dtype, copy=False)
-        codes = coding.coder.codes(ready, rows, unit)
+        codes = coding.coder.within(unit).codes(ready, rows)
         energies, errors = energies_of_codes(rows, atoms, codes)
         found.append(Loss(float(energies.sum()), float(errors.sum()), int(np.frexp(unit)[1]) - 1))
     return merge_losses(found)
@@ -339,7 +336,7 @@ class Held:
     ) -> None:
         self.unit = unit_for(largest_part(rows)) if unit is None else unit
         self.rows = scaled(rows, self.unit)
-        self.coder = coder
+        self.coder = coder.within(self.unit)
         self.share = share  # of all signals
         self.codes: sp.csc_array | None = None  # in the dictionary that `statistics` saw last
 
@@ -357,14 +354,14 @@ class Held:
     def statistics(self, dictionary: SparseProduct | Array, n_worst: int = 0) -> Statistics:
         """Sums over all signals with new codes in a dictionary (d, a)."""
         ready, atoms = prepared(dictionary.astype(self.rows.dtype))
-        self.codes = self.coder.codes(ready, self.rows, self.unit)
-        return statistics_of(self.rows, atoms, self.codes, n_worst, self.coder.penalty(self.codes, self.unit))
+        self.codes = self.coder.codes(ready, self.rows)
+        return statistics_of(self.rows, atoms, self.codes, n_worst, self.coder.penalty(self.codes))
 
     def error(self, dictionary: SparseProduct | Array) -> float:
         """The relative error of new codes in a dictionary (d, a); of some signals only if there are many."""
         rows = self.rows[:: max(len(self.rows) // _SOME, 1)]
         ready, atoms = prepared(dictionary.astype(rows.dtype))
-        codes = self.coder.codes(ready, rows, self.unit)
+        codes = self.coder.codes(ready, rows)
         return relative(residuals_of(rows, atoms, codes), frobenius(rows))
 
 
@@ -372,7 +369,6 @@ class Streamed:
     """Signals that are read part by part, and a random sample of them in memory."""
 
     def __init__(self, samples: Samples, coder: Coder, n_components: int, session: Session) -> None:
-        self.coder = coder
         self.n_passes = _PASSES
         self._samples = samples
         self._session = session
@@ -386,6 +382,7 @@ class Streamed:
 
         scan = map_reduce(samples, _scan_part, drawn, _merge_scans, tick=tick)
         self.unit = unit_for(scan.largest)
+        self.coder = coder.within(self.unit)
         self.contents = scan.contents
         self.start = Held(scan.rows, coder, self.unit, len(drawn) / len(samples))
 
@@ -426,7 +423,7 @@ def codes_of(signals: Signals, rows: Array, dictionary: SparseProduct | Array) -
     if isinstance(signals, Held) and signals.codes is not None:
         return in_unit(signals.codes, signals.unit)
     rows = scaled(rows, signals.unit)
-    codes = signals.coder.codes(Atoms(dictionary), rows, signals.unit)
+    codes = signals.coder.codes(Atoms(dictionary), rows)
     return in_unit(codes, signals.unit)
 
 

@@ -15,12 +15,11 @@ from ..dictionary.signals import Coder, prepared, residuals_of
 from ..linalg import largest_part, shifted
 from ..operators import SparseProduct
 from ..results import Callback
-from ..runtime.files import require_fits
 from ..runtime.session import Session
 from ..samples import held
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, MatrixLike, RandomState
-from ..validation import as_array, as_integer, as_matrix, as_real, require_finite
+from ..validation import as_array, as_integer, as_matrix, as_real, require_finite, require_fits
 from .patches import Average, Grid, check_image_shape
 
 if TYPE_CHECKING:

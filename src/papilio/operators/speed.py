@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from ..runtime.files import memory
 from ..runtime.threads import get_num_threads, one_blas_thread
 from ..typing import Array
+from ..validation import memory
 from .cost import BLOCK, HEIGHTS, Rates, cost_of, rates
 from .product import SparseProduct
 

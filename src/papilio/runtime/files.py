@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import typing as types
 from ..typing import Array
+from ..validation import memory
 
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))  # errors of a disk that has no room
 _VARIABLE = "PAPILIO_MAX_FILE_BYTES"
@@ -140,22 +141,6 @@ def open_archive(path: Path) -> Iterator[Any]:
 
 
 # -- memory --------------------------------------------------------------------------------------------
-
-
-def memory() -> int:
-    """The bytes of memory of this machine."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return 1 << 34
-
-
-def require_fits(name: str, n_bytes: int) -> None:
-    """Refuse a size called ``name`` whose result, of ``n_bytes``, this machine cannot hold."""
-    if n_bytes > memory():
-        raise ValueError(
-            f"{name} must leave a result that fits into memory, {memory():,} bytes, got one of {n_bytes:,} bytes"
-        )
 
 
 class TooLarge(ValueError):

@@ -1,15 +1,18 @@
 """A session: what a long computation needs besides its mathematics."""
 
 import json
+import signal
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import inf
-from threading import get_ident
 from time import monotonic, perf_counter
+from types import FrameType
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -19,7 +22,6 @@ from ..typing import Array
 from ..validation import as_random, as_real
 from .checkpoint import FINISHED, Checkpoint, stored
 from .history import Callback, History, Step, history_from_arrays, history_to_arrays
-from .interrupt import awaited_request, awaiting_stop, is_ctrl_c_free
 from .progress import ProgressLine
 from .threads import start_aside
 
@@ -31,6 +33,84 @@ _SHORT_WORK = 1 << 24  # multiplications of a call that is not worth a thread: i
 _LARGEST_SEED = 2**31 - 1
 
 T = TypeVar("T")
+
+
+# -- requests to stop, by Ctrl-C, and on the command line by SIGTERM --------------------------------------
+
+
+class StopRequest:
+    """Whether a signal has asked to stop. Sessions that begin while a request is awaited look at it."""
+
+    def __init__(self) -> None:
+        self.is_made = False
+
+
+_awaited: ContextVar[StopRequest | None] = ContextVar("awaited", default=None)
+_last_signal = 0
+
+
+def awaited_request() -> StopRequest | None:
+    """The request that is awaited around the calling code, in its thread."""
+    return _awaited.get()
+
+
+def last_signal() -> int:
+    """The number of the last signal that a handler of this module got; 0 if there was none."""
+    return _last_signal
+
+
+def is_ctrl_c_free() -> bool:
+    """Whether Ctrl-C reaches this thread, and does what Python has it do by default."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@contextmanager
+def awaiting_stop(
+    signals: Sequence[signal.Signals] = (signal.SIGINT,), heed: Callable[[], None] = lambda: None
+) -> Iterator[StopRequest]:
+    """Turn the first of ``signals`` into a request, with a call of ``heed``; later ones do what they did before.
+
+    Where they did nothing, they raise `KeyboardInterrupt`. Only the main thread of a process gets signals: in any
+    other, the request is never made.
+    """
+    request = StopRequest()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not request.is_made:
+            global _last_signal
+            _last_signal, request.is_made = number, True
+            heed()
+            return
+        previous = before[number]
+        if callable(previous):
+            previous(number, frame)
+        else:
+            raise_interrupt(number, frame)
+
+    before: dict[int, Any] = {}
+    token = _awaited.set(request)
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in signals:
+                before[int(number)] = signal.getsignal(number)
+                signal.signal(number, handle)
+        yield request
+    finally:
+        for caught, handler in before.items():
+            # None is a handler that Python did not set, and cannot set again.
+            signal.signal(caught, signal.SIG_DFL if handler is None else handler)
+        _awaited.reset(token)
+
+
+def raise_interrupt(number: int, frame: FrameType | None) -> None:
+    """A handler that makes of any signal what Ctrl-C is by default."""
+    global _last_signal
+    _last_signal = number
+    raise KeyboardInterrupt
+
+
+# -- a run ----------------------------------------------------------------------------------------------
 
 
 class Interrupted(Exception):
@@ -114,7 +194,7 @@ class Session:
         self._label, self._place, self._width, self._done = "", 0.0, 1.0, 0.0
         self._is_new_part = False
         self._last = ("", 0, "")  # what was told last: phase, iteration, and how it is shown
-        self._told_at, self._thread = self._begin, get_ident()
+        self._told_at, self._thread = self._begin, threading.get_ident()
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, identity or {})
         self._has_warned = False
         self._stage = ""
@@ -151,7 +231,7 @@ class Session:
 
         The callback, which may want to stop, is called again with the last phase if that was a while ago.
         """
-        if perf_counter() - self._told_at >= _SECONDS_BETWEEN_SIGNS and get_ident() == self._thread:
+        if perf_counter() - self._told_at >= _SECONDS_BETWEEN_SIGNS and threading.get_ident() == self._thread:
             phase, iteration, number = self._last
             self._tell(self._step(phase, iteration, 0.0), phase, number)
         if self.stopped:

@@ -22,10 +22,9 @@ from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..operators.factors import to_csr, to_dense
 from ..results import Factorization, Status
-from ..runtime.files import memory
 from ..runtime.session import Interrupted, Session
 from ..typing import Array
-from ..validation import as_choice, as_real, as_shape
+from ..validation import as_choice, as_real, as_shape, memory
 from .implicit import Entries, EntriesFunction, Products, in_chunks
 from .nested.cluster_trees import as_coordinates, clusters_in_order, clusters_of_points, in_one_space
 from .nested.rank_butterfly import Precision, butterfly_of_rank, deepest, planned
