@@ -10,12 +10,8 @@ SPHINX := $(BIN)/python -m sphinx -W --keep-going -n -q -b html
 PYTEST_OPTIONS := --numprocesses auto --maxprocesses 4 --dist worksteal
 # Bytecode is kept even where the environment says otherwise: tests start many processes, and rewritten asserts take seconds.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PYTEST_OPTIONS)
-# Of the campaigns.
-MINUTES ?= 5
-KILLS ?= 10
-SEED ?= 0
 
-.PHONY: help setup demo reproduce test test-slow test-all test-torch test-pythons fuzz kill lint types format bench docs docs-fast docs-open \
+.PHONY: help setup demo reproduce test test-slow test-all test-torch test-pythons fuzz lint types format bench docs docs-fast docs-open \
         clean
 
 help:  ## list the targets
@@ -51,11 +47,8 @@ test-torch: $(READY)  ## install the extra `torch`, and run the tests that need 
 test-pythons:  ## run the fast tests on each Python from 3.11 to 3.13 that is installed
 	scripts/test_pythons.sh $(PYTEST_OPTIONS)
 
-fuzz: $(READY)  ## random cases of every kind, for MINUTES=5, from SEED=0
-	$(BIN)/python -m tests.campaigns fuzz --minutes $(MINUTES) --seed $(SEED)
-
-kill: $(READY)  ## interrupt runs KILLS=10 times by each signal, from SEED=0, and compare what they leave
-	$(BIN)/python -m tests.campaigns kill --kills $(KILLS) --seed $(SEED)
+fuzz: $(READY)  ## many new random cases of every kind: ten minutes or more
+	$(PYTEST) -m slow --hypothesis-profile fuzz tests/fuzz
 
 lint: $(READY)  ## check style
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ import sys
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import papilio as pp
 
@@ -16,6 +17,12 @@ from .limits import lower
 
 # Whether kernels must be compiled, and that is said, depends on what ran before; in processes of tests, too.
 os.environ["PAPILIO_QUIET"] = "1"
+
+# Random cases: the same few in each run of the tests; many new ones with `--hypothesis-profile fuzz`.
+ANY_TIME = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("few", max_examples=25, derandomize=True, **ANY_TIME)
+settings.register_profile("fuzz", max_examples=500, print_blob=True, **ANY_TIME)
+settings.load_profile("few")
 
 
 def pytest_collection_finish():

@@ -1,9 +1,6 @@
 """Checkpoints: a run that is killed, wherever it is, goes on to the same bits."""
 
 import os
-import signal
-import subprocess
-import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -16,7 +13,7 @@ from papilio.runtime.checkpoint import Checkpoint, holds_result
 
 from .large import LEARNERS, X, assert_same, make, on_disk
 from .learners import N_ATOMS, N_NONZERO
-from .limits import LIMITS, lower
+from .limits import lower
 
 ROOT = Path(__file__).parents[1]
 
@@ -375,50 +372,6 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(path, mon
     with pytest.raises(PermissionError, match=r"checkpoint cannot be written there: .*run'"):
         make("ksvd", checkpoint=path, callback=calls.append).fit(X)
     assert calls == []
-
-
-# -- for real -------------------------------------------------------------------------------------------
-
-SCRIPT = f"""
-import sys
-import time
-import numpy as np
-import papilio as pp
-import {LIMITS["seconds_between_checkpoints"].rpartition(".")[0]}
-
-{LIMITS["seconds_between_checkpoints"]} = 0.0
-
-def told(step):
-    sys.stdout.write(step.phase + "\\n")
-    sys.stdout.flush()
-    if step.phase == sys.argv[4]:
-        time.sleep(1)  # to be killed in
-
-model = pp.FastDictionaryLearning(12, 2, random_state=0, checkpoint=sys.argv[2], callback=told)
-model.fit(pp.datasets.on_disk(sys.argv[1]))
-np.save(sys.argv[3], model.components_)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("phase", ["refine", "pass 2"])
-def test_a_process_that_is_killed_goes_on_to_the_same_bits(phase, tmp_path, path, monkeypatch):
-    monkeypatch.undo()  # a process of its own has sizes of its own: more than the 50,000 that are held
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((120_000, 8)).astype(np.float32))
-    result = tmp_path / "result.npy"
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "x.npy"), str(path), str(result)]
-    with subprocess.Popen([*command, phase], stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if line.strip() == phase:
-                process.send_signal(signal.SIGKILL)
-                break
-    assert process.wait() == -signal.SIGKILL
-    assert not result.exists()
-    subprocess.run([*command, "none"], check=True, stdout=subprocess.DEVNULL)
-    resumed = np.load(result)
-    take_result(path)
-    subprocess.run([*command, "none"], check=True, stdout=subprocess.DEVNULL)
-    np.testing.assert_array_equal(resumed, np.load(result))
 
 
 def test_a_null_character_in_the_path_is_named():

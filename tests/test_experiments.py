@@ -384,8 +384,8 @@ def test_the_result_does_not_depend_on_the_number_of_processes(tiny_figure3, tmp
 REPEATS = """
 import numpy as np
 import papilio as pp
+from experiments import figure3
 from experiments.harness import settings_of
-from papilio.experiments.figure3 import run as figure3
 from papilio.runtime.threads import one_thread
 
 dictionaries, found, junk = [], {}, []
@@ -413,7 +413,7 @@ def test_draws_repeat_to_the_last_bit_whatever_was_done_before():
     A fresh process: in this one, all memory may have been cut into pieces long ago.
     """
     script = REPEATS.replace("SEED", "11")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
