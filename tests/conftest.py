@@ -20,7 +20,7 @@ os.environ["PAPILIO_QUIET"] = "1"
 
 # Random cases: the same few in each run of the tests; many new ones with `--hypothesis-profile fuzz`.
 ANY_TIME = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-settings.register_profile("few", max_examples=25, derandomize=True, **ANY_TIME)
+settings.register_profile("few", max_examples=15, derandomize=True, **ANY_TIME)
 settings.register_profile("fuzz", max_examples=500, print_blob=True, **ANY_TIME)
 settings.load_profile("few")
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import date
 from functools import partial, reduce
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -413,7 +414,9 @@ def test_draws_repeat_to_the_last_bit_whatever_was_done_before():
     A fresh process: in this one, all memory may have been cut into pieces long ago.
     """
     script = REPEATS.replace("SEED", "11")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(__file__).parents[1]
+    )
     assert done.returncode == 0, done.stderr
 
 
