@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_DOCS := $(VENV)/.ready-docs
+READY_TORCH := $(VENV)/.ready-torch
 SITE := docs/_build/html
 SPHINX := $(BIN)/python -m sphinx -W --keep-going -n -q -b html
 # One process a core; one that has run out of tests takes over some of another's.
@@ -11,7 +12,7 @@ PYTEST_OPTIONS := --numprocesses auto --maxprocesses 4 --dist worksteal
 # Bytecode is kept even where the environment says otherwise: tests start many processes, and rewritten asserts take seconds.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-.PHONY: help setup demo reproduce test test-slow test-all test-torch test-pythons fuzz lint types format bench docs docs-fast docs-open \
+.PHONY: help setup demo reproduce test test-slow test-all test-torch test-examples test-pythons fuzz lint types format bench docs docs-fast docs-open \
         clean
 
 help:  ## list the targets
@@ -36,13 +37,18 @@ test: $(READY)  ## run the fast tests
 test-slow: $(READY)  ## run the slow tests
 	$(PYTEST) -m slow
 
-test-all: $(READY)  ## run every test, fast and slow
+test-all: $(READY_TORCH)  ## run every test
 	$(PYTEST) -m ''
 
-test-torch: $(READY)  ## install the extra `torch`, and run the tests that need it, slow ones included
+$(READY_TORCH): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
-	$(PYTEST) -m '' -k 'torch or compress_transformer or choosing or coding or say or described' \
-		tests/torch tests/test_documentation.py tests/test_examples.py tests/test_pages.py
+	@touch $@
+
+test-torch: $(READY_TORCH)  ## run the tests that need the extra `torch`, slow ones included; installs it
+	$(PYTEST) -m 'not examples' tests/torch tests/test_documentation.py
+
+test-examples: $(READY_TORCH)  ## run every example, and the code of every page of the documentation
+	$(PYTEST) -m examples
 
 test-pythons:  ## run the fast tests on each Python from 3.11 to 3.13 that is installed
 	scripts/test_pythons.sh $(PYTEST_OPTIONS)

@@ -64,21 +64,6 @@ def test_every_name_of_papilio_on_the_page_exists(page: str) -> None:
     assert len({name for name in names(read(page)) if name[0] == "pp"}) > 10
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_row_has_names_of_both(page: str) -> None:
-    found = rows(read(page))
-    assert len(found) > 15
-    assert all(CODE.search(left) or left.strip() == "–" for left, _, _ in found)
-    assert all(CODE.search(here) or here.strip() in ("–", "the same") for _, here, _ in found)
-
-
-def test_names_that_do_not_exist_are_found() -> None:
-    wrong = "`pp.transforms.fht(n)` and `op.nnz_sum()`, `pp.omp`"
-    assert missing(wrong, OURS) == ["pp.transforms.fht", "op.nnz_sum"]
-    assert missing("`op.norm('pp.none')`", OURS) == []
-    assert rows("| a | b | c |\n|---|---|---|\n| `x` | y | |\n") == [(" `x` ", " y ", " ")]
-
-
 # -- other libraries -------------------------------------------------------------------------------------
 
 

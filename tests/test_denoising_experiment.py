@@ -1,7 +1,5 @@
 """The denoising experiment: what it measures, draws and claims."""
 
-import builtins
-
 import numpy as np
 import pytest
 
@@ -60,35 +58,6 @@ def test_each_claim_fails_where_the_table_speaks_against_it(wrong, place):
     assert not found[place]
 
 
-def test_cosines_that_are_too_good_speak_against_the_claim():
-    found = verdicts(lambda case, sigma: as_claimed(case, sigma) + 0.4 * (case.method == DCT))
-    assert found == [True, True, True, False, True, False]
-
-
-def test_the_page_shows_every_mean():
-    page = denoising.page(Results(rows(as_claimed)), [], META)
-    assert "| papilio, 0.4 | 0.400 | 25.45 / 0.500 | 25.45 / 0.500 | 25.55 / 0.500 |" in page
-    for heading in ("64 atoms", "256 atoms", "Coding with a fixed number of atoms", "Seconds"):
-        assert heading in page
-
-
-def test_the_figures_show_psnr_against_noise_and_complexity():
-    results = Results(rows(as_claimed))
-    noise = denoising.against_noise(results)
-    absolute, relative = noise.axes
-    assert absolute.get_ylabel() == "PSNR in dB"
-    curves = {line.get_label(): line.get_ydata() for line in relative.lines}
-    np.testing.assert_allclose(curves["papilio, complexity 0.4"], [-0.05, -0.05, 0.05])
-    np.testing.assert_allclose(curves["redundant DCT"], [-0.5] * 3)
-    assert list(absolute.lines[0].get_xdata()) == [10, 30, 50]
-    complexity = denoising.against_complexity(results)
-    assert [ax.get_title() for ax in complexity.axes] == ["σ = 10", "σ = 30", "σ = 50"]
-    assert all(ax.get_xlabel() == "relative complexity" for ax in complexity.axes)
-    first = complexity.axes[0].lines[0]
-    np.testing.assert_allclose(first.get_xdata(), [0.2, 0.3, 0.4, 1.0])
-    np.testing.assert_allclose(first.get_ydata(), [25.45] * 3 + [25.5])
-
-
 def test_every_dictionary_is_measured_as_denoise_would_do_it():
     settings = TINY | {"complexities": [], "followup_atoms": [], "ksvd_max_iter": 1, "online_max_iter": 1}
     draw = Draw("aero", 20, 0)
@@ -107,35 +76,6 @@ def test_seeds_differ_between_draws_and_repeat():
     seeds = [denoising.seeds_of(2016, draw) for draw in draws]
     assert len(set(seeds)) == 4
     assert seeds == [denoising.seeds_of(2016, draw) for draw in draws]
-
-
-@pytest.mark.parametrize("name", denoising.NAMES)
-def test_photographs_are_grey_and_of_the_size_that_was_asked_for(name):
-    pytest.importorskip("skimage")
-    image = denoising.photograph(name, 64)
-    assert image.shape == (64, 64)
-    assert image.dtype == np.float64
-    assert image.min() >= 0
-    assert image.max() <= 255
-    assert np.std(image) > 3
-
-
-def test_a_missing_package_is_named(monkeypatch):
-    original = builtins.__import__
-
-    def without(name, *arguments, **options):
-        if name.startswith("skimage"):
-            raise ImportError(name)
-        return original(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match="'coins' needs scikit-image, which `make setup` installs"):
-        denoising.photograph("coins", 64)
-
-
-def test_unknown_images_are_refused():
-    with pytest.raises(ValueError, match="images must be among aero"):
-        denoising.photograph("lena", 64)
 
 
 def test_all_dictionaries_of_the_full_run_are_possible():

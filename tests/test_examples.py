@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from papilio.cli import app
+
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 # Sizes that take minutes, and those with which a script is tested.
@@ -37,20 +39,7 @@ SMALLER = {
 }
 FOOTER = "\n# sphinx_gallery_start_ignore\n"
 WITH_TORCH = ("compress_transformer",)
-COMMANDS = (
-    "demo",
-    "factorize",
-    "learn",
-    "tradeoff",
-    "encode",
-    "apply",
-    "denoise",
-    "info",
-    "plot",
-    "bench",
-    "report",
-    "inputs",
-)
+COMMANDS = [command.__name__ for command in app._COMMANDS]
 
 
 @pytest.fixture
@@ -68,30 +57,16 @@ def paste(papilio, monkeypatch):
     return call
 
 
-def run_the_examples(command, paste):
+@pytest.mark.examples
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_examples_in_the_help_work_as_pasted(command, paste):
     lines = paste(f"papilio {command} --help").split("Example:\n")[1].strip().splitlines()
     assert any(line.split()[:2] == ["papilio", command] for line in lines)
     for line in lines:
         paste(line)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "demo"])
-def test_the_examples_in_the_help_work_as_pasted(command, paste):
-    run_the_examples(command, paste)
-
-
-@pytest.mark.slow
-def test_the_example_of_the_demo_works_as_pasted(paste):
-    run_the_examples("demo", paste)
-
-
-def test_every_command_has_its_example(paste):
-    listed = paste("papilio --help").split("Commands:\n")[1]
-    assert tuple(re.findall(r"^  (\S+)", listed, re.MULTILINE)) == COMMANDS
-
-
-@pytest.mark.slow
+@pytest.mark.examples
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_a_script_tells_its_story_and_ends_with_its_figures(script, tmp_path, tmp_path_factory):
     if script.stem in WITH_TORCH:
@@ -124,7 +99,3 @@ def test_a_script_has_the_form_of_the_gallery(script):
     # All of them write their figures in the same way, which readers of the gallery and of notebooks do not see.
     assert text.partition(FOOTER)[2] == SCRIPTS[0].read_text().partition(FOOTER)[2]
     assert text.endswith("\n# sphinx_gallery_end_ignore\n")
-
-
-def test_there_are_at_least_twelve_examples():
-    assert len(SCRIPTS) >= 12

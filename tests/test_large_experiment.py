@@ -5,7 +5,7 @@ import pytest
 
 import papilio as pp
 from experiments import large
-from experiments.harness import DIFFERS, HOLDS, read_table, reproduce, settings_of, write_table
+from experiments.harness import DIFFERS, HOLDS, read_table, reproduce, settings_of
 
 TINY = settings_of("large", "tiny")
 
@@ -22,23 +22,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
-def test_there_is_a_row_for_each_dictionary_in_order(folder):
-    rows = read_table(folder / "table.csv")
-    assert tuple(rows[0]) == large.COLUMNS
-    assert [tuple(row[key] for key in large.KEYS) for row in rows] == [
-        tuple(map(str, c)) for c in large.cases_of(TINY)
-    ]
-    for row in rows:
-        assert 0 < float(row["error_held_out"]) < 1
-        assert float(row["coding_seconds"]) > 0
-        assert int(row["bytes"]) > 0
-        if row["complexity"]:
-            assert float(row["relative_complexity"]) <= float(row["complexity"])
-    assert {large.K_SVD, large.ONLINE, large.FAST, large.DCT, large.SCIKIT_LEARN} <= {row["kind"] for row in rows}
-    assert not list(folder.glob("start_*"))
-
-
 def test_the_error_is_that_of_codes_of_patches_that_nobody_learned_from(folder):
     (size,) = large.sizes_of(TINY)
     with large.patches_of(size, TINY["seed"]) as (path, held_out):
@@ -49,25 +32,6 @@ def test_the_error_is_that_of_codes_of_patches_that_nobody_learned_from(folder):
     error = np.linalg.norm(held_out - D @ pp.omp(D, held_out, 2).toarray()) / np.linalg.norm(held_out)
     row = next(row for row in read_table(folder / "table.csv") if row["kind"] == large.DCT)
     assert float(row["error_held_out"]) == pytest.approx(error, rel=1e-5)
-
-
-@pytest.mark.slow
-def test_a_stopped_run_goes_on_and_learns_nothing_twice(tmp_path, monkeypatch):
-    learned = []
-
-    def interrupted(case, *others):
-        if len(learned) == 3:
-            raise KeyboardInterrupt
-        learned.append(case)
-        return genuine(case, *others)
-
-    genuine = large._learned
-    monkeypatch.setattr(large, "_learned", interrupted)
-    with pytest.raises(large.Stopped, match="3 of "):
-        reproduce("large", tmp_path / "run", preset="tiny", progress=quiet)
-    monkeypatch.setattr(large, "_learned", lambda case, *others: (learned.append(case), genuine(case, *others))[1])
-    reproduce("large", tmp_path / "run", preset="tiny", progress=quiet)
-    assert learned == large.cases_of(TINY)
 
 
 def row(kind, complexity="", **numbers):
@@ -98,14 +62,6 @@ def test_claims_on_coding_and_bytes_are_made_for_the_largest_dictionaries():
     rows = [row(large.K_SVD, atoms=4096), row(large.FAST, "0.1", atoms=4096, bytes=260)]
     verdicts = [claim.verdict for claim in large.claims_of(rows)]
     assert verdicts == [HOLDS, DIFFERS]
-
-
-def test_the_figure_is_drawn_from_the_table_alone(folder, tmp_path):
-    rows = read_table(folder / "table.csv")
-    write_table(tmp_path / "table.csv", large.COLUMNS, rows)
-    (tmp_path / "meta.json").write_text((folder / "meta.json").read_text())
-    large.write(tmp_path)
-    assert (tmp_path / "figure.png").read_bytes() == (folder / "figure.png").read_bytes()
 
 
 def test_learners_of_others_end_within_their_time():

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 import papilio as pp
 
 SOURCE = Path(pp.__file__).parent
@@ -145,73 +143,6 @@ def test_every_exception_is_in_use():
     assert used >= UPWARDS
     by_name = {module for module, source, _ in modules() if "import_module" in source}
     assert by_name == BY_NAME
-
-
-WRONG = {
-    "import papilio.plot": "import papilio.plot",
-    "under another name": "import papilio.plot as drawing",
-    "one of several": "import os, papilio.plot.tradeoffs",
-    "from papilio import": "from papilio import plot",
-    "from papilio.room import": "from papilio.plot import matrix",
-    "from papilio.room.module import": "from papilio.plot.tradeoffs import convergence",
-    "from .. import": "from .. import plot",
-    "from ..room import": "from ..plot import matrix",
-    "from ..room.module import": "from ..plot.tradeoffs import convergence",
-    "one of several names": "from .. import linalg, plot",
-    "of another room in a function": "def f():\n    from ..search import factorize",
-    "in an async function": "async def f():\n    from ..search import factorize",
-    "in a method": "class A:\n    def f(self):\n        from ..search import factorize",
-    "listed, but not in a function": "from ..plot import matrix",
-    "in a class": "class A:\n    from ..plot import matrix",
-    "under if": "import os\nif os.name:\n    from ..plot import matrix",
-    "for all but type checkers": "if TYPE_CHECKING:\n    pass\nelse:\n    from ..plot import matrix",
-    "under if not TYPE_CHECKING": "if not TYPE_CHECKING:\n    from ..plot import matrix",
-    "in try": "try:\n    from ..plot import matrix\nexcept ImportError:\n    pass",
-    "in except": "try:\n    import os\nexcept ImportError:\n    from ..plot import matrix",
-    "in with": "with open('x'):\n    from ..plot import matrix",
-    "all of papilio": "import papilio",
-    "all of papilio under another name": "def f():\n    import papilio as pp",
-    "a lazy name": "from papilio import palm",
-    "a lazy name, relatively": "from .. import palm",
-    "everything": "from ..plot import *",
-    "by name": "from importlib import import_module\nimport_module('papilio.plot')",
-    "by name through importlib": "import importlib\nimportlib.import_module('papilio.plot')",
-    "by name without importlib": "__import__('papilio.plot')",
-}
-RIGHT = {
-    "downwards": "from ..linalg import norm\nfrom papilio.kernels import apply\nimport papilio.validation",
-    "its own room": "from . import packing\nfrom .packing import pack\nfrom papilio.operators.engine import pack",
-    "a listed exception": "def f():\n    from ..plot import matrix",
-    "for type checkers": "if TYPE_CHECKING:\n    from ..plot import matrix",
-    "for type checkers, in full": "import typing\nif typing.TYPE_CHECKING:\n    from ..plot import matrix",
-    "others": "import numpy as np\nfrom scipy import sparse",
-    "the version": "from .. import __version__",
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_import_is_found(name):
-    module = "papilio.operators.product"
-    assert any(fault(module, imported) for imported in imports(WRONG[name], module))
-
-
-@pytest.mark.parametrize("name", RIGHT)
-def test_a_right_import_is_left_alone(name):
-    module = "papilio.operators.product"
-    assert [fault(module, each) for each in imports(RIGHT[name], module) if fault(module, each)] == []
-
-
-def test_dots_are_counted_from_the_package_of_the_module():
-    wrong = "from ..plot import matrix"
-    assert fault("papilio.operators", next(imports(wrong, "papilio.operators", is_package=True)))
-    assert fault("papilio.results", next(imports("from . import plot", "papilio.results")))
-    assert fault("papilio.search.nested.fit", next(imports("from ...cli import app", "papilio.search.nested.fit")))
-    assert not fault(
-        "papilio.search.nested.fit", next(imports("from ..targets import x", "papilio.search.nested.fit"))
-    )
-    assert not fault("papilio.cli.app", next(imports("import papilio as pp", "papilio.cli.app")))
-    assert fault("papilio.report.page", next(imports("import papilio as pp", "papilio.report.page")))
-    assert fault("papilio", next(imports("from .solvers import palm", "papilio", is_package=True)))
 
 
 def test_no_file_name_occurs_twice():

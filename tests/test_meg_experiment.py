@@ -14,7 +14,6 @@ from experiments.meg import (
     dipole_field,
     distances,
     draw,
-    folded_surface,
     load_gain,
     simulated_gain,
 )
@@ -72,28 +71,6 @@ def test_the_radial_field_is_that_of_the_dipole_alone():
     assert field(place, moment, point) @ point == pytest.approx(alone @ point, rel=1e-10)
 
 
-def test_many_dipoles_and_points_are_those_one_by_one():
-    random = np.random.default_rng(0)
-    places, moments = 0.05 * random.random((4, 3)), random.standard_normal((4, 3))
-    points = 0.2 + random.random((3, 3))
-    together = dipole_field(places, moments, points)
-    assert together.shape == (3, 4, 3)
-    np.testing.assert_allclose(together[2, 1], field(places[1], moments[1], points[2]))
-
-
-def test_normals_are_perpendicular_to_the_surface():
-    """On a fine surface, the way to the nearest neighbours is nearly at right angles to the normal."""
-    places, normals = folded_surface(20_000, seed=0)
-    np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1)
-    for i in (100, 5_000, 15_000):
-        ways = places - places[i]
-        near = np.argsort(np.linalg.norm(ways, axis=1))[1:5]
-        ways = ways[near] / np.linalg.norm(ways[near], axis=1)[:, None]
-        assert np.abs(ways @ normals[i]).max() < 0.15
-    outwards = places / np.linalg.norm(places, axis=1)[:, None]
-    assert np.linalg.norm(np.cross(normals, outwards), axis=1).mean() > 0.3  # folded, not a sphere
-
-
 def test_the_gain_is_linear_in_sources_and_has_unit_columns():
     matrix, places = simulated_gain(12, 50)
     assert (matrix.shape, places.shape) == ((12, 50), (50, 3))
@@ -101,11 +78,6 @@ def test_the_gain_is_linear_in_sources_and_has_unit_columns():
     np.testing.assert_allclose(np.linalg.norm(gain.matrix, axis=0), 1)
     np.testing.assert_allclose(gain.matrix * np.linalg.norm(matrix, axis=0), matrix, rtol=1e-10)
     np.testing.assert_allclose(gain.places, 100 * places)
-
-
-def test_without_the_package_the_matrix_is_simulated(monkeypatch):
-    monkeypatch.setattr("experiments.meg.find_spec", lambda name: None)
-    assert load_gain(TVB, 12, 50).origin == SIMULATED
 
 
 # -- localisation --------------------------------------------------------------------------------------
@@ -144,20 +116,6 @@ def test_a_source_that_one_atom_explains_is_not_missed():
 # -- the run -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_there_is_a_row_for_each_case_in_order(folder):
-    table, times = (read_table(folder / name) for name in ("table.csv", "times.csv"))
-    cases = [tuple(map(str, case)) for case in meg.cases_of(TINY)]
-    for rows, columns in ((table, meg.columns_of(TINY)), (times, meg.TIMES)):
-        assert tuple(rows[0]) == columns
-        assert [(row["kind"], row["ratio"]) for row in rows] == cases
-    for row in table[1:]:
-        assert 0 < float(row["error"]) < 1
-        assert int(row["entries"]) * int(row["ratio"]) <= 12 * 300
-        assert row["matrix"] == SIMULATED
-    assert (folder / "figure.png").stat().st_size > 10_000
-
-
 def test_errors_of_the_truncated_svd_are_those_of_the_matrix():
     M = load_gain(SIMULATED, 24, 600).matrix
     rank, error = meg.truncated_svd(M, M.size // 6)
@@ -170,14 +128,6 @@ def test_products_are_closer_than_the_truncated_svd(folder):
     errors = {(row["kind"], row["ratio"]): float(row["error"]) for row in read_table(folder / "table.csv")}
     for ratio in map(str, TINY["ratios"]):
         assert errors[meg.PAPILIO, ratio] < errors[meg.SVD, ratio]
-
-
-def test_parameters_of_the_peer_give_as_many_entries():
-    m, n, budget = 248, 16384, 162_529
-    k, P = meg.rectmat((m, n), budget)
-    last = P * m * m * 0.8**2
-    assert 0 < last <= m * m
-    assert last + 2 * 8 * m + k * n == pytest.approx(budget)
 
 
 def tables(error=0.1, svd=0.4, peer="0.2", seconds=20.0, far=0.6, omp=1e-3):
@@ -227,26 +177,6 @@ def test_claims_follow_from_the_tables(changes, verdicts):
         *meg._pursuit(found),
     ]
     assert [claim.verdict for claim in made] == verdicts
-
-
-def test_a_peer_that_was_stopped_has_no_error_on_the_page_or_in_the_figure():
-    found, settings = tables(peer="inf"), settings_of("meg", "paper")
-    text = meg.page(found, {"settings": settings, "versions": {"papilio": "1"}})
-    assert "more than 300 s" in text
-    assert "no result" in text
-    figure = meg.figure_of(list(found.values()), settings)
-    assert [line.get_label() for line in figure.axes[0].lines] == ["truncated SVD", "papilio"]
-    assert [ax.get_title() for ax in figure.axes[1:]] == [
-        "1 to 5 cm apart",
-        "5 to 8 cm apart",
-        "more than 8 cm apart",
-    ]
-
-
-def test_the_whole_experiment_needs_no_pyfaust(monkeypatch):
-    monkeypatch.setattr(meg, "find_spec", lambda name: None)
-    kinds = {case.kind for case in meg.cases_of(settings_of("meg", "paper"))}
-    assert kinds == {meg.DENSE, meg.PAPILIO, meg.SVD}
 
 
 def test_a_wide_matrix_is_made_fast_by_subspaces():

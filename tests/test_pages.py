@@ -16,17 +16,11 @@ from .processes import environment
 
 # Pages with links, and without examples of Python.
 OTHERS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "results/README.md")
-# Pages whose blocks take more than a few seconds.
-SLOW = ("README.md",)
 
 
 def cases(language):
-    """The pages that have blocks in a language, slow ones marked."""
-    return [
-        pytest.param(page, marks=pytest.mark.slow if page in SLOW else ())
-        for page in pages.pages()
-        if pages.blocks((pages.ROOT / page).read_text(encoding="utf-8"), language)
-    ]
+    """The pages that have blocks in a language."""
+    return [page for page in pages.pages() if pages.blocks((pages.ROOT / page).read_text("utf-8"), language)]
 
 
 def run_blocks(text):
@@ -38,7 +32,7 @@ def run_blocks(text):
 
 
 # On a busy machine no product may be fast enough; everything else that is told is an error.
-@pytest.mark.slow
+@pytest.mark.examples
 @pytest.mark.filterwarnings("ignore:no product with an error below 1")
 @pytest.mark.parametrize("page", cases("python"))
 def test_the_python_blocks_of_a_page_run(page, here):
@@ -50,7 +44,7 @@ def test_the_python_blocks_of_a_page_run(page, here):
         sys.modules["matplotlib.pyplot"].close("all")
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 @pytest.mark.parametrize("page", cases("sh"))
 def test_the_shell_blocks_of_a_page_run(page, here):
     for block in pages.blocks((pages.ROOT / page).read_text(encoding="utf-8"), "sh"):
@@ -61,7 +55,7 @@ def test_the_shell_blocks_of_a_page_run(page, here):
             assert [text for text in told if " so far" not in text] == []  # but how far it is
 
 
-@pytest.mark.slow
+@pytest.mark.examples
 @pytest.mark.filterwarnings("ignore")  # of Dask
 def test_the_block_for_a_cluster_runs_on_one_of_this_machine(here):
     distributed = pytest.importorskip("distributed")
@@ -102,23 +96,3 @@ def test_the_calls_of_the_decision_figure_exist_and_it_is_drawn_as_its_script_sa
 
 
 # -- the checks find what is wrong -----------------------------------------------------------------------
-
-
-def test_blocks_are_told_apart_by_language():
-    text = "```python\na = 1\n```\n```py\nb\n```\n````md\n```python\nc\n```\n````\n```python\nassert a == 1\n```\n"
-    assert pages.blocks(text, "python") == ["a = 1\n", "assert a == 1\n"]
-    run_blocks(text)
-    with pytest.raises(ZeroDivisionError):
-        run_blocks("```python\n1 / 0\n```\n")
-    with pytest.raises(UserWarning, match="told"):
-        run_blocks("```python\nimport warnings\nwarnings.warn('told')\n```\n")
-
-
-def test_dead_links_are_found(tmp_path):
-    (tmp_path / "other.md").write_text("# A heading, with `code`\n\n(label)=\n## B\n")
-    page = tmp_path / "page.md"
-    page.write_text(
-        "[a](other.md) ![b](none.png) [c](other.md#a-heading-with-code) [d](other.md#c) [e](#here) [f](none.md)\n"
-        "[g](https://example.org) `[h](code.md)` [i](other.md#label)\n# Here\n```python\nx = [j](k)\n```\n"
-    )
-    assert pages.dead_links(page) == ["none.png", "other.md#c", "none.md"]

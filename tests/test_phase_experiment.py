@@ -5,7 +5,7 @@ import pytest
 
 import papilio as pp
 from experiments import phase
-from experiments.harness import BETTER, DIFFERS, HOLDS, read_table, reproduce
+from experiments.harness import BETTER, DIFFERS, HOLDS, reproduce
 
 DRAW = phase.Draw(16, 3, 2, "gaussian", 0)
 
@@ -27,18 +27,6 @@ def test_planted_factors_have_their_entries_in_each_column():
     assert not np.array_equal(phase.plant(1, DRAW._replace(trial=1))[0], factors[0])
     signs = phase.plant(1, DRAW._replace(values="signs"))[0]
     assert set(np.unique(signs)) == {-1, 0, 1}
-
-
-def test_the_table_says_what_was_found(folder):
-    rows = read_table(folder / "table.csv")
-    assert len(rows) == 4
-    for row in rows:
-        is_recovered = float(row["error"]) <= 1e-6 and int(row["found"]) <= 1.1 * int(row["planted"])
-        assert int(row["recovered"]) == is_recovered
-        assert int(row["planted"]) == 8 * int(row["depth"]) * int(row["entries"])
-    assert all(row["recovered"] == "1" for row in rows if row["entries"] == "1")
-    assert (folder / "figure.png").exists()
-    assert "| 8 | gaussian |" in (folder / "claims.md").read_text()
 
 
 def rows_of(most):
@@ -64,16 +52,6 @@ def test_claims_follow_from_the_table(most, seconds, verdicts):
     rows = rows_of(most)
     times = [row | {"seconds": str(seconds)} for row in rows]
     assert [claim.verdict for claim in phase.claims_of(rows, times)] == verdicts
-
-
-def test_the_figure_shows_the_shares():
-    rows = rows_of(2)
-    rows[3]["recovered"] = "0"  # one of three draws with two entries
-    for row in rows[:3]:
-        row["product"] = "100"
-    ax = phase.figure_of(rows).axes[0]
-    np.testing.assert_allclose(ax.images[0].get_array(), [[1, 2 / 3, 0, 0]])
-    assert [text.get_text() for text in ax.texts] == ["trivial", "67%", "0%", "0%"]
 
 
 @pytest.mark.parametrize(("depth", "entries"), [(2, 2), (2, 3), (3, 2)])

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import papilio as pp
 from experiments import recovery
 from experiments.harness import DIFFERS, HOLDS, read_table, reproduce, settings_of
-from experiments.recovery import Size, averages, published
+from experiments.recovery import averages
 
 TINY = settings_of("recovery", "tiny")
 DRAW = recovery.Draw(20, 12, 300, "uniform", 0)
@@ -86,22 +86,6 @@ def points(cosine=0.99, correlation=0.97, seconds=10.0):
 )
 def test_claims_follow_from_the_worst_draw(changes, verdicts):
     assert [claim.verdict for claim in recovery.claims_of(points(**changes))] == verdicts
-
-
-def test_the_figure_shows_what_is_published_for_the_same_sizes():
-    figure = recovery.figure_of(points())
-    left, right = figure.axes
-    assert [len(ax.lines) for ax in (left, right)] == [2, 5]
-    np.testing.assert_allclose(left.lines[1].get_ydata(), 0.985)
-    (fista,) = (line for line in right.lines if "FISTA" in line.get_label())
-    assert list(fista.get_ydata()) == [published()["dictionary learning with FISTA"][Size(500, 79, 5000)]]
-
-
-def test_the_page_names_its_settings(folder):
-    page = (folder / "claims.md").read_text()
-    assert "sums of 2 atoms" in page
-    assert "means of 2 draws" in page
-    assert "| 20×12, 300 signals | uniform | K-SVD |" in page
 
 
 def test_non_negative_codes_find_an_overcomplete_dictionary():

@@ -19,29 +19,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
-def test_there_is_a_row_for_each_dictionary_in_order(folder):
-    rows = read_table(folder / "table.csv")
-    assert tuple(rows[0]) == seconds.COLUMNS
-    expected = [tuple(map(str, case)) for case in seconds.cases(TINY)]
-    assert [tuple(row[key] for key in seconds.KEYS) for row in rows] == expected
-    for row in rows:
-        assert 0 < float(row["error_training"]) < 1
-        assert float(row["speedup_forward"]) > 0
-        assert float(row["speedup_adjoint"]) > 0
-        if row["complexity"]:
-            assert float(row["relative_complexity"]) <= float(row["complexity"])
-    dense = next(row for row in rows if row["kind"] == seconds.DENSE)
-    assert (dense["relative_complexity"], dense["speedup_forward"], dense["speedup_adjoint"]) == ("1.0",) * 3
-
-
-def test_the_held_out_patches_are_no_training_patches():
-    training, held_out = seconds.patches_of(settings_of("seconds", "paper"), 0)
-    assert (training.shape, held_out.shape) == ((64, 10_000), (64, 5_000))
-    places = pp.datasets.image_patches(15_000, 8, random_state=0)
-    np.testing.assert_array_equal(np.hstack([training, held_out]).T, places)
-
-
 def test_errors_are_those_of_codes_on_both_sets_of_patches(folder):
     patches = seconds.patches_of(TINY, 0)
     D = pp.images.redundant_dct(4, 6)
@@ -120,14 +97,3 @@ def test_seeds_are_averaged_and_times_are_those_of_both_directions():
 def test_claims_follow_from_the_table(changes, verdicts):
     found = seconds._claims(128, averages(table(**changes))[128])
     assert [claim.verdict for claim in found] == verdicts
-
-
-def test_the_figure_has_a_panel_for_each_size_and_writes_the_complexities():
-    points = averages(table())
-    figure = seconds.figure_of(points | {256: points[128]}, settings_of("seconds", "paper"))
-    assert [ax.get_title() for ax in figure.axes] == ["128 atoms", "256 atoms"]
-    for ax in figure.axes:
-        assert [text.get_text() for text in ax.texts] == ["0.5", "0.25"] * 2
-        blocks = next(line for line in ax.lines if line.get_label() == "product, 4×4 blocks")
-        np.testing.assert_allclose(blocks.get_xdata(), [0.5, 0.25])
-        np.testing.assert_allclose(blocks.get_ydata(), [0.5, 0.52])

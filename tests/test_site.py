@@ -6,8 +6,6 @@ import re
 from datetime import date
 from pathlib import Path
 
-import pytest
-
 import papilio as pp
 
 ROOT = Path(__file__).parents[1]
@@ -72,38 +70,6 @@ def test_every_result_and_every_benchmark_says_when_it_was_measured_and_where():
     measured = re.compile(r"^\*Measured .*\d{4}-\d\d-\d\d.*: .*, \d+ cores, Python .*\*$", re.MULTILINE)
     assert len(parts) > 10
     assert [part[:200] for part in parts if not measured.search(part)] == []
-
-
-@pytest.fixture
-def site(tmp_path):
-    """A site of two pages without a fault."""
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "index.html").write_text('<a href="deep/page.html#here">a</a><a href="https://other.org/x">b</a>')
-    (tmp_path / "deep" / "page.html").write_text(
-        '<h1 id="here"></h1><a href="../index.html">c</a><a href="#here">d</a>'
-    )
-    return tmp_path
-
-
-DEAD = {
-    '<a href="missing.html">': "missing.html: no such file",
-    '<a href="deep/page.html#gone">': "deep/page.html#gone: no such anchor",
-    '<a href="#gone">': "#gone: no such anchor",
-    '<img src="picture.png">': "picture.png: no such file",
-    '<img srcset="picture.png 2x">': "picture.png: no such file",
-    '<script src="https://cdn.org/x.js"></script>': "https://cdn.org/x.js: is loaded from another host",
-    '<link href="//cdn.org/x.css">': "//cdn.org/x.css: is loaded from another host",
-}
-
-
-def test_a_site_without_a_fault_has_no_dead_link(site):
-    assert module(DOCS / "check_links.py").faults(site) == []
-
-
-@pytest.mark.parametrize("html", DEAD)
-def test_dead_links_are_found(site, html):
-    (site / "new.html").write_text(html)
-    assert module(DOCS / "check_links.py").faults(site) == [f"new.html: {DEAD[html]}"]
 
 
 def test_tables_say_in_colour_what_was_met():

@@ -47,8 +47,3 @@ def test_a_dense_matrix_keeps_its_mix_of_signs(form):
     picture = thumbnail(form(values), 60)
     assert abs(np.mean(picture > 0) - np.mean(values > 0)) < 0.05
     assert np.isin(picture, values).all()
-
-
-def test_complex_matrices_show_their_real_part():
-    for form in (np.array([[1 + 5j, -2j]]), sp.csr_array([[1 + 5j, -2j]]), SparseProduct([[[1 + 5j, -2j]]])):
-        np.testing.assert_array_equal(thumbnail(form, 4), [[1.0, 0.0]])
