@@ -38,7 +38,7 @@ __all__ = [
 
 _VALUES = ("normal", "half-normal", "uniform")
 _IMAGES = ("china", "flower")
-_LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
+_LUMINANCE = (0.299, 0.587, 0.114)  # Weights of red, green and blue (ITU-R BT.601).
 _BLOCK_ENTRIES = 1 << 20  # random numbers to draw at once when atoms are chosen
 
 
@@ -132,7 +132,7 @@ def factorizable_dictionary(
     """
     n_features = as_integer("n_features", n_features, 1)
     n_factors = as_factor_count("n_factors", n_factors, 1)
-    require_fits("n_features", 8 * n_features**2)  # each is drawn from all places
+    require_fits("n_features", 8 * n_features**2)  # Each place is drawn from all.
     random = as_random(random_state)
     factors = [_full_rank_factor(n_features, random) for _ in range(n_factors)]
     norms = column_norms(reduce(operator.matmul, factors).toarray())

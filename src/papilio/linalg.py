@@ -19,11 +19,11 @@ def frobenius(array: Array) -> float:
     if array.dtype != np.float64:
         array = array.astype(wide(array.dtype), copy=False)
     values = array.ravel(order="K").view(np.float64)
-    if values.size > _LONG:  # which BLAS would share among threads that mostly wait for each other
+    if values.size > _LONG:  # BLAS would use threads that mostly wait for each other.
         with np.errstate(over="ignore", under="ignore"):
             norm = math.sqrt(np.einsum("i,i", values, values))
     else:
-        norm = math.sqrt(np.vdot(values, values))  # which gives no warnings, unlike `dot`
+        norm = math.sqrt(np.vdot(values, values))  # Unlike `dot`, it gives no warnings.
     if 1e-100 < norm < 1e100:
         return norm
     largest = float(np.max(np.abs(values), initial=0.0))

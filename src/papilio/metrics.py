@@ -14,9 +14,9 @@ from .validation import as_array, as_flag, as_matrix, as_numbers, as_real, requi
 
 __all__ = ["mean_max_cosine", "mutual_coherence", "psnr", "recovery_rate", "rmse", "ssim"]
 
-_WINDOW, _DEVIATION = 11, 1.5  # of SSIM's Gaussian window, in pixels
+_WINDOW, _DEVIATION = 11, 1.5  # Sides and deviation of SSIM's Gaussian window in pixels.
 _MOST_RANGES = 1e6  # largest value relative to ``data_range``; beyond, rounding hides the variances
-_BLOCK_ENTRIES = 1 << 22  # of a matrix of similarities, 32 MB in float64
+_BLOCK_ENTRIES = 1 << 22  # Entries of a block of similarities: 32 MB in float64.
 
 
 def rmse(signals: MatrixLike, dictionary: MatrixLike | SparseProduct, codes: MatrixLike) -> float:
@@ -174,7 +174,7 @@ def mutual_coherence(dictionary: MatrixLike | SparseProduct) -> float:
     largest = 0.0
     for part in _blocks(atoms.shape[1], atoms.shape[1]):
         similarities = _similarities(atoms[:, part], atoms[:, part.start :])
-        np.fill_diagonal(similarities, 0.0)  # the similarity of each atom to itself
+        np.fill_diagonal(similarities, 0.0)  # Leave out the similarity of each atom to itself.
         largest = max(largest, float(similarities.max()))
     return largest
 

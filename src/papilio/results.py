@@ -35,7 +35,7 @@ __all__ = [
     "TradeoffPoint",
 ]
 
-SLOWER = "the product is slower than the dense matrix"  # how the warning begins
+SLOWER = "the product is slower than the dense matrix"  # First words of the warning.
 
 
 class Attempt(NamedTuple):
@@ -201,7 +201,7 @@ def slower_sentence(op: SparseProduct, speedup: Speedup) -> str:
     """What to say about a product that is slower than the dense matrix (`is_slower`), else nothing."""
     if not is_slower(op, speedup):
         return ""
-    figures = str(speedup).replace(" (slower)", "")  # which the sentence begins with
+    figures = str(speedup).replace(" (slower)", "")  # The sentence already says so.
     return (
         f"{SLOWER}: {figures}, measured on this machine. Ask for fewer entries (a lower complexity or a higher "
         "max_error), or use the dense matrix, operator.toarray()"

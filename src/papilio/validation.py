@@ -38,7 +38,7 @@ def as_dtype(name: str, value: Any) -> np.dtype[Any]:
     """``value`` as a dtype."""
     try:
         return np.dtype(value)
-    except (TypeError, ValueError, LookupError):  # of what has fields of its own
+    except (TypeError, ValueError, LookupError):  # Structured dtypes, for example.
         raise TypeError(f"{name} must be a NumPy dtype, got {value!r}") from None
 
 
@@ -56,7 +56,7 @@ def as_array(name: str, value: Any) -> Array:
 def as_numbers(name: str, value: Any) -> Array:
     """``value`` as a dense array in its working dtype, without a copy if it is one already."""
     array = as_array(name, value)
-    with np.errstate(over="ignore"):  # of extended precision
+    with np.errstate(over="ignore"):  # Extended precision may overflow.
         return np.asarray(array, dtype=working_dtype(name, array.dtype))
 
 
@@ -133,7 +133,7 @@ def as_real(name: str, value: Any, minimum: float = -np.inf, maximum: float = np
         raise TypeError(f"{name} must be {accepted}, got {value!r}") from None
     if array.ndim != 0 or array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be {accepted}, got {value!r}")
-    with np.errstate(over="ignore"):  # of extended precision
+    with np.errstate(over="ignore"):  # Extended precision may overflow.
         number = float(array)
     if not np.isfinite(number) or not minimum <= number <= maximum:
         raise ValueError(f"{name} must be {accepted}, got {number}")

@@ -101,7 +101,7 @@ def _run() -> int:
     warnings.filterwarnings("ignore", "the limit on the number of iterations was reached")
     warnings.showwarning = lambda message, *_: sys.stderr.write(f"papilio: {printable(message)}\n")  # type: ignore[assignment]
     try:
-        code = app(prog_name="papilio", standalone_mode=False)  # of python -m papilio, too
+        code = app(prog_name="papilio", standalone_mode=False)  # Also under python -m papilio.
         sys.stdout.flush()
     except Exception as error:
         if os.environ.get("PAPILIO_DEBUG"):
@@ -134,7 +134,7 @@ def _ending(error: Exception) -> tuple[str, int]:
         case Stopped():
             return text, _stopped()
         case BrokenPipeError():
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest has no reader
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Nobody reads the rest.
             return "", 1
         case MemoryError():
             return "not enough memory", 1

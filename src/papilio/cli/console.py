@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _UNLIMITED = 10_000  # columns of a file or a pipe, in which no number is cut
 _SECONDS_BETWEEN_LINES = 30.0
 _AN_HOUR = 3600.0
-_WIDTH_OF_BAR = 52  # with the percentage, both times and blanks: a note beside it must not squeeze it
+_WIDTH_OF_BAR = 52  # Includes the percentage, both times and blanks, so that a note does not squeeze the bar.
 _STOPPING = "stopping; Ctrl-C again drops everything"
 
 
@@ -91,7 +91,7 @@ class Terminal:
     def __init__(self, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet = quiet
         if quiet:
-            os.environ.setdefault("PAPILIO_QUIET", "1")  # for those who compile kernels
+            os.environ.setdefault("PAPILIO_QUIET", "1")  # Kernels that are compiled later say nothing either.
         self.as_json = as_json
         self.errors = Console(stderr=True, highlight=False, emoji=False)
         self._output = Console(highlight=False, emoji=False)

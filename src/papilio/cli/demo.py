@@ -24,7 +24,7 @@ from .pages import check_report, write_report
 SIZES = (32, 64, 256, 1024)
 N_PATCHES, N_NEW, N_ATOMS, N_NONZERO = 10_000, 5_000, 128, 5
 COMPLEXITIES = (0.5, 0.25)
-SPEEDUPS = (3, 2, 1.5)  # the first that this machine allows
+SPEEDUPS = (3, 2, 1.5)  # The first one that this machine reaches is shown.
 BLOCK = 256  # vectors
 GAINS = ("speed-up", "block of 256")
 COLUMNS = ("size", "entries", "share", "error", "time", *GAINS)
@@ -170,7 +170,7 @@ def _patch_figures(
     pp.plot.tradeoff(times, right, error=name)
     right.set_xlabel(f"time for {BLOCK} vectors / time of the dense matrix")
     right.set_ylabel("")
-    right.get_legend().remove()  # the same as on the left
+    right.get_legend().remove()  # It would repeat the one on the left.
     figures = {"patches-atoms.png": atoms, "patches-factors.png": factors, "patches-tradeoff.png": tradeoff}
     return figures, name
 
@@ -186,7 +186,7 @@ def _learned(X: Any, dense: Any, complexity: float | None, speedup: float | None
 def _learned_for_speed(X: Any, dense: Any) -> tuple[Any, float]:
     """The product with the largest speed-up of a list, and that; or None where no product is faster."""
     for speedup in SPEEDUPS:
-        with suppress(ValueError):  # there is none on this machine
+        with suppress(ValueError):  # No product is as fast on this machine.
             return _learned(X, dense, None, speedup), speedup
     return None, 1.0
 

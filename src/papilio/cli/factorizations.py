@@ -90,7 +90,7 @@ def factorize(
     values = read_matrix(matrix)
     begin = perf_counter()
     with ProgressBar(terminal, "Factorizing", can_stop=True) as bar, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", SLOWER)  # the same is noted below, after a longer measurement
+        warnings.filterwarnings("ignore", SLOWER)  # It is reported below, after a longer measurement.
         fit = pp.factorize(
             values,
             complexity=complexity,
@@ -136,7 +136,8 @@ def _is_met(
 ) -> bool | None:
     """Whether the result is within the target; None without one."""
     if speedup is not None:
-        return fit.status is not pp.results.Status.NO_STRUCTURE  # what is not fast enough is not returned
+        # A product that is not fast enough is not returned.
+        return fit.status is not pp.results.Status.NO_STRUCTURE
     if complexity is not None:
         rows, columns = fit.operator.shape
         return fit.operator.nnz <= complexity * rows * columns + 1e-6
@@ -222,7 +223,7 @@ def tradeoff(
     is_learned = source.startswith("patches:") or any((n_components, n_nonzero_coefs, patch_size))
     if is_learned and values.dtype.kind == "c":
         raise BadInput(f"{source}: samples must be real, got {values.dtype}")
-    check_folder(output)  # which makes it: last, for a request that can be met
+    check_folder(output)  # Last, because it creates the folder.
     with ProgressBar(terminal, "Learning" if is_learned else "Factorizing", can_stop=True) as bar:
         if is_learned:
             found = pp.dictionary.dictionary_tradeoff(
@@ -314,7 +315,7 @@ def _points(found: "pp.Tradeoff") -> Table:
     from ..results import tradeoff_cells
 
     names, *rows = tradeoff_cells(found)
-    names[3] = "error"  # its name, which may be long, stands below
+    names[3] = "error"  # The full name, which may be long, is in the last lines.
     made = table(None, *names, wraps=["speed-up"])
     for row in rows:
         made.add_row(*(Text(cell, style="red" if cell.endswith("(slower)") else "") for cell in row))

@@ -20,17 +20,18 @@ from ..runtime.files import as_regular, open_archive, require_room
 from ..typing import Array
 from .console import BadInput
 
-_PER_LINE = 32  # bytes for a row or column of a sparse matrix: its pointer, and copies of it in other formats
+_PER_LINE = 32  # Bytes per row or column of a sparse matrix: its pointer, and copies in other formats.
 _MATLAB_NUMBERS = re.compile("double|single|u?int[0-9]+|logical|sparse")
-_MOST_NAMES, _LONGEST_NAME = 8, 40  # in a message
-_DELIMITERS = (",", ";", "\t")  # or blanks
+_MOST_NAMES, _LONGEST_NAME = 8, 40  # In error messages.
+_DELIMITERS = (",", ";", "\t")  # Without any of these, blanks separate the columns.
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
-_INDEX_NAMES = ("", "index", "id", "row.names", "unnamed: 0")  # what pandas and R call the column of row names
+# Names that pandas and R give to the column of row names.
+_INDEX_NAMES = ("", "index", "id", "row.names", "unnamed: 0")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm")
 # Pillow knows more, and goes by the content: some, such as EPS, start other programs.
 _IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-_PER_PIXEL = 16  # bytes: the grey value as float64, and what it is made from
-_LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
+_PER_PIXEL = 16  # Bytes: the grey value as float64, and the colours that it is computed from.
+_LUMINANCE = (0.299, 0.587, 0.114)  # Weights of red, green and blue (ITU-R BT.601).
 
 
 # -- NumPy's files ---------------------------------------------------------------------------------------------
@@ -65,7 +66,8 @@ def _csv(path: Path, name: str | None) -> Array:
         first = _uncommented(first)
         delimiter = next((mark for mark in _DELIMITERS if mark in first), None)
         cells = [cell.strip().strip("\"'") for cell in first.split(delimiter)]
-        is_numbered = cells[0] == "" and cells[1:] == [str(i) for i in range(len(cells) - 1)]  # by pandas
+        # Column names of a pandas table without names.
+        is_numbered = cells[0] == "" and cells[1:] == [str(i) for i in range(len(cells) - 1)]
         is_heading = not any(map(_is_number, cells)) and not all(cell.lower() in _MISSING for cell in cells)
         if delimiter is not None and (is_numbered or (is_heading and cells[0].lower() in _INDEX_NAMES)):
             raise BadInput(
@@ -106,7 +108,7 @@ def _is_number(cell: str) -> bool:
         complex(cell)
     except ValueError:
         return False
-    return cell.lower() != "j"  # a name, unlike 1j
+    return cell.lower() != "j"  # Python reads "j" as a number; here it is a name.
 
 
 # -- MATLAB's files and Matrix Market --------------------------------------------------------------------------
@@ -205,7 +207,7 @@ def _pixels(image: Any, is_ppm: bool) -> Image:
 
 def _require_kept(path: Path, image: Any) -> None:
     """Refuse what Pillow would drop without a word."""
-    if getattr(image, "is_animated", False) and image.format != "MPO":  # photographs with a preview
+    if getattr(image, "is_animated", False) and image.format != "MPO":  # MPO: photographs with a preview.
         raise BadInput(f"{path}: several frames are not accepted; an image of one frame is")
     if image.mode in ("RGB", "RGBA", "LA") and any(_has_16_bits(tile[3]) for tile in image.tile):
         raise BadInput(f"{path}: colour pixels of 16 bits are not accepted; 8 bits are, or .npy")

@@ -19,7 +19,7 @@ from .built_in import Kind, make, names
 from .console import BadInput
 from .formats import IMAGES, READERS, Image, read_image
 
-_SEVERAL = (".npz", ".mat")  # formats that hold several matrices
+_SEVERAL = (".npz", ".mat")  # Formats that hold several matrices.
 _BUILT_IN = names(Kind.MATRIX, Kind.SAMPLES)
 
 
@@ -46,19 +46,19 @@ def refusing(path: Path) -> Iterator[None]:
     """Turn every error while ``path`` is read into one line about it."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about metadata that readers do not understand
+            warnings.simplefilter("ignore")  # Readers warn about metadata that they do not understand.
             yield
     except BadInput:
         raise
     except FileNotFoundError as error:
         raise BadInput(f"{path}: there is no such file") from error
-    except OSError as error:  # those of Pillow and zipfile have no number
+    except OSError as error:  # Errors of Pillow and zipfile have no number.
         raise BadInput(f"{path}: {error.strerror or _one_line(error)}") from error
     except TooLarge as error:
         raise BadInput(f"{path}: {error}") from error
     except MemoryError as error:
         raise BadInput(f"{path}: not enough memory for what it claims to hold") from error
-    except Exception as error:  # whatever a parser makes of a damaged file
+    except Exception as error:  # A damaged file may raise anything.
         raise BadInput(f"{path}: not an intact {path.suffix} file: {_one_line(error)}") from error
 
 
@@ -138,7 +138,7 @@ def _open_samples(source: str) -> Any:
         return pp.datasets.on_disk(path)
     except FileNotFoundError:
         raise BadInput(f"{source}: there is no such file") from None
-    except OSError as error:  # perhaps one file of a folder
+    except OSError as error:  # The file may be one of a folder.
         raise BadInput(f"{error.filename or source}: {error.strerror or _one_line(error)}") from error
     except ValueError as error:
         raise BadInput(f"{source}: {_one_line(error)}") from error

@@ -192,8 +192,8 @@ def _cluster(address: str | None) -> Iterator[None]:
     try:
         client = Client(address, timeout=10)
     except (OSError, ValueError, TypeError) as error:
-        with suppress(ValueError):  # there is none if the address makes no sense
-            Client.current().close()  # the one that failed
+        with suppress(ValueError):  # There is no client if the address is invalid.
+            Client.current().close()  # Close the client that failed to connect.
         raise BadInput(f"--scheduler {address}: no Dask scheduler answers there") from error
     with client:
         yield

@@ -39,11 +39,11 @@ def write_report(terminal: Terminal, path: Path | None, subjects: Sequence[Subje
         for i, subject in enumerate(subjects):
             bar.advance(i / len(subjects))
             if subject.tradeoff is not None:
-                _ = subject.tradeoff.speedups  # kept there, for the page
+                _ = subject.tradeoff.speedups  # The page reads this cached property.
             measured.append(replace(subject, speeds=_speeds(subject.operator)))
     text = page(title or subjects[0].title, measured, pp.__version__)
     with saving(path), replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # names of files may hold any bytes
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # File names may contain any bytes.
 
 
 def learned(

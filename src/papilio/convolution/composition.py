@@ -25,8 +25,8 @@ from ..validation import as_integer, as_real
 from .operator import ConvolutionChain, as_kernels, as_stack
 from .spectra import Places, Restarts, Spectra, composed, correlations, cropped, spectra_of, spectra_of_atom
 
-_FIRST_SWEEPS = 3  # of alternating least squares, before joint steps
-_FIRST_ITERATIONS = 60  # of all restarts, before most of them are dropped
+_FIRST_SWEEPS = 3  # Sweeps of alternating least squares before joint steps.
+_FIRST_ITERATIONS = 60  # Iterations of all restarts before most of them are dropped.
 _KEPT_RESTARTS = 5
 _STALL_WINDOW = 10  # iterations over which progress is judged
 _MOST_NUMBERS = 1 << 22  # in the Jacobians of all restarts of a batch
@@ -37,7 +37,7 @@ _SPLIT_ROUNDS = 3
 _SPLIT_SWEEPS, _SPLIT_JOINT_STEPS = 2, 80
 _EXACT_SPLIT = 1e-11  # relative error
 _SPLIT_RIDGE = 1e-12  # relative to the mean of the diagonal
-_MOST_OTHER_PLACES = 300  # of all kernels together from which one is split off
+_MOST_OTHER_PLACES = 300  # Places of the composition of all kernels but the one that is split off.
 _MOST_SPLIT_WORK = 3e8  # multiplications of a joint step of all restarts
 
 
@@ -442,7 +442,7 @@ def split_kernels(
         n_values = len(others) + len(moved[0])
         restarts = min(n_restarts, int(_MOST_SPLIT_WORK / (n_values**2 * part.size)))
         if len(moved) > 2 and n_values > len(_sums_of(moved, part.shape)):
-            return None  # any kernel would do
+            return None  # The split is underdetermined.
         if len(others) > _MOST_OTHER_PLACES or restarts < min(n_restarts, 4) or not part.any():
             return None
         places = [Places(others, part.shape, is_real), Places(moved[0], part.shape, is_real)]

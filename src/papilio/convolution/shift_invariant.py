@@ -20,17 +20,17 @@ from .composition import convolution_chain
 from .operator import ConvolutionChain, as_stack
 from .spectra import Places, Restarts, combined, composed, multiplicities, spectrum
 
-_SWEEPS = 3  # of alternating least squares per atom and iteration
-_KEPT_SHARES = 0.5, 0.7, 0.9  # of the coefficients, in turns; the others are chosen again
+_SWEEPS = 3  # Sweeps of alternating least squares per atom and iteration.
+_KEPT_SHARES = 0.5, 0.7, 0.9  # Shares of the coefficients that stay, in turns; the others are chosen again.
 _STALL_WINDOW = 2 * len(_KEPT_SHARES)  # iterations over which progress is judged
-_START_RESTARTS, _START_ITERATIONS = 4, 40  # of the composition that is fitted to a patch
-_TRIED_PATCHES = 20  # an atom starts from the one of the largest energy
+_START_RESTARTS, _START_ITERATIONS = 4, 40  # Limits of the composition that is fitted to a patch.
+_TRIED_PATCHES = 20  # An atom starts from the patch of largest energy.
 _START_NOISE = 1e-3  # relative to the largest value of the patch
 
 _LEAST_CORRELATION = 1e-12  # relative to the largest one: smaller ones are rounding
-_MOST_OPERATIONS = 3e8  # of a pursuit between two looks at whether to stop
-_LEAST_SQUARES_STEPS = 10  # of conjugate gradients
-_LEAST_GRADIENT = 1e-20  # its energy relative to that of the image
+_MOST_OPERATIONS = 3e8  # Operations of a pursuit between two checks whether to stop.
+_LEAST_SQUARES_STEPS = 10  # Steps of conjugate gradients.
+_LEAST_GRADIENT = 1e-20  # Energy of the gradient relative to that of the image.
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class Places:
         self._sides, self._grid = sides, grid
         self.waves = self._waves_at(places)
         differences = (places[:, None] - places).reshape(-1, len(grid))
-        if is_real:  # the sum at −d is that at d
+        if is_real:  # The sums at −d and d are equal.
             leading = np.where(differences[:, 0] != 0, differences[:, 0], differences[:, -1])
             differences = np.where(leading[:, None] < 0, -differences, differences)
         distinct, which = np.unique(differences, axis=0, return_inverse=True)

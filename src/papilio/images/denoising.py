@@ -61,10 +61,10 @@ def redundant_dct(patch_size: int, atoms_per_side: int) -> SparseProduct:
     return SparseProduct([down, across])
 
 
-ABOVE_NOISE = 1.2  # times the deviation of the noise: that of patches to learn from
+ABOVE_NOISE = 1.2  # Patches to learn from deviate by more than this times the noise.
 _BAND = 1 << 14  # patches that are coded at a time
 _CANDIDATES = 1 << 18  # patches of a plane among which those to learn from are chosen
-_REACHED = 1.01  # times the error target, for rounding errors
+_REACHED = 1.01  # Tolerance of the error target, for rounding.
 
 
 class PlaneDenoiser:
@@ -88,7 +88,7 @@ class PlaneDenoiser:
         for first in range(0, len(self._grid.tops), self._height):
             mean.add(self._denoised(self._grid.extract(plane, first, first + self._height)), first)
             if stop():
-                break  # where no patches were added, the plane is kept
+                break  # The plane stays where no patches were added.
         return mean.result()
 
     def _denoised(self, patches: Array) -> Array:
@@ -146,9 +146,9 @@ def _energies(patches: Array) -> Array:
 
 
 _PATCH_SIZE = 8
-_MOST_PATCHES = 10_000  # to learn from
-_PALM_MAX_ITER = 100  # refinement does the rest
-_LEARNING = 0.8  # the share of learning in the time
+_MOST_PATCHES = 10_000  # Largest number of patches to learn from.
+_PALM_MAX_ITER = 100  # Refinement does the rest.
+_LEARNING = 0.8  # Share of the progress that learning takes.
 
 
 def denoise(
@@ -223,11 +223,11 @@ def denoise(
     session = Session(callback, random_state=random_state)
     D, size = _as_dictionary(dictionary, patch_size, pixels.shape)
     as_integer("stride", stride, 1, size)
-    if D is None:  # checked before the work starts
+    if D is None:  # Arguments are checked before the work starts.
         schedule = Schedule.with_complexity((size**2, as_integer("n_components", n_components, 2)), complexity)
     working = _working_dtype(pixels, sigma)
     if sigma <= float(np.finfo(working).eps) * float(np.abs(pixels.astype(np.float64)).max()):
-        return pixels.copy()  # rounding errors are larger
+        return pixels.copy()  # The noise is smaller than rounding errors.
 
     scaled = (pixels / np.float64(sigma)).astype(working)  # now the noise has unit deviation
     rotates = pixels.ndim == 3 and (D is None or D.shape[0] == size**2)
@@ -286,7 +286,7 @@ def _as_pixels(values: Array, dtype: np.dtype[Any]) -> Array:
     """Values in the dtype of the image; integers are rounded and clipped."""
     if dtype.kind in "iu":
         low, high = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
-        if int(high) > np.iinfo(dtype).max:  # rounded up, above the range of 64 bits
+        if int(high) > np.iinfo(dtype).max:  # The limit was rounded up, above the range of 64 bits.
             high = float(np.nextafter(high, 0.0))
         values = np.clip(np.rint(values), low, high)
     return values.astype(dtype)

@@ -10,7 +10,7 @@ from ..linalg import largest_part, shifted
 from ..typing import Array, ArrayLike
 from ..validation import as_array, as_integer, as_numbers, require_finite
 
-_HIGH = 960  # the exponent of numbers that leave room for sums over all patches
+_HIGH = 960  # Largest exponent for which sums over all patches do not overflow.
 
 
 def extract_patches(image: ArrayLike, size: int, stride: int = 1) -> Array:
@@ -45,7 +45,7 @@ def extract_patches(image: ArrayLike, size: int, stride: int = 1) -> Array:
            [ 6,  7, 10, 11]])
     """
     array = as_array("image", image)
-    if array.dtype.kind not in "biu":  # those of images stay as they are
+    if array.dtype.kind not in "biu":  # Integers of images stay as they are.
         array = as_numbers("image", array)
     grid = Grid(array.shape, size, stride)
     return grid.extract(array, 0, len(grid.tops))
@@ -100,7 +100,7 @@ def average_patches(patches: ArrayLike, image_shape: tuple[int, ...], stride: in
             f"patches must have {grid.count} rows, for patches of {size}×{size} in an image of {shape} with "
             f"stride {grid.stride}, got {len(rows)}"
         )
-    require_finite("patches", rows)  # one that is not would spread
+    require_finite("patches", rows)  # An infinite pixel would spread.
     power = max(int(np.frexp(largest_part(rows))[1]) - _HIGH, 0)
     rows = shifted(rows, -power)
     # Sums of deviations from one of the patches are exactly zero where all agree.

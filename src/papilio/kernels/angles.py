@@ -82,7 +82,7 @@ def _turn_towards(A: Array, B: Array, i: int, j: int, unit: complex, R: Array, r
     """
     x = inner(B[i], A[i], room) + inner(B[j], A[j], room)
     y = unit * inner(B[i], A[j], room) - np.conj(unit) * inner(B[j], A[i], room)
-    for k in (i, j):  # all but the block
+    for k in (i, j):  # Rows and columns outside of the block.
         x -= np.conj(B[i, k]) * A[i, k] + np.conj(B[j, k]) * A[j, k]
         y -= unit * np.conj(B[i, k]) * A[j, k] - np.conj(unit) * np.conj(B[j, k]) * A[i, k]
     h, g = (A[i, i] - A[j, j]).real / 2, (B[i, i] - B[j, j]).real / 2

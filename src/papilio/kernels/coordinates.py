@@ -31,7 +31,7 @@ def descend_columns(X: Array, gradient: Array, gram: Array, allowed: Array, leas
                 new = new if may[i] else x[i]
                 steps[i] = new - x[i]
                 x[i] = new
-            for t in range(q + 1, rows):  # those before are not looked at again
+            for t in range(q + 1, rows):  # Earlier ones are not looked at again.
                 weight, later = gram[q, t], gradient[t, begin:end]
                 for i in range(end - begin):
                     later[i] += weight * steps[i]

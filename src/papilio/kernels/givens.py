@@ -298,7 +298,7 @@ def add_layer(
         j = partners[i]
         if j < 0:
             break
-        if used[i] or used[j]:  # what is known of this row is too good
+        if used[i] or used[j]:  # The known gain of this row is an upper bound.
             gains[i], partners[i] = best_partner(kind, W, i, used)
             continue
         gain = gains[i]

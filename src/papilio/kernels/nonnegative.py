@@ -84,7 +84,7 @@ def _fit(
         gain, active = _advance(correlation, active + 1, chosen, code, change, L, room)
         fall += gain
         correlation = 0.0
-        for i in range(active, n):  # of atoms that left, which the residual may miss again by now
+        for i in range(active, n):  # Atoms that left may be needed again.
             value = first if chosen[i] == new else 0.0
             for t in range(n):
                 value -= _gram(i, t, chosen, new, rows, where) * change[t]

@@ -29,14 +29,14 @@ from ..typing import Array
 from .losses import LeastSquares, error_of, sweep_until
 
 _MOST_ROUNDS = 15
-_SWEEPS = 4  # on the supports, after each round of exchanges
-_LEAST_GAIN = 1e-3  # relative to the error, for another round
+_SWEEPS = 4  # Sweeps on the supports after each round of exchanges.
+_LEAST_GAIN = 1e-3  # Relative fall of the error that is needed for another round.
 _RIDGE = 1e-12  # relative to the largest diagonal entry, as some supports are linearly dependent
-_MOST_NUMBERS = 1 << 21  # in the arrays of a batch
+_MOST_NUMBERS = 1 << 21  # Numbers in the arrays of a batch.
 _MOST_WORK = 5e6  # multiplications to try all supports of a factor
 
-_MOST_ENTRIES, _LONGEST_SIDE = 1200, 2000  # of all factors; of V
-_STALL_WINDOW, _STALL_FALL = 8, 0.9  # joint steps, and the share to which the error must fall in these
+_MOST_ENTRIES, _LONGEST_SIDE = 1200, 2000  # Limits for the entries of all factors, and for the longer side of V.
+_STALL_WINDOW, _STALL_FALL = 8, 0.9  # Within so many joint steps, the error must fall to this share.
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-14, 1e3  # relative to the diagonal
 
 
@@ -180,7 +180,7 @@ def joint_steps(session: Session, V: Array, start: Sequence[Array], goal: float,
                 _filled(factor.shape, at, part) for factor, at, part in zip(factors, places, parts, strict=True)
             ]
             new = error_of(V, trial)
-            lower = new < error  # false where it is NaN
+            lower = new < error  # False if the new error is NaN.
             damping = max(damping / 5, _LEAST_DAMPING) if lower else damping * 8
         if lower:
             factors, error = trial, new

@@ -24,9 +24,10 @@ from ..typing import Array
 LOSSES = ("frobenius", "kullback-leibler")
 FLOOR = 1e-12  # added to the product in the divergence, relative to the root mean square of V
 _INACCURATE = 1e-6  # relative to ‖V‖²: a smaller objective is not computed as a difference of large numbers
-_MANY_ENTRIES, _SWEEPS_PER_OBJECTIVE = 1 << 14, 10  # the divergence of many entries, with its logarithms, is slow
+# The divergence of many entries is slow because of its logarithms.
+_MANY_ENTRIES, _SWEEPS_PER_OBJECTIVE = 1 << 14, 10
 _VANISHED = 1e-100  # smaller entries become zero: as denormal numbers they would slow down multiplications
-_ROUNDING = 1e-60  # relative to the largest entry; another factor would adapt to such rounding by huge entries
+_ROUNDING = 1e-60  # Relative to the largest entry. Other factors would balance smaller entries by huge ones.
 
 
 def error_of(V: Array, factors: Sequence[Array]) -> float:

@@ -22,11 +22,11 @@ from ..validation import as_array, as_integer, is_series
 from .losses import FLOOR, LOSSES
 from .multilayer import as_ranks, nonnegative_chain
 
-_PASSES_PER_ITERATION = 100  # of coordinate descent
+_PASSES_PER_ITERATION = 100  # Passes of coordinate descent.
 _TOL = 1e-10  # relative change of a code in a pass
 _MULTIPLICATIVE_TOL = 1e-7  # the same for multiplicative steps, which converge slowly
 _WORK_PER_CALL = 4e6  # multiplications of one pass over some samples; Ctrl-C works between calls
-_STEPS_PER_CHECK = 10  # of multiplicative steps
+_STEPS_PER_CHECK = 10  # Multiplicative steps between two checks.
 
 
 def least_squares_codes(X: Array, components: Array, max_iter: int) -> Array:

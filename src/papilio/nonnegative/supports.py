@@ -25,22 +25,24 @@ Sets = Sequence[Constraint | None]
 
 _EXACT = 1e-6  # relative error; the search ends below
 _NEARLY_EXACT = 0.02  # relative error; below, joint steps may reach an exact product
-_STAGES = 12  # of annealing, from no limit to the given limits
-_DENSE_SWEEPS, _STAGE_SWEEPS, _LAST_SWEEPS = 30, 4, 10  # before, after each choice of supports, in the end
+_STAGES = 12  # Stages of annealing, from no limit to the given limits.
+# Sweeps before annealing, after each choice of supports, and in the end.
+_DENSE_SWEEPS, _STAGE_SWEEPS, _LAST_SWEEPS = 30, 4, 10
 _ROUND_SWEEPS, _MOST_ROUNDS = 50, 20
-_ROUND_FALL = 0.7  # the share to which a round of sweeps must lower the error for another one
+_ROUND_FALL = 0.7  # Another round of sweeps follows if the error fell to this share.
 _JOINT_STEPS, _JOINT_GOAL = 50, 1e-9
 
-_TRIAL_STAGES, _TRIAL_SHARES = 5, (0.3, 0.65)  # of annealing after a restart of units; how far limits are relaxed
+# Annealing after a restart of units: stages, and by how much limits are relaxed.
+_TRIAL_STAGES, _TRIAL_SHARES = 5, (0.3, 0.65)
 _PROMISING = 1.5  # relative to the lowest error so far; trials with larger errors are not pursued
 _MOST_FAILURES, _MOST_FAILURES_WITHOUT_A_UNIT = 40, 12  # trials in succession without success
-_TRIALS_PER_FAILURE = 5  # the largest number of trials, relative to that of failures
+_TRIALS_PER_FAILURE = 5  # Largest number of trials relative to that of failures.
 _TRIAL_WORK, _LEAST_TRIALS = 3e10 / 400, 5  # multiplications of V by the units, in all trials
-_MOST_UNITS = 3  # restarted in a trial
-_CANDIDATES = 3  # units to remove from an exact product for which trials are made
-_REUSED = 3  # more attempts that start from an exact cut
+_MOST_UNITS = 3  # Largest number of units that a trial restarts.
+_CANDIDATES = 3  # For so many units, trials look for an exact product without that unit.
+_REUSED = 3  # Number of further attempts that start from an exact cut.
 
-_VANISHING = 1e-100  # keeps divisions by zero finite
+_VANISHING = 1e-100  # Avoids divisions by zero.
 
 
 def sparse_start(
@@ -74,7 +76,8 @@ class _Cuts:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._exact: dict[int, tuple[list[Array], int]] = {}  # by place: the two sides, and how many uses are left
+        # The two sides of each exact cut, and how often they may still be used.
+        self._exact: dict[int, tuple[list[Array], int]] = {}
 
     def factors(self, V: Array, sets: Sets, shapes: Sequence[Shape], attempt: int) -> list[Array]:
         """Factors in the sets; cuts at equal ranks take turns."""
@@ -145,7 +148,7 @@ def _annealed(
             sweep_until(session, loss, _STAGE_SWEEPS)
     if session.stopped:
         _drop(loss, sets)
-        loss.sweep()  # without it, the values would be those of a dense product
+        loss.sweep()  # Otherwise the values would be those of a dense product.
     sweep_until(session, loss, _LAST_SWEEPS)
     return [np.ascontiguousarray(factor) for factor in loss.factors]
 
@@ -237,7 +240,7 @@ def without_spare_units(session: Session, V: Array, factors: list[Array], sets: 
     With a unit that is not needed, a side of a cut would not be a product of sparse factors.
     """
     ends = [np.asarray(np.linalg.qr(factor, "r")) for factor in (factors[0], factors[1].T)]
-    rank = np.linalg.matrix_rank(ends[0] @ ends[1].T, tol=_EXACT * frobenius(V))  # of the product
+    rank = np.linalg.matrix_rank(ends[0] @ ends[1].T, tol=_EXACT * frobenius(V))  # Rank of the product.
     while (fewer := _without_a_unit(session, V, factors, sets, int(rank))) is not None:
         factors = fewer
     return factors

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from ..dictionary.estimator import DictionaryEstimator
 
-_SMALLEST = 1e-300  # errors below are zero
-_MOST_POINTS, _MOST_MARKERS = 1500, 200  # of a long history
+_SMALLEST = 1e-300  # Smaller errors count as zero.
+_MOST_POINTS, _MOST_MARKERS = 1500, 200  # Limits for long histories.
 _PALE = 0.35  # the opacity of errors of a share of the signals
 _SPLIT = "split"  # phases whose errors are relative to the residual that is split
-_SHARE_OF_SPLITS = 0.4  # of the height
-_CHARACTER = 0.62  # its width in a legend, relative to its height
+_SHARE_OF_SPLITS = 0.4  # Relative to the height of the axes.
+_CHARACTER = 0.62  # Mean width of a character relative to its height.
 
 
 def convergence(result: "Result | History | DictionaryEstimator", ax: "Axes | None" = None) -> "Axes":
@@ -124,7 +124,7 @@ def _draw_phases(history: History, heights: Array, panels: "list[Axes]") -> list
             handles.append(Line2D([], [], color=colours[kind], marker=".", label=kind))
         shown = np.unique(np.linspace(begin, end - 1, max(int(share * (end - begin)), 2)).astype(int))
         style: dict[str, Any] = {"marker": "." if len(history) <= _MOST_MARKERS else ""}
-        if end - begin == 1:  # it would vanish between the lines
+        if end - begin == 1:  # A single point would vanish between the lines.
             style = {
                 "marker": "o",
                 "markersize": 6,

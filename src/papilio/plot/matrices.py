@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _LEAST_SIDE, _MOST_SIDE = 64, 512  # cells along an image
-_CELLS_PER_PIXEL = 0.7  # below 1, as axes shrink when their titles find their place
+_CELLS_PER_PIXEL = 0.7  # Below 1 because axes shrink when titles are laid out.
 _PER_LINE = 6  # panels in a line, at most
-_LONGEST = 4.0  # sides of an image: the entries of longer matrices are no longer squares
+_LONGEST = 4.0  # Largest aspect ratio; the cells of longer matrices are not drawn as squares.
 
 
 def matrix(
@@ -57,7 +57,7 @@ def matrix(
     limit = None if limit is None else as_real("limit", limit, 0.0)
     ax = as_axes(ax)
     shown = thumbnail(shaped, _cells(ax)).astype(np.float64)
-    require_finite("values", shown)  # of a product that overflows
+    require_finite("values", shown)  # A product may overflow.
     if limit is None:
         limit = float(np.abs(shown).max(initial=0.0))
     unit = _unit_of(limit)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ..dictionary.estimator import DictionaryEstimator
     from ..dictionary.learner import LearnedDictionary
 
-_SOME = 256  # atoms that are enough to see what they are
-_ALIKE = 0.3  # the correlation of pixels below each other, from which atoms may be pictures
-_GOES_ON = 0.5  # how much of the correlation of neighbours the ends of rows have, where rows are parts of a curve
-_FLAT = 1e-3  # the rest of an atom without its median, where nothing is seen but rounding
-_UNIT = 1e-3  # how far from one norms of atoms may be
+_SOME = 256  # Number of atoms that are looked at to tell pictures from curves.
+_ALIKE = 0.3  # Correlation of vertical neighbours from which atoms may be pictures.
+_GOES_ON = 0.5  # Relative correlation across the ends of rows from which the rows are parts of a curve.
+_FLAT = 1e-3  # Relative norm, after the median is subtracted, below which only rounding is left.
+_UNIT = 1e-3  # Tolerance for unit norms.
 _GAP = 0.12  # between two curves, relative to their length
 
 
@@ -131,7 +131,7 @@ def _as_dictionary(value: Any) -> Any:
     for name in ("operator_", "dictionary", "operator"):
         if hasattr(value, name):
             return getattr(value, name)
-    if hasattr(value, "components_"):  # of scikit-learn
+    if hasattr(value, "components_"):  # An estimator of scikit-learn.
         return np.transpose(value.components_)
     if hasattr(value, "fit"):
         raise TypeError(f"dictionary must be a fitted estimator, got {type(value).__name__} before fit")
@@ -160,7 +160,7 @@ def _is_transposed(matrix: Array) -> bool:
 
 def _are_pictures(columns: Array, side: int) -> bool:
     """Whether columns are pictures of ``side`` × ``side`` pixels rather than curves: the rule of `atoms`."""
-    pictures = columns - np.median(columns, axis=0)  # of digits and the like, the background
+    pictures = columns - np.median(columns, axis=0)  # The median is the background of digits and the like.
     norms = column_norms(pictures)
     is_flat = norms <= _FLAT * column_norms(columns)
     pictures = np.where(is_flat, 0, pictures / np.where(is_flat, 1, norms)).T.reshape(-1, side, side)

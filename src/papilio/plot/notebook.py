@@ -10,11 +10,11 @@ from ..operators.cost import BLOCK
 from ..results import Factorization, Tradeoff, tradeoff_cells
 from .thumbnails import signed_png
 
-_MOST_IMAGES = 8  # of more factors, the first ones and the last are shown
+_MOST_IMAGES = 8  # With more factors, only the first ones and the last are shown.
 _SIDE = 48  # cells along an image, at most
 _PIXELS = 96  # along its longer side on the screen
 _PLAIN = "color:inherit;background:transparent"  # colours are those of the page, light or dark
-_SLOWER = "color:#d9482b"  # of a speed-up below 1, on light and dark pages
+_SLOWER = "color:#d9482b"  # Legible on light and dark pages.
 
 
 def html(op: SparseProduct) -> str:

@@ -140,7 +140,7 @@ def _draw_kernel(op: ConvolutionChain, k: int, ax: "Axes") -> None:
     without_ticks(ax, title)
 
 
-_NODE_AREA = 12_000  # of all nodes together, in square points
+_NODE_AREA = 12_000  # Total area of all nodes in square points.
 _LARGEST_NODE, _SMALLEST_NODE = 60.0, 3.0
 
 
@@ -232,8 +232,8 @@ def _draw_edges(ax: "Axes", places: Any, matrix: sp.csr_array, n: int) -> None:
     ax.add_collection(LineCollection(list(ends), colors="#bbbbbb", linewidths=0.6, zorder=0))
 
 
-_MOST_NAMES = 80  # variables that have room for their names
-_DARK, _PALE = "#0072b2", "0.72"  # merges of the basis, and those above it
+_MOST_NAMES = 80  # With more variables, names are left out.
+_DARK, _PALE = "#0072b2", "0.72"  # Merges within the basis, and those above its level.
 
 
 def treelets(
@@ -320,7 +320,7 @@ def _draw_tree(model: Any, order: Array, ax: "Axes") -> None:
         cut = heights[model.level_ - 1 : model.level_ + 1].mean()
         ax.axhline(cut, color=HIGHLIGHT, linestyle="--", linewidth=1)
         label = f"level {model.level_} of {len(heights)}"
-        across = ax.get_yaxis_transform()  # x in shares of the axes, y in data
+        across = ax.get_yaxis_transform()  # x in axes coordinates, y in data coordinates.
         ax.text(0.01, cut, label, color=HIGHLIGHT, fontsize="small", va="bottom", transform=across)
     lowest = float(heights[-1]) if len(heights) else 0.0
     ax.set_ylim(1.02, max(lowest - 0.08 * (1 - lowest), -0.02))
@@ -331,7 +331,7 @@ def _draw_tree(model: Any, order: Array, ax: "Axes") -> None:
 
 def _draw_vectors(model: Any, order: Array, n_vectors: int, names: list[str], ax: "Axes") -> None:
     vectors = model.components_[:n_vectors, order]
-    vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)  # long ones have small entries
+    vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)  # Vectors on many variables have small entries.
     ax.imshow(vectors, cmap=signed_colours(), vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     ax.set_yticks(range(n_vectors), [f"{energy:.1%}" for energy in model.energies_[:n_vectors]], fontsize="small")
     ax.set_ylabel("energy")

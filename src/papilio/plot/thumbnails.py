@@ -13,8 +13,8 @@ from ..operators import SparseProduct
 from ..typing import Array, MatrixLike
 from .common import NEGATIVE, POSITIVE
 
-_MOST_ENTRIES = 1 << 22  # of a sparse matrix that are looked at; with more, every second or third
-_BLOCK_ENTRIES = 1 << 22  # of a product that are formed at once
+_MOST_ENTRIES = 1 << 22  # With more stored entries, only every second or third is looked at.
+_BLOCK_ENTRIES = 1 << 22  # Entries of a product that are computed at a time.
 
 
 def thumbnail(matrix: Any, side: int) -> Array:
@@ -59,7 +59,7 @@ def mosaic(columns: Array, height: int, width: int) -> Array:
         made[top : top + height, left : left + width] = column.reshape(height, width) / limit
     if count < down * across:
         made[top:, left + width :] = np.inf
-        made[top : top + height, left + width] = np.nan  # the last patch is closed, as the others are
+        made[top : top + height, left + width] = np.nan  # A gap closes the last patch, too.
     return made
 
 
@@ -83,13 +83,13 @@ def _of_sparse(matrix: sp.coo_array, rows: Array, columns: Array) -> Array:
         for edges, coordinates in zip((rows, columns), matrix.coords, strict=True)
     )
     picture = np.zeros((len(rows) - 1, len(columns) - 1), values.dtype)
-    order = np.argsort(np.abs(values), kind="stable")  # where entries share a cell, the last one stays
+    order = np.argsort(np.abs(values), kind="stable")  # The last entry written to a cell remains: the largest.
     picture[row[order], column[order]] = values[order]
     return picture
 
 
-_LEVELS = 15  # of each sign
-_SHADES = 100  # of each sign in a mosaic, whose values change gradually
+_LEVELS = 15  # Per sign.
+_SHADES = 100  # Per sign; a mosaic needs more, because its values change gradually.
 _NEGATIVE, _POSITIVE = (bytes.fromhex(colour[1:]) for colour in (NEGATIVE, POSITIVE))
 
 
@@ -111,7 +111,7 @@ def mosaic_png(tiles: Array) -> str:
     values = np.where(gap | outside, 0, tiles)
     levels = np.rint(np.abs(values) * _SHADES).astype(np.uint8)
     levels[values > 0] += _SHADES
-    levels[(values > 0) & (levels == _SHADES)] = 0  # what rounds to zero
+    levels[(values > 0) & (levels == _SHADES)] = 0  # Values that round to zero.
     levels[gap] = 2 * _SHADES + 1
     opacities = [round(255 * level / _SHADES) for level in range(1, _SHADES + 1)]
     palette = bytes(3) + _NEGATIVE * _SHADES + _POSITIVE * _SHADES + b"\x80\x80\x80"
@@ -120,7 +120,7 @@ def mosaic_png(tiles: Array) -> str:
 
 def _data_url(pixels: Array, palette: bytes, opacities: bytes) -> str:
     height, width = pixels.shape
-    lines = np.zeros((height, width + 1), np.uint8)  # each line begins with its filter: none
+    lines = np.zeros((height, width + 1), np.uint8)  # Each line begins with the number of its filter: 0, none.
     lines[:, 1:] = pixels
     parts = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),

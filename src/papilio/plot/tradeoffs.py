@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_ORDERS = 100.0  # the ratio of errors from which the axis is logarithmic
-_GAP, _MARGIN = 0.2, 0.07  # below the lowest error and around all, relative to their range
-_LEAST_RANGE = 10.0  # the ratio of errors that counts as their range, where it is smaller
+_ORDERS = 100.0  # Ratio of errors from which the axis is logarithmic.
+_GAP, _MARGIN = 0.2, 0.07  # Below the lowest error, and around all errors, relative to their range.
+_LEAST_RANGE = 10.0  # Smallest ratio that counts as the range of errors.
 _MOST_TICKS, _MOST_DECADES = 8, 4  # decades with a label; decades with ticks between them
 
 
@@ -102,8 +102,8 @@ def _power(value: float) -> str:
 
 
 _TIMES = 0.5, 2.0  # relative times that the axis always shows
-_TIME_MARGIN = 1.25  # between the points and its ends
-_MOST_RANGE = 1000  # with more ticks than the powers of ten
+_TIME_MARGIN = 1.25  # Factor between the outermost points and the ends of the axis.
+_MOST_RANGE = 1000  # Up to this ratio, there are ticks between the powers of ten.
 
 
 def tradeoff(

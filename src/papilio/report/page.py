@@ -19,18 +19,18 @@ class Subject:
 
     title: str
     operator: SparseProduct
-    source: str = ""  # what it was made from
+    source: str = ""  # Name of the file or data that it was made from.
     error: float | None = None
-    error_name: str = "relative error"  # what exactly it measures
+    error_name: str = "relative error"  # What `error` measures.
     speeds: Sequence[Speed] = ()
     history: History | None = None
-    attempts: Sequence[Attempt] = ()  # what `papilio.factorize` tried
-    tradeoff: Tradeoff | None = None  # of which the operator is a point
+    attempts: Sequence[Attempt] = ()  # The attempts of `papilio.factorize`.
+    tradeoff: Tradeoff | None = None  # The trade-off that the operator is a point of.
     # Points (relative complexity, error) by name, to compare with if there is no trade-off.
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     # What the operator's columns are: (rows, columns) of pictures, (d,) of curves, or nothing to look at.
     atom_shape: tuple[int, ...] | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)  # anything else worth a line
+    facts: Mapping[str, str] = field(default_factory=dict)  # Further lines under "Details".
 
 
 def page(title: str, subjects: Sequence[Subject], version: str) -> str:
@@ -40,7 +40,7 @@ def page(title: str, subjects: Sequence[Subject], version: str) -> str:
     written = datetime.now().astimezone()
     return template.format(
         title=escape(title),
-        style=style,  # within the page, which loads nothing
+        style=style,  # Inline, because the page loads nothing.
         heading="" if alone else f"<header><h1>{escape(title)}</h1></header>",
         articles="".join(_article(subject, alone) for subject in subjects),
         version=escape(version),
@@ -71,7 +71,7 @@ def _article(subject: Subject, alone: bool) -> str:
         "Methods tried": sections.attempts(subject.attempts),
         "Details": sections.facts(op, subject.facts),
     }
-    if subject.tradeoff is not None:  # it is what the page is about
+    if subject.tradeoff is not None:  # The trade-off is the subject of the page, and comes first.
         parts = {against: parts.pop(against)} | parts
     heading, below = ("h1", "h2") if alone else ("h2", "h3")
     return (

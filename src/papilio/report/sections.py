@@ -26,7 +26,7 @@ from ..results import Attempt, History, Tradeoff, tradeoff_cells
 _WIDTH, _HALF_WIDTH, _NARROW_WIDTH, _HEIGHT = 720, 470, 340, 330
 _CHARACTER = 10  # pixels of an axis for each character of its label
 # What `papilio.plot` draws with, and the variables of the style sheet that take its place.
-_INK = "#123456"  # of axes and text: black is a series
+_INK = "#123456"  # Colour of axes and text; black is used for a series.
 _COLOURS = {colour: f"c{i}" for i, (colour, _) in enumerate(SERIES, start=1)}
 _COLOURS |= {"#595959": "soft", "#8c8c8c": "soft", "#e0e0e0": "card", "#ffffff": "page", _INK: "soft"}
 _COLOURS |= {SLOWER: "band"}
@@ -63,7 +63,7 @@ def _drawn(draw: Callable[[Any], Any], title: str, width: int, height: int, kind
         for ax in figure.axes:
             ax.set_xlabel(fill(ax.get_xlabel(), int(width / _CHARACTER)))
         figure.savefig(written, format="svg", transparent=True)
-    body = written.getvalue().partition("</defs>")[2].rpartition("</svg>")[0]  # without its own style sheet
+    body = written.getvalue().partition("</defs>")[2].rpartition("</svg>")[0]  # Drop matplotlib's own style sheet.
     body = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", _adapted, body))
     label = escape(title)
     box = f"0 0 {width} {height}"
@@ -72,20 +72,20 @@ def _drawn(draw: Callable[[Any], Any], title: str, width: int, height: int, kind
 
 def _adapted(tag: re.Match[str]) -> str:
     """A tag in the page's fonts and colours, without names and digits that nothing needs."""
-    text = re.sub(r'\s+(clip-path|id)="(?!m[0-9a-f]{10})[^"]*"', "", tag[0])  # markers are used by name
+    text = re.sub(r'\s+(clip-path|id)="(?!m[0-9a-f]{10})[^"]*"', "", tag[0])  # Markers are referred to by id.
     text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
     text = re.sub(r"(\.\d\d)\d+", r"\1", text)
     return re.sub(r"#[0-9a-f]{6}\b", lambda colour: f"var(--{_COLOURS.get(colour[0], 'text')})", text)
 
 
-_MOST_FACTORS = 12  # of more, the first ones and the last are drawn
+_MOST_FACTORS = 12  # With more factors, only the first ones and the last are drawn.
 _CELLS = 600_000  # pixels of all images of factors together
 _SIDE = 256  # pixels along each of them, at most
-_LINE_PIXELS = 830  # on the screen, for a line of images
-_LEAST_PIXELS, _MOST_PIXELS = 150, 300  # of the longest side
+_LINE_PIXELS = 830  # Width of a line of images on the screen.
+_LEAST_PIXELS, _MOST_PIXELS = 150, 300  # Limits for the longest side of an image.
 _ATOM_CELLS = 400_000  # pixels of the mosaic of atoms
 _USUAL, _TALL = 330, 430  # the height of a diagram, and of one with two panels
-_CURVES, _CURVE_POINTS = 64, 20_000  # of atoms that are curves, and points of these
+_CURVES, _CURVE_POINTS = 64, 20_000  # Numbers of curves, and of points of all curves, that are drawn.
 
 
 def cards(op: SparseProduct, error: float | None, error_name: str, speeds: Sequence[Speed]) -> str:
@@ -273,7 +273,8 @@ def _marked(cell: str) -> str:
 
 def convergence(history: History | None, error: float | None) -> str:
     """How the error fell, phase by phase."""
-    steps = [step for step in history or () if step.phase != "final"]  # that is the error of the result
+    # The phase "final" is the error of the result.
+    steps = [step for step in history or () if step.phase != "final"]
     if not np.isfinite([step.error for step in steps]).any():
         return ""
     notes = []

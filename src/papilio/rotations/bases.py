@@ -28,8 +28,8 @@ from ..validation import as_integer, as_matrix, as_real, as_sparse, require_fini
 from .chain import Chain
 from .growth import LARGEST, Growth, better_angles, grow
 
-_AHEAD = 1.3  # relative to ``max_error``; from this error on, sweeps are tried
-_ENTRIES_PER_CALL = 1 << 25  # that sweeps change before the session is asked whether to stop
+_AHEAD = 1.3  # Sweeps are tried as soon as the error is below ``max_error`` times this.
+_ENTRIES_PER_CALL = 1 << 25  # Entries that sweeps change between two checks whether to stop.
 _LONGEST_ASSIGNED = 2048  # long side up to which columns are ordered by an assignment problem
 _ASYMMETRY = 1e3  # relative to the rounding error of the largest entry
 
@@ -325,7 +325,7 @@ def _as_goal(
 class _Diagonalisation(ABC):
     """The rotations so far, the diagonal of W, and the error: what is off the diagonal."""
 
-    least_fall: ClassVar[float]  # of the error in a sweep, for another one
+    least_fall: ClassVar[float]  # Smallest relative fall of the error for which another sweep follows.
 
     def __init__(
         self, session: Session, growth: Growth, norm: float, goal: _Goal, n_sweeps: int, sides: Sequence[int]

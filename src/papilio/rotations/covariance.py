@@ -17,7 +17,7 @@ from .growth import Growth
 
 FLOOR = 1e-10  # the least variance of a coordinate, relative to the mean variance
 _ROTATIONS_PER_CALL = 256  # Ctrl-C works between calls
-_ROTATIONS_PER_VARIABLE = 32  # the most that are tried
+_ROTATIONS_PER_VARIABLE = 32  # Largest number that is tried.
 _EXPONENTS = 0.6, 0.7, 0.8, 0.9, 1.0
 # a/(1 − a) from 10⁻⁴ to 10², six per decade
 _SHARES = (0.0, *(ratio / (1 + ratio) for ratio in np.geomspace(1e-4, 1e2, 37).tolist()))

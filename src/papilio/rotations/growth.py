@@ -31,7 +31,7 @@ from ..typing import Array
 from .chain import Chain, Turned, layer
 
 LARGEST = 1 << 28  # entries of the largest dense matrix
-_LEAST_SHARE = 0.3  # of the mean gain in a layer so far; pairs that gain less wait for the next layer
+_LEAST_SHARE = 0.3  # Relative to the mean gain in the layer; pairs that gain less are left to the next layer.
 _MOST_FILLED = 1 / 8  # share of non-zero entries, above which a sparse matrix becomes dense
 _MOST_STORED = 1 << 27  # entries of the largest sparse matrix
 _EPS = float(np.finfo(np.float64).eps)
@@ -41,8 +41,9 @@ _AGREEING = 1e-9  # how far from 1 the agreement of two rows may be for their ro
 _LEAST_PEAK_GAIN = 1e-12  # relative to Σ|w|⁴ per row; smaller gains are rounding
 
 SWEEPS = 30
-_LEAST_SWEEP_GAIN = 1e-3  # relative to what the trace lacks of its bound; a sweep that gains less is the last
-_ENTRIES_PER_CALL = 1 << 23  # that sweeps change before the session is asked whether to stop
+# Relative to the distance of the trace from its bound; a sweep that gains less is the last.
+_LEAST_SWEEP_GAIN = 1e-3
+_ENTRIES_PER_CALL = 1 << 23  # Entries that sweeps change between two checks whether to stop.
 
 
 class Growth:
@@ -283,7 +284,7 @@ def swept(session: Session, matrix: Array, turned: Turned, n_sweeps: int = SWEEP
     """
     if not len(turned.chain.pairs):
         return turned
-    bound = float(np.sqrt(turned.chain.size)) * frobenius(matrix)  # of the trace, by Cauchy and Schwarz
+    bound = float(np.sqrt(turned.chain.size)) * frobenius(matrix)  # Cauchy–Schwarz bound for the trace.
     for _ in range(n_sweeps):
         blocks, work = better_angles(session, turned.times_inverse(matrix), turned.chain)
         work = (work * turned.signs)[:, turned.columns]
