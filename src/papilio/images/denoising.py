@@ -12,7 +12,6 @@ from ..coding import Atoms, omp_codes
 from ..dictionary.fast import as_product, fast_plan
 from ..dictionary.learner import learn
 from ..dictionary.signals import Coder, prepared, residuals_of
-from ..linalg import largest_part, shifted
 from ..operators import SparseProduct
 from ..results import Callback
 from ..runtime.session import Session
@@ -292,15 +291,6 @@ def _as_pixels(values: Array, dtype: np.dtype[Any]) -> Array:
     return values.astype(dtype)
 
 
-def _in_moderate_units(D: Any) -> Any:
-    """The dictionary over a power of two, within single precision: patches have the same approximations in it."""
-    if isinstance(D, SparseProduct):
-        return SparseProduct(list(map(_in_moderate_units, D.factors)), float(np.frexp(D.scale)[0]))
-    if isinstance(D, np.ndarray):
-        return shifted(D, -int(np.frexp(largest_part(D))[1]))
-    return sp.csr_array((_in_moderate_units(D.data), D.indices, D.indptr), D.shape)
-
-
 def _as_dictionary(dictionary: Any, patch_size: int | None, shape: tuple[int, ...]) -> tuple[Any, int]:
     """The dictionary as SparseProduct or matrix, or None if it is to be learned, and the side of a patch."""
     # From single pixels nothing can be learned.
@@ -321,7 +311,6 @@ def _as_dictionary(dictionary: Any, patch_size: int | None, shape: tuple[int, ..
             also = ", or that times the channels" if len(shape) > 2 else ""
             raise ValueError(f"dictionary must have {wanted}{also}, got {D.shape[0]}")
         size = size if patch_size is not None else fitting[0]
-        D = _in_moderate_units(D)
     if min(shape[:2]) < size:
         raise ValueError(f"image must have at least {size}×{size} pixels, the size of a patch, got shape {shape}")
     return D, size

@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..linalg import largest_part, shifted
 from ..typing import Array, ArrayLike
 from ..validation import as_array, as_integer, as_numbers, require_finite
-
-_HIGH = 960  # Largest exponent for which sums over all patches do not overflow.
 
 
 def extract_patches(image: ArrayLike, size: int, stride: int = 1) -> Array:
@@ -101,12 +98,10 @@ def average_patches(patches: ArrayLike, image_shape: tuple[int, ...], stride: in
             f"stride {grid.stride}, got {len(rows)}"
         )
     require_finite("patches", rows)  # An infinite pixel would spread.
-    power = max(int(np.frexp(largest_part(rows))[1]) - _HIGH, 0)
-    rows = shifted(rows, -power)
     # Sums of deviations from one of the patches are exactly zero where all agree.
     mean = Average(grid, grid.some_patch(rows))
     mean.add(rows, 0)
-    return shifted(mean.result(), power).astype(rows.dtype, copy=False)
+    return mean.result().astype(rows.dtype, copy=False)
 
 
 def check_image_shape(shape: tuple[int, ...]) -> None:
