@@ -4,7 +4,7 @@ A fast dictionary, judged on new data
 
 A dictionary is learned from patches of a photograph, so that each patch is a sum of five of its atoms. Dense
 ones are learned by K-SVD and by scikit-learn; :class:`papilio.FastDictionaryLearning` learns one that is a
-product of two sparse factors. What counts is the error on patches that nothing has learned from, beside the
+product of two sparse factors. What counts is the error on patches that were not used for learning, next to the
 time to learn, and the time to apply.
 """
 

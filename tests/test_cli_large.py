@@ -22,7 +22,7 @@ OPTIONS = {"n_components": 12, "n_nonzero_coefs": 2, "method": learn.Method.FAST
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Samples in one file and in three, and so little memory that they are passed over."""
+    """Samples in one file and in three, and so little memory that they are read in passes."""
     lower(monkeypatch, sample=100, sample_per_atom=1, rows_per_part=50)
     monkeypatch.chdir(tmp_path)
     X = pp.datasets.rand(400, n_features=8, n_nonzero_coefs=2, random_state=0).signals.T

@@ -1,4 +1,4 @@
-"""A full disk is told with the file and the way out, and leaves no half of a file."""
+"""On a full disk, the error names the file and what to do, and no incomplete file is left."""
 
 import errno
 import os

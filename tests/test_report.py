@@ -1,4 +1,4 @@
-"""The page about a result: sound HTML that needs nothing else, small, and true."""
+"""The page about a result: valid HTML that needs nothing else, is small, and shows the right numbers."""
 
 import base64
 import dataclasses

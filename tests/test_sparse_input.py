@@ -1,4 +1,4 @@
-"""One gate for SciPy's sparse objects: sound ones stand for their matrix, broken ones reach no compiled code."""
+"""SciPy's sparse objects: valid ones are converted, and corrupt ones never reach compiled code."""
 
 import matplotlib
 import numpy as np
@@ -138,14 +138,14 @@ TAKES = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_object_is_refused_by_name(name):
-    with pytest.raises(ValueError, match=r"^data must be a sound sparse matrix, got a broken "):
+    with pytest.raises(ValueError, match=r"^data must be a valid sparse matrix, got a corrupt "):
         as_sparse("data", BROKEN[name])
 
 
 @pytest.mark.parametrize("name", ["csr: index", "csc: index", "coo: row", "bsr: index", "lil: column", "dok: key"])
 @pytest.mark.parametrize("take", TAKES)
 def test_no_entry_lets_a_broken_object_through(take, name):
-    with pytest.raises(ValueError, match="must be a sound sparse matrix"):
+    with pytest.raises(ValueError, match="must be a valid sparse matrix"):
         TAKES[take](BROKEN[name])
 
 

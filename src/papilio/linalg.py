@@ -76,7 +76,7 @@ def rescaled(array: Array, axis: int | None = None) -> Array:
 
 
 def product_of(numbers: Iterable[float]) -> float:
-    """The product of non-negative numbers, of which only the result may leave the number range."""
+    """The product of non-negative numbers, in which only the result may overflow or underflow."""
     mantissas, exponents = np.frexp(np.array(list(numbers), dtype=np.float64))
     mantissa, exponent = np.frexp(np.prod(mantissas))
     with np.errstate(over="ignore", under="ignore"):
@@ -87,13 +87,13 @@ def product_of(numbers: Iterable[float]) -> float:
 
 
 def largest_part(array: Array) -> float:
-    """The largest magnitude of a real or imaginary part, which is finite where that of a number may not be."""
+    """The largest magnitude of a real or imaginary part, which is finite even where the modulus of a number overflows."""
     parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
     return max(max(float(part.max(initial=0.0)), -float(part.min(initial=0.0))) for part in parts)
 
 
 def shifted(array: Array, exponent: int) -> Array:
-    """``array`` times 2^exponent: exact, unless numbers leave the number range."""
+    """``array`` times 2^exponent: exact, unless numbers overflow or underflow."""
     if exponent == 0:
         return array
     with np.errstate(over="ignore", under="ignore"):
@@ -101,10 +101,10 @@ def shifted(array: Array, exponent: int) -> Array:
 
 
 def in_units(array: Array) -> tuple[Array, int]:
-    """``array`` over 2^e, of a root mean square near one, and e: the one gate through which solvers see data.
+    """``array`` divided by 2^e, with a root mean square near one, and e. Solvers work on such data.
 
     Solvers start at scale 1, and square what they are given. In units, their results do not depend on the unit of
-    the data, and no square leaves the number range.
+    the data, and no square overflows.
     """
     largest = int(np.frexp(largest_part(array))[1])
     near = shifted(array, -largest)  # its largest part is from 1/2 to 1

@@ -30,7 +30,7 @@ def info(
 ) -> None:
     """Describe what a file holds: size, entries, complexity.
 
-    With --quiet, the exit code alone says whether the file is sound.
+    With --quiet, the exit code alone says whether the file is valid.
     """
     from .inputs import as_dense, read
 

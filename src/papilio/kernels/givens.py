@@ -3,7 +3,7 @@
 A rotation of the pair (i, j) is a 2×2 unitary matrix G, embedded in an identity. The working matrix W follows it:
 
 - ``EIGEN``        W Hermitian, W ← GᴴWG. G diagonalises the block of the pair; the gain is |w_ij|², half of what
-                   leaves the squares beside the diagonal (Jacobi).
+                   the off-diagonal squares lose (Jacobi).
 - ``CORRELATION``  the same with the gain |w_ij|²/(w_ii w_jj), for covariances (treelets, sparse matrix transform).
 - ``POLAR``        W any square matrix, W ← GᴴW. G is the unitary polar factor of the block Z of the pair; the gain
                    is that of Re tr W, ‖Z‖_* − Re tr Z.

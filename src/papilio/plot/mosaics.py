@@ -35,11 +35,11 @@ def atoms(
 
     Pictures have the colours of `matrix`: negative values are blue, zeros nearly white, positive ones orange.
 
-    A dictionary does not say what its atoms are. Without ``atom_shape``, they are taken for pictures of w × w
+    A dictionary does not say what its atoms are. Without ``atom_shape``, they are treated as pictures of w × w
     pixels if the number of features is a square, pixels below each other are alike (entries w apart have a
     correlation of 0.3 or more, as a root mean square over the atoms), and rows do not go on in the next row (the
     correlation of the end of a row with the next entry is less than half of that within rows). Otherwise they are
-    drawn as curves. All this is measured with the median of each atom taken off.
+    drawn as curves. The median of each atom is subtracted first.
 
     Parameters
     ----------

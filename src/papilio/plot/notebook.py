@@ -29,7 +29,7 @@ def html(op: SparseProduct) -> str:
 
 
 def factorization_html(fit: Factorization) -> str:
-    """A factorization as a fragment like `html`; its speed-up is told if it was measured."""
+    """A factorization as a fragment like `html`; with its speed-up if that was measured."""
     op = fit.operator
     about = "about " if fit.error_is_estimate else ""
     facts = {
@@ -45,7 +45,7 @@ def factorization_html(fit: Factorization) -> str:
 
 
 def tradeoff_html(result: Tradeoff) -> str:
-    """A trade-off as a table with the knee in bold; speed-ups are told if they were measured."""
+    """A trade-off as a table with the knee in bold; with speed-ups if they were measured."""
     if not result.points:
         return "<table><caption>Tradeoff without points</caption></table>"
     names, *rows = tradeoff_cells(result)
