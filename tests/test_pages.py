@@ -31,7 +31,7 @@ def run_blocks(text):
             exec(block, scope)
 
 
-# On a busy machine no product may be fast enough; everything else that is told is an error.
+# On a busy machine no product may be fast enough; every other warning is an error.
 @pytest.mark.examples
 @pytest.mark.filterwarnings("ignore:no product with an error below 1")
 @pytest.mark.parametrize("page", cases("python"))

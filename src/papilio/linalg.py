@@ -87,7 +87,7 @@ def product_of(numbers: Iterable[float]) -> float:
 
 
 def largest_part(array: Array) -> float:
-    """The largest magnitude of a real or imaginary part, which is finite even where the modulus of a number overflows."""
+    """The largest magnitude of a real or imaginary part; finite even where the modulus overflows."""
     parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
     return max(max(float(part.max(initial=0.0)), -float(part.min(initial=0.0))) for part in parts)
 

@@ -205,7 +205,7 @@ def as_random(value: RandomState) -> np.random.RandomState:
 
 
 def as_sparse(name: str, value: Any) -> Any:
-    """``value``, any of SciPy's sparse objects, as a sparse array in its working dtype, after checks of its structure.
+    """A SciPy sparse object as a sparse array in its working dtype, after checks of its structure.
 
     Compiled code, SciPy's and ours, trusts the indices of sparse objects: one out of range ends the process. So
     this is the one gate for them. It gives a csr, csc, bsr, dia or coo array, which may have duplicates, zeros
