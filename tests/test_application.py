@@ -228,7 +228,7 @@ def test_products_that_would_not_fit_into_memory_are_not_tried():
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])
-def test_products_that_may_leave_the_number_range_are_not_merged(size):
+def test_products_that_may_overflow_are_not_merged(size):
     op = pp.SparseProduct([size * gaussian((4, 4)), size * gaussian((4, 4), seed=1)])
     x = gaussian((4, 3)) * size**-1.5
     np.testing.assert_allclose(op.optimized() @ x, op @ x)

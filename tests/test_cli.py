@@ -135,7 +135,7 @@ def test_every_method_learns_what_its_estimator_learns(method, make, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_is_refused_in_one_line_before_any_work(tmp_path, in_here):
+def test_invalid_requests_are_refused_in_one_line_before_any_work(tmp_path, in_here):
     np.save(tmp_path / "M.npy", np.eye(8))
     np.save(tmp_path / "nan.npy", np.full((4, 4), np.nan))
     np.save(tmp_path / "objects.npy", np.array([[{}]]), allow_pickle=True)
@@ -189,7 +189,7 @@ def test_what_cannot_be_is_refused_in_one_line_before_any_work(tmp_path, in_here
 
 
 @pytest.mark.slow
-def test_a_traceback_is_shown_on_wish_only(tmp_path):
+def test_a_traceback_is_shown_only_on_request(tmp_path):
     shown = run("info", "gone.npz", cwd=tmp_path, PAPILIO_DEBUG="1")
     assert shown.returncode == 2
     assert "Traceback" in shown.stderr
@@ -197,7 +197,7 @@ def test_a_traceback_is_shown_on_wish_only(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_no_error_to_speak_of(tmp_path):
+def test_broken_pipe_exits_quietly(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -224,7 +224,7 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of(tmp_path):
         (ValueError("complexity must be\nless"), "complexity must be less", 2),
     ],
 )
-def test_every_other_error_is_one_line_too(error, message, code, monkeypatch, capsys):
+def test_every_other_error_is_one_line(error, message, code, monkeypatch, capsys):
     def fail(**options):
         raise error
 
@@ -252,7 +252,7 @@ def test_a_factorization_that_is_stopped_is_saved(tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.slow
-def test_the_demo_says_what_is_gained_and_last_where_the_figures_are(tmp_path, monkeypatch, capsys):
+def test_the_demo_reports_speed_ups_and_where_the_figures_are(tmp_path, monkeypatch, capsys):
     def compare(op, dense, vectors):
         gain = 2.5 if op.relative_complexity <= 0.3 else 0.8
         return measure.Speed("operator", vectors, gain, 1.0)
@@ -282,7 +282,7 @@ def test_the_demo_says_what_is_gained_and_last_where_the_figures_are(tmp_path, m
     assert sorted(shown[-1].split(": ")[1].split(", ")) == names
 
 
-def test_the_demo_does_without_a_speed_up_that_no_product_has(monkeypatch):
+def test_the_demo_leaves_out_a_speed_up_that_no_product_reaches(monkeypatch):
     monkeypatch.setattr(demo, "N_ATOMS", 64)
     X = pp.datasets.image_patches(150, 8, random_state=0)
     dense = pp.OnlineDictionaryLearning(64, 5, random_state=0).fit(X)

@@ -37,7 +37,7 @@ def load(name):
         return np.asarray(image)
 
 
-def test_the_noise_is_estimated_if_nobody_says_it(papilio):
+def test_the_noise_is_estimated_without_sigma(papilio):
     before = noisy((64, 64)).astype(np.uint8)
     save("noisy.png", before)
     code, out, err = papilio("denoise", "noisy.png", "-o", "clean.png", "--dictionary", "dct.npz", "--json")
@@ -58,7 +58,7 @@ def test_the_noise_is_estimated_if_nobody_says_it(papilio):
     [((24, 30), np.uint8), ((30, 24), np.uint16), ((24, 24, 3), np.uint8)],
     ids=["grey", "16 bits", "colour"],
 )
-def test_a_picture_keeps_its_depth_and_its_colours(papilio, shape, dtype, end):
+def test_images_keep_their_depth_and_colours(papilio, shape, dtype, end):
     top = np.iinfo(dtype).max
     before = noisy(shape, top).astype(dtype)
     save(f"noisy.{end}", before)
@@ -74,7 +74,7 @@ def test_a_picture_keeps_its_depth_and_its_colours(papilio, shape, dtype, end):
 
 
 @pytest.mark.parametrize("channels", [2, 4])
-def test_transparency_is_left_alone(papilio, channels):
+def test_transparency_is_kept(papilio, channels):
     before = noisy((20, 20, channels)).astype(np.uint8)
     save("noisy.png", before)
     assert papilio("denoise", "noisy.png", "-o", "clean.png", "--sigma", SIGMA, "--dictionary", "dct.npz")[0] == 0
@@ -129,7 +129,7 @@ def test_quiet_says_nothing(papilio):
         (("noisy.png", "-o", "out.png", "--sigma", 1, "--complexity", 0.001), "complexity must be at least"),
     ],
 )
-def test_a_wrong_request_is_one_line_and_leaves_no_file(papilio, here, words, named):
+def test_invalid_requests_print_one_line_and_leave_no_file(papilio, here, words, named):
     save("noisy.png", noisy((16, 16)).astype(np.uint8))
     save("small.png", noisy((7, 16)).astype(np.uint8))
     np.save("float.npy", noisy((16, 16)))
@@ -161,13 +161,13 @@ def png_of_16_bits(channels, transparent=False):
 
 
 @pytest.mark.parametrize("width", [53, 72])
-def test_no_width_is_taken_for_a_depth(here, width):
+def test_images_three_pixels_wide_are_not_mistaken_for_channels(here, width):
     pixels = noisy((16, width, 3)).astype(np.uint8)
     save("wide.bmp", pixels)
     np.testing.assert_array_equal(read_image("wide.bmp").pixels, pixels)
 
 
-def test_big_endian_pixels_and_grey_maps_of_16_bits_are_pictures_like_others(papilio, here):
+def test_big_endian_pixels_and_16_bit_grey_maps_are_read(papilio, here):
     pixels = noisy((16, 16), 65535).astype(">u2")
     np.save("big.npy", pixels)
     (here / "big.pgm").write_bytes(b"P5 16 16 65535\n" + pixels.tobytes())
@@ -177,7 +177,7 @@ def test_big_endian_pixels_and_grey_maps_of_16_bits_are_pictures_like_others(pap
         np.testing.assert_array_equal(load("out.png"), pixels)
 
 
-def test_a_photograph_is_upright(here):
+def test_exif_rotation_is_applied(here):
     pixels = noisy((16, 24)).astype(np.uint8)
     turned = Image.Exif()
     turned[0x0112] = 6  # to be turned by a quarter

@@ -59,7 +59,7 @@ def test_every_format_is_read(name):
     np.testing.assert_allclose(inputs.read_operator(name).toarray(), MATRIX, rtol=1e-15)
 
 
-def test_one_of_several_matrices_is_taken_by_its_name(here):
+def test_one_of_several_matrices_is_selected_by_name(here):
     np.savez("two.npz", a=MATRIX, b=MATRIX.T)
     scipy.io.savemat("two.mat", {"a": MATRIX, "b": MATRIX.T})
     for name in ("two.npz", "two.mat"):
@@ -127,7 +127,7 @@ def test_patterns_of_matrix_market_are_ones():
     assert inputs.read_matrix("p.mtx").tolist() == [[0, 0, 1], [1, 0, 0]]
 
 
-def test_types_and_dimensions_are_kept_or_made_fit():
+def test_types_and_dimensions_are_kept_or_converted():
     np.save("c.npy", MATRIX.astype(np.complex64) * 1j)
     assert inputs.read_matrix("c.npy").dtype == np.complex64
     np.save("i.npy", np.array([1, 2, 3], dtype=">i2"))
@@ -273,7 +273,7 @@ def test_damaged_and_hostile_files_are_refused_in_one_line(name, here):
     assert sorted(here.iterdir()) == before  # nothing was run
 
 
-def test_the_bomb_of_this_test_would_leave_a_mark(here):
+def test_a_pickle_that_is_loaded_would_be_noticed(here):
     pickle.loads(pickle.dumps(Bomb())).close()
     assert (here / "mark").exists()
 
@@ -348,7 +348,7 @@ def test_a_new_file_keeps_the_mode_and_the_link_of_the_old_one(here):
     np.testing.assert_array_equal(np.load(path), MATRIX)
 
 
-def test_outputs_that_cannot_be_written_are_refused_before(here, monkeypatch):
+def test_outputs_that_cannot_be_written_are_refused_before_work(here, monkeypatch):
     (here / "folder.npy").mkdir()
     os.mkfifo(here / "pipe.npy")
     cases = {
@@ -367,7 +367,7 @@ def test_outputs_that_cannot_be_written_are_refused_before(here, monkeypatch):
     assert not (here / "y.npy").exists()
 
 
-def test_a_disk_that_is_full_in_the_end_is_told_in_one_line(here, monkeypatch):
+def test_a_full_disk_is_reported_in_one_line(here, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 

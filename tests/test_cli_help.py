@@ -37,7 +37,7 @@ def test_the_help_of_factorize_names_every_method(papilio):
 
 
 @pytest.mark.parametrize("words", [("--version",), ("denoise", "--nonsense"), ("--help",)])
-def test_what_needs_no_work_loads_no_libraries_for_it(words):
+def test_help_and_usage_errors_load_no_heavy_libraries(words):
     """A usage error or a TAB must not wait for compiled code."""
     script = (
         "import sys; from papilio.cli import app; app.run(); "
@@ -89,7 +89,7 @@ def test_errors_of_a_command_point_to_its_own_help(words, command, papilio):
     assert papilio(*command.split(), "--help")[0] == 0
 
 
-def test_what_is_wrong_with_a_file_needs_no_help(papilio):
+def test_errors_about_files_do_not_point_to_the_help(papilio):
     assert "--help" not in papilio("info", "gone.npz")[2]
 
 

@@ -155,7 +155,7 @@ def test_a_cluster_that_runs_gives_the_same(folder):
         assert learned("X.npy", scheduler=cluster.scheduler_address) == learned("X.npy")
 
 
-def test_what_is_wrong_with_files_and_clusters_is_one_clear_line(folder):
+def test_errors_with_files_and_clusters_are_one_clear_line(folder):
     X = np.load("X.npy")
     X[123, 4] = np.nan
     np.save("bad.npy", X)

@@ -250,7 +250,7 @@ def archive(*names):
         (archive(), "it holds none at all"),
     ],
 )
-def test_odd_archives_are_refused_in_one_line(content, message):
+def test_invalid_archives_are_refused_in_one_line(content, message):
     with pytest.raises(BadInput) as refused:
         inputs.read(save("m.npz", content))
     assert message in str(refused.value)
@@ -342,7 +342,7 @@ def test_only_characters_that_print_are_shown():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names cannot hold these characters")
-def test_names_from_outside_do_not_reach_the_terminal_as_they_are(papilio, here):
+def test_control_characters_in_names_are_escaped(papilio, here):
     np.save(f"{ODD}.npy", np.eye(4))
     save("member.npz", archive(f"{ODD[:-1]}.npy", "b.npy"))
     save("cell.csv", f"1,{ODD[:-1]}\n")

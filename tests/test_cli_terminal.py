@@ -91,7 +91,7 @@ def test_quiet_shows_nothing(tmp_path):
     assert session.shown == session.output == ""
 
 
-def test_the_end_leaves_a_clean_screen(tmp_path):
+def test_the_progress_bar_is_cleared_at_the_end(tmp_path):
     session = OnTerminal("factorize", "hadamard:16", "-o", "op.npz", cwd=tmp_path)
     assert session.end() == 0
     assert "Factorizing" in session.shown
@@ -100,7 +100,7 @@ def test_the_end_leaves_a_clean_screen(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_log_gets_no_bar(tmp_path):
+def test_logs_get_no_progress_bar(tmp_path):
     done = run("factorize", "hadamard:16", "-o", "op.npz", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Factorizing" not in done.stdout

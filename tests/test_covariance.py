@@ -215,7 +215,7 @@ def test_one_variable():
     np.testing.assert_allclose(model.covariance_, [[X[:, 0].var()]])
 
 
-def test_a_known_mean_is_not_taken_off():
+def test_a_known_mean_is_not_subtracted():
     model = pp.rotations.SparseMatrixTransform(1000, shrinkage=0, assume_centered=True).fit(X)
     np.testing.assert_allclose(model.covariance_, X.T @ X / 40, atol=1e-8)
     np.testing.assert_array_equal(model.location_, 0)

@@ -135,7 +135,7 @@ def test_transforms_are_orthonormal(name, n):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
 @pytest.mark.parametrize("shape", [(32, 32), (32, 16), (12, 32)])
-def test_domains_tell_their_errors(shape, dtype):
+def test_errors_of_curves_in_domains_are_those_of_their_products(shape, dtype):
     X = (gaussian(shape) + (1j * gaussian(shape, seed=1) if np.dtype(dtype).kind == "c" else 0)).astype(dtype)
     curves = list(domains(X, Target(X.size)))
     assert curves

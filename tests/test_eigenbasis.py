@@ -57,7 +57,7 @@ def test_the_error_is_that_of_the_result(n, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_with_rotations_enough_it_is_the_eigendecomposition(dtype):
+def test_with_enough_rotations_it_is_the_eigendecomposition(dtype):
     S = symmetric(12, dtype)
     fit = pp.rotations.fast_eigenbasis(S, max_error=100 * eps(dtype))
     assert fit.status == "converged"

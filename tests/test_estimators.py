@@ -356,7 +356,7 @@ def test_the_papers_schedule_to_the_letter():
 
 
 @pytest.mark.parametrize("make", [pp.KSVD, pp.SparseKSVD, pp.OnlineDictionaryLearning])
-def test_a_limit_on_the_iterations_that_was_reached_is_told(make):
+def test_reaching_max_iter_warns(make):
     with pytest.warns(ConvergenceWarning, match="increase max_iter"):
         model = make(20, 3, max_iter=1, random_state=0).fit(X)
     assert model.status_ == "max_iter"

@@ -444,7 +444,7 @@ def test_claims_are_rejected_or_called_better_by_the_figures():
     assert verdicts(as_published(), seconds=20.0)[seconds] == DIFFERS
 
 
-def test_averages_weigh_trials_by_their_loudness_only_in_the_normalised_error():
+def test_averages_weigh_trials_by_their_norm_only_in_the_normalised_error():
     row = dict(zip(figure3.RESULTS, ("RAND", "0", "HAD", "", "", "", "0.3125", "320", "2.0", "2.0"), strict=True))
     louder = {**row, "trial": "1", "rmse": "4.0", "signal_rms": "4.0"}
     (point,) = figure3.averages([row, louder]).values()

@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_the_error_is_that_of_codes_of_patches_that_nobody_learned_from(folder):
+def test_the_error_is_that_of_codes_of_held_out_patches(folder):
     (size,) = large.sizes_of(TINY)
     with large.patches_of(size, TINY["seed"]) as (path, held_out):
         training = np.load(path)
@@ -64,7 +64,7 @@ def test_claims_on_coding_and_bytes_are_made_for_the_largest_dictionaries():
     assert verdicts == [HOLDS, DIFFERS]
 
 
-def test_learners_of_others_end_within_their_time():
+def test_learners_of_other_packages_end_within_their_time():
     X = pp.datasets.image_patches(3000, 8, random_state=0)
     atoms, seconds, passes = large.learn_by_peer(large.SCIKIT_LEARN, X, 64, 5, 0.0, 0)
     assert atoms.shape == (64, 64)

@@ -341,7 +341,7 @@ def test_a_bad_dictionary_of_mutual_coherence_is_named(bad):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_nothing_that_is_handed_in_changes(dtype):
+def test_arguments_are_not_changed(dtype):
     given_arrays = data(dtype)
     for array in given_arrays:
         array.flags.writeable = False
@@ -389,7 +389,7 @@ def test_psnr_and_ssim_are_those_of_scikit_image(shape, dtype):
     np.testing.assert_allclose(psnr(image, reference, given), expected)
 
 
-def test_equal_images_are_as_near_as_can_be():
+def test_equal_images_have_the_best_values():
     image = two_images((20, 20), np.uint8)[1]
     assert psnr(image, image) == np.inf
     assert ssim(image, image) == 1.0

@@ -123,7 +123,7 @@ def test_the_objective_never_rises_and_no_entry_is_negative(loss, sparsity):
     assert fit.error == pytest.approx(np.linalg.norm(matrix - fit.operator.toarray()) / np.linalg.norm(matrix))
 
 
-def test_what_rounding_leaves_is_not_answered_by_huge_entries():
+def test_rounding_residues_do_not_lead_to_huge_entries():
     factors = random_factors((9, 3, 14))
     factors[0][:, 1], factors[1][1] = 1e-136, 0
     loss = LeastSquares(V, factors)
@@ -363,7 +363,7 @@ def test_bad_data_are_refused():
         model.inverse_transform(np.ones((2, 3)))
 
 
-def test_a_limit_on_the_iterations_that_was_reached_is_told():
+def test_reaching_max_iter_warns():
     with pytest.warns(ConvergenceWarning, match="increase max_iter"):
         pp.nonnegative.MultilayerNMF(3, max_iter=1, random_state=0).fit(X)
 

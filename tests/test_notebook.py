@@ -55,7 +55,7 @@ def parse(fragment):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_the_fragment_is_sound_small_and_tells_the_facts(name):
+def test_the_fragment_is_valid_small_and_shows_the_figures(name):
     op = OPERATORS[name]
     fragment = op._repr_html_()
     assert len(fragment.encode()) < 50_000

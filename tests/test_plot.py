@@ -332,7 +332,7 @@ def test_data_frames_are_drawn():
 @pytest.mark.parametrize(
     "values", [np.ones((0, 3)), np.ones(3), np.full((2, 2), np.nan), sp.csr_array((3, 0)), [["a"]]]
 )
-def test_what_is_no_matrix_is_refused(values):
+def test_invalid_matrices_are_refused(values):
     for draw in (pp.plot.matrix, lambda given: pp.plot.comparison(given, given)):
         with pytest.raises((ValueError, TypeError), match=r"^(values|target) must"):
             draw(values)
@@ -370,7 +370,7 @@ BAD_ARGUMENTS = {
 
 
 @pytest.mark.parametrize("name", BAD_ARGUMENTS)
-def test_what_cannot_be_drawn_is_refused_by_name(name):
+def test_invalid_arguments_of_figures_are_named(name):
     with pytest.raises((TypeError, ValueError)) as caught:
         BAD_ARGUMENTS[name]()
     assert str(caught.value).startswith(f"{name} must")

@@ -103,7 +103,7 @@ def sweep():
     return pp.Tradeoff(tuple(points), 0.1, pp.results.Status.CONVERGED, 1.0, "relative error, 2 atoms per sample")
 
 
-def test_a_page_with_everything_is_sound_and_says_it_all(sweep):
+def test_a_page_with_all_sections_is_valid_html(sweep):
     op = pp.transforms.haar(16)
     subject = Subject(
         "haar.npz",
@@ -140,7 +140,7 @@ def test_a_page_with_everything_is_sound_and_says_it_all(sweep):
     assert "final" not in words
 
 
-def test_what_is_not_known_is_left_out():
+def test_sections_without_data_are_left_out():
     read = check(page("op", [Subject("op", pp.transforms.hadamard(8))], "1"))
     words = " ".join(read.text)
     assert "not known" in words
@@ -149,7 +149,7 @@ def test_what_is_not_known_is_left_out():
 
 
 @pytest.mark.slow
-def test_what_is_not_finite_is_left_out_of_diagrams(sweep):
+def test_infinite_errors_are_left_out_of_diagrams(sweep):
     op = pp.transforms.hadamard(4)
     steps = history(("palm", 5))
     broken = pp.results.History([*steps, steps[0]._replace(error=np.nan), steps[0]._replace(error=np.inf)])
@@ -269,7 +269,7 @@ def test_phones_get_diagrams_of_their_own_with_text_of_the_same_size():
     assert ".chart.wide { display: none; }" in rules
 
 
-def test_a_speed_up_below_one_is_told_in_words_and_colour():
+def test_a_speed_up_below_one_is_marked_in_words_and_colour():
     speeds = [measure.Speed("operator", 1, 2e-6, 1e-6), measure.Speed("operator", 256, 1e-5, 4e-5)]
     text = page("op", [Subject("op", pp.transforms.hadamard(4), speeds=speeds)], "1")
     words = " ".join(check(text).text)
@@ -352,7 +352,7 @@ def test_the_error_of_a_dictionary_is_that_of_coding(tmp_path, papilio):
     assert "Speed" not in words  # one dense factor is what it would be compared with
 
 
-def test_the_command_refuses_what_cannot_be(tmp_path, papilio):
+def test_invalid_options_of_report_are_refused(tmp_path, papilio):
     pp.transforms.hadamard(8).save(tmp_path / "op.npz")
     cases = {
         ("-o", "page.pdf"): "must end in .html",
@@ -378,7 +378,7 @@ def test_the_command_refuses_what_cannot_be(tmp_path, papilio):
 
 
 @pytest.mark.slow
-def test_factorize_and_tradeoff_write_a_page_on_wish(tmp_path, papilio):
+def test_factorize_and_tradeoff_write_a_page_on_request(tmp_path, papilio):
     np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((8, 8)))
     assert (
         papilio(
@@ -418,7 +418,7 @@ def test_no_more_atoms_per_sample_are_named_than_the_dictionary_has(tmp_path, pa
 
 
 @pytest.mark.slow
-def test_learn_writes_a_page_on_wish(tmp_path, papilio):
+def test_learn_writes_a_page_on_request(tmp_path, papilio):
     X = pp.datasets.rand(100, n_features=9, n_nonzero_coefs=2, random_state=0).signals.T
     np.save(tmp_path / "X.npy", X)
     learn.learn(
@@ -430,7 +430,7 @@ def test_learn_writes_a_page_on_wish(tmp_path, papilio):
 
 
 @pytest.mark.slow
-def test_the_demo_writes_a_page_on_wish(tmp_path, monkeypatch):
+def test_the_demo_writes_a_page_on_request(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "SIZES", (16, 32))
     monkeypatch.setattr(demo, "N_PATCHES", 150)
     monkeypatch.setattr(demo, "N_ATOMS", 64)
@@ -460,7 +460,7 @@ def browse(address, folder, *options):
 
 @pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome is installed")
-def test_a_browser_shows_it_light_dark_and_on_paper_without_complaint(tmp_path, sweep):
+def test_a_browser_shows_it_light_dark_and_on_paper_without_errors(tmp_path, sweep):
     subject = Subject(
         "op",
         pp.transforms.hadamard(16),

@@ -72,7 +72,7 @@ def test_every_result_and_every_benchmark_says_when_it_was_measured_and_where():
     assert [part[:200] for part in parts if not measured.search(part)] == []
 
 
-def test_tables_say_in_colour_what_was_met():
+def test_tables_have_badges_for_targets_and_claims():
     tables = module(DOCS / "generate" / "tables.py")
     assert tables.cells("| a | **no** |") == ["a", "**no**"]
     assert tables.cells("yes or no") == []

@@ -368,7 +368,7 @@ def test_after_ctrl_c_the_points_so_far_are_kept(tmp_path, monkeypatch, matrix):
     assert not (tmp_path / "sweep" / "operator-02.npz").exists()
 
 
-def test_the_command_refuses_what_cannot_be(tmp_path, papilio, matrix):
+def test_invalid_options_of_report_are_refused(tmp_path, papilio, matrix):
     np.save(tmp_path / "M.npy", matrix)
     (tmp_path / "file").touch()
     assert "cannot be used as a folder" in papilio("tradeoff", "M.npy", "-o", "file")[2]

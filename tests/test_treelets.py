@@ -129,7 +129,7 @@ def test_fewer_levels_are_the_beginning_of_the_tree():
     assert none.operator_.nnz == 8
 
 
-def test_a_known_mean_is_not_taken_off():
+def test_a_known_mean_is_not_subtracted():
     X = np.random.default_rng(0).standard_normal((20, 4)) + np.array([3, 0, 0, 0])
     model = pp.rotations.Treelets(assume_centered=True).fit(X)
     np.testing.assert_array_equal(model.mean_, 0)
