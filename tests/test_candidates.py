@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.results import Factorization
 from papilio.runtime.session import Session
 from papilio.search.methods import METHODS as ALL_METHODS
 from papilio.search.methods import sparse_factors as module
@@ -60,23 +59,6 @@ def test_even_schedules_keep_the_budget_and_chain(shape, side, n_factors):
         assert schedule.n_nonzero > budget - max(shape) - (n_factors - 2) * min(shape)
 
 
-@pytest.mark.parametrize("shape", [(24, 24), (32, 16), (16, 32)])
-@pytest.mark.parametrize("n_factors", [2, 3])
-def test_even_schedules_use_nearly_all_of_it_at_nearly_one_density(shape, n_factors):
-    side = "right" if shape[0] < shape[1] else "left"
-    budget = shape[0] * shape[1] // 2
-    schedule = even_schedule(shape, n_factors, budget, side)
-    assert schedule.n_nonzero >= 0.98 * budget
-    densities = [sets.n_nonzero / (sets.shape[0] * sets.shape[1]) for sets in schedule.constraints]
-    assert max(densities) <= 1.6 * min(densities)
-
-
-def test_residuals_of_even_schedules_thin_out_to_the_last_factor():
-    residuals = [sets.n_nonzero for sets in even_schedule((16, 16), 5, 200, "left").residuals]
-    assert residuals == sorted(residuals, reverse=True)
-    assert residuals[0] < 16 * 16
-
-
 @pytest.mark.parametrize("shape", [(12, 12), (24, 8), (8, 24), (7, 5)])
 def test_thin_schedules_keep_the_budget_and_chain(shape):
     for budget in range(sum(shape), shape[0] * shape[1]):
@@ -110,13 +92,6 @@ def test_square_matrices_are_taken_from_both_sides_and_others_from_their_short_o
     assert sides((12, 12)) == {"left", "right"}
     assert sides((24, 8)) == {"left"}
     assert sides((8, 24)) == {"right"}
-
-
-def test_candidates_have_the_number_of_factors_that_is_asked_for():
-    for n_factors in (2, 3, 4):
-        found = candidates((16, 16), 128, n_factors, ("hierarchical", "low_rank"))
-        assert {len(candidate.schedule.constraints) for candidate in found} == {n_factors}
-    assert candidates((16, 16), 31, 2, ("hierarchical", "low_rank")) == []
 
 
 def search_for(X, callback=None, n_factors=None, methods=ALL_METHODS):
@@ -164,48 +139,12 @@ def reported(session, count=1):
     return session
 
 
-def test_steps_have_the_method_before_the_phase_and_the_share_of_all_work():
-    seen = []
-    session = reported(Session(seen.append), 100)
-    assert {step.phase for step in seen} == {"low rank: split 1"}
-    assert {step.phase for step in session.history} == {"split 1"}
-    done = [step.done for step in seen]
-    assert done == sorted(done)
-    assert 0 < done[0] < 0.05
-    assert done[-1] == 0.5  # more than planned, but never more than the part
-    assert [step.seconds for step in seen] == sorted(step.seconds for step in seen)
-    assert not session.stopped
-
-
 def test_a_callback_stops_a_session_once_and_for_all():
     answers = iter([False, True])
     session = reported(Session(lambda step: next(answers)))
     assert not session.stopped
     assert reported(session).stopped
     assert reported(session).stopped  # without asking again: there is no third answer
-
-
-def test_a_session_stops_when_its_time_is_over_without_a_callback():
-    assert reported(Session(time_budget=0.0)).stopped
-    assert not reported(Session(time_budget=1000.0)).stopped
-
-
-def test_with_a_time_budget_the_time_that_passed_counts_as_done():
-    seen = []
-    session = Session(seen.append, time_budget=1000.0)
-    session._begin -= 500.0
-    reported(session)
-    assert seen[0].done == pytest.approx(0.5, abs=0.01)
-
-
-def test_a_search_lists_what_it_is_told():
-    search = search_for(gaussian((6, 6)))
-    fit = Factorization(search.problem.of_rank(2), error=0.25)
-    added = search.add("low_rank", "rank 2", fit, 0.0)
-    assert added.method == "low_rank"
-    assert search.attempts[0][:4] == ("low_rank", "rank 2", fit.error, 24)
-    search.add_failure("butterfly", "no structure", 0.0)
-    assert search.attempts[1][:4] == ("butterfly", "no structure", np.inf, 0)
 
 
 # -- the search ----------------------------------------------------------------------------------------
@@ -220,19 +159,6 @@ def test_the_search_returns_the_best_of_all_attempts(few_rounds):
     assert len(search.attempts) == len(candidates((12, 12), 72, None, METHODS)) + 1
     assert search.attempts[-1].detail.endswith("annealed for longer")
     assert fit.operator.nnz <= 72
-
-
-def test_the_search_among_nothing_finds_nothing():
-    assert run(search_for(gaussian((4, 4)), methods=()), 12) is None
-    assert run(search_for(np.zeros((4, 4))), 12) is None
-
-
-def test_an_attempt_has_its_own_part_of_the_history(few_rounds):
-    search = search_for(gaussian((12, 12)), methods=METHODS)
-    fit = run(search, 72)
-    assert fit.n_iter == len(fit.history) < len(search.session.history)
-    assert set(map(id, fit.history)) <= set(map(id, search.session.history))
-    assert (np.diff(fit.history.seconds) >= 0).all()
 
 
 @pytest.mark.parametrize("n_factors", [2, 3, 4])
@@ -281,24 +207,6 @@ def counting(at):
 
 def planned(shape, effort=1.0):
     return sum(expected_steps(candidates(shape, shape[0] * shape[1] // 2, None, METHODS), effort))
-
-
-@pytest.mark.parametrize("shape", [(12, 12), (24, 8), (400, 400)])
-def test_more_effort_and_smaller_matrices_plan_more_steps(shape):
-    assert 0 < planned(shape, 0.5) <= planned(shape)
-    assert planned((12, 12)) >= planned(shape)
-    assert planned((12, 12), 0.5) < planned((12, 12))
-
-
-@pytest.mark.slow
-def test_the_plan_is_about_what_the_search_takes():
-    seen = []
-    run(search_for(gaussian((12, 12)), seen.append, methods=METHODS), 72)
-    assert 0.3 * planned((12, 12)) < len(seen) < 1.5 * planned((12, 12))
-    done = [step.done for step in seen]
-    assert done == sorted(done)
-    assert done[0] < 0.01
-    assert done[-1] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("is_wide", [True, False])

@@ -13,7 +13,6 @@ from papilio.runtime.checkpoint import Checkpoint, holds_result
 
 from .large import LEARNERS, X, assert_same, make, on_disk
 from .learners import N_ATOMS, N_NONZERO
-from .limits import lower
 
 ROOT = Path(__file__).parents[1]
 
@@ -87,22 +86,6 @@ def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_bits(learner, tmp_pat
         take_result(path)
 
 
-@pytest.mark.slow
-def test_a_run_that_is_killed_again_and_again_comes_to_an_end(tmp_path, path):
-    data = on_disk(tmp_path)
-    expected, seen = calls_of(make("fast"), data)
-    enough_for_a_step = seen.count("scan") + 40  # a level of the hierarchy is the longest step
-    deaths = 0
-    while deaths < len(seen):
-        try:
-            model = make("fast", checkpoint=path, callback=killing(enough_for_a_step)).fit(data)
-            break
-        except Killed:
-            deaths += 1
-    assert deaths > 1
-    assert_same(model, expected)
-
-
 @pytest.mark.parametrize("init", [pytest.param("online", marks=pytest.mark.slow), "array"])
 def test_every_start_of_a_fast_dictionary_goes_on(init, tmp_path, path):
     start = "online" if init == "online" else np.random.default_rng(0).standard_normal((N_ATOMS, 8))
@@ -150,15 +133,6 @@ def test_streams_go_on_alike_after_a_run_that_was_killed(learner, tmp_path, path
     for model in (expected, resumed):
         model.set_params(callback=None).partial_fit(X[:50])
     np.testing.assert_array_equal(resumed.components_, expected.components_)
-
-
-def test_a_pass_does_not_begin_anew(tmp_path, path):
-    data = on_disk(tmp_path)
-    _, seen = calls_of(make("ksvd"), data)
-    last = max(i for i, phase in enumerate(seen, 1) if phase == "pass 1")
-    kill(make("ksvd", checkpoint=path), data, last)
-    _, again = calls_of(make("ksvd", checkpoint=path), data)
-    assert again.count("pass 1") < seen.count("pass 1") / 2
 
 
 @pytest.mark.parametrize("place", range(1, 5))
@@ -316,12 +290,6 @@ def test_the_same_samples_in_memory_and_in_a_file_are_the_same_run(killed, path)
     assert_same(make("ksvd", checkpoint=path).fit(X), killed[1])
 
 
-def test_a_start_from_a_sample_does_not_go_on_from_all_samples(killed, path, monkeypatch):
-    lower(monkeypatch, sample=len(X))
-    with pytest.raises(ValueError, match="start was some samples, and is now all samples"):
-        make("ksvd", checkpoint=path).fit(killed[0])
-
-
 @pytest.mark.parametrize("kind", ["list", "array", "sparse"])
 def test_a_start_is_compared_by_its_contents(kind, tmp_path, path):
     import scipy.sparse as sp
@@ -336,14 +304,6 @@ def test_a_start_is_compared_by_its_contents(kind, tmp_path, path):
     with pytest.raises(ValueError, match=r"(init|base) was .+, and is now .+"):
         build(start + 1e-9).fit(X[:100])
     build(start).fit(X[:100])
-
-
-def test_a_base_that_was_used_in_the_meantime_is_still_the_same(path):
-    base = pp.transforms.dct(8).T
-    kill(sparse_ksvd(base=base, checkpoint=path), X[:100], 3)
-    _ = base @ np.ones(8), base.toarray()
-    resumed = sparse_ksvd(base=base, checkpoint=path).fit(X[:100])
-    assert_same(resumed, sparse_ksvd(base=base).fit(X[:100]))
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -361,19 +321,3 @@ def test_an_impossible_path_is_refused_before_any_work(learner, place, kind, mes
     with pytest.raises(kind, match=message):
         make(learner, checkpoint=checkpoint, callback=calls.append).fit(X)
     assert calls == []
-
-
-def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(path, monkeypatch):
-    def refuse(*_, **__):
-        raise PermissionError(13, "not allowed")
-
-    calls = []
-    monkeypatch.setattr("papilio.runtime.checkpoint.open", refuse, raising=False)
-    with pytest.raises(PermissionError, match=r"checkpoint cannot be written there: .*run'"):
-        make("ksvd", checkpoint=path, callback=calls.append).fit(X)
-    assert calls == []
-
-
-def test_a_null_character_in_the_path_is_named():
-    with pytest.raises(ValueError, match=r"^checkpoint must not hold a null character"):
-        Checkpoint("a\0b", {})

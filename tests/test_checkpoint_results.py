@@ -4,14 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
 
-import papilio as pp
 from papilio.runtime import checkpoint as checkpoint_module
-from papilio.runtime.checkpoint import Checkpoint, Lock, holds_result, remove_checkpoint
+from papilio.runtime.checkpoint import Checkpoint, Lock, holds_result
 
 from .full_disk import fill, no_room, small_disk
 from .large import LEARNERS, X, assert_same, make, on_disk
@@ -65,16 +63,6 @@ def test_a_stopped_run_is_not_finished(path):
     assert not holds_result(path)
 
 
-def test_a_checkpoint_is_removed_with_all_that_belongs_to_it_unless_it_is_in_use(path):
-    make("ksvd", checkpoint=path).fit(X)
-    lock = Lock(path)
-    remove_checkpoint(path)
-    assert path.exists()
-    lock.release()
-    remove_checkpoint(path)
-    assert names_beside(path) == []
-
-
 # -- versions -------------------------------------------------------------------------------------------
 
 
@@ -98,44 +86,6 @@ def test_a_run_goes_on_without_its_checkpoint_and_warns_once(path, monkeypatch):
     assert f"checkpoint {os.fspath(path)!r} could not be written: No space left on device" in said
     assert "the run goes on" in said
     assert names_beside(path) == []
-
-
-def test_a_disk_that_has_room_again_gets_the_next_state(path, monkeypatch):
-    savez, calls = np.savez, []
-
-    def some(*arguments, **arrays):
-        calls.append(len(calls))
-        if len(calls) in (2, 3):
-            no_room()
-        savez(*arguments, **arrays)
-
-    monkeypatch.setattr("papilio.runtime.checkpoint.np.savez", some)
-    with pytest.warns(UserWarning, match="could not be written") as caught:
-        model = make("ksvd", checkpoint=path).fit(X)
-    assert len(told_of(caught)) == 1
-    assert len(calls) > 5
-    assert names_beside(path) == ["run"]
-    assert_same(make("ksvd", checkpoint=path).fit(X), model)
-
-
-@pytest.mark.parametrize("place", [1, 2, 3])
-def test_an_error_while_files_are_renamed_leaves_a_usable_state(place, path, monkeypatch):
-    expected, replace, calls = make("ksvd").fit(X), os.replace, []
-
-    def failing(*paths):
-        calls.append(paths)
-        if len(calls) >= place:
-            no_room()
-        replace(*paths)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("papilio.runtime.checkpoint.os.replace", failing)
-        with pytest.warns(UserWarning, match="could not be written"):
-            make("ksvd", checkpoint=path).fit(X)
-    assert set(names_beside(path)) <= {"run"}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="checkpoint")
-        assert_same(make("ksvd", checkpoint=path).fit(X), expected)
 
 
 def test_a_small_disk_that_is_full_ends_no_run_and_keeps_what_was_there(tmp_path):
@@ -269,39 +219,3 @@ def test_a_lock_of_another_process_ends_with_it_even_if_it_is_killed(path):
         process.wait()
     Lock(path).release()
     assert names_beside(path) == []
-
-
-def test_a_lock_that_is_removed_while_another_one_waits_for_it_is_made_anew(path, monkeypatch):
-    flock, removed = checkpoint_module.fcntl.flock, []
-
-    def removing(file, how):
-        if not removed:
-            removed.append(os.unlink(f"{path}.lock"))
-        return flock(file, how)
-
-    monkeypatch.setattr(checkpoint_module.fcntl, "flock", removing)
-    lock = Lock(path)
-    assert names_beside(path) == ["run.lock"]
-    with pytest.raises(BlockingIOError):
-        Lock(path)
-    lock.release()
-
-
-def test_without_locks_of_the_system_nobody_is_kept_away(path, monkeypatch):
-    def unsupported(*_):
-        raise OSError(38, "Function not implemented")
-
-    monkeypatch.setattr(checkpoint_module.fcntl, "flock", unsupported)
-    Lock(path).release()
-
-
-def test_a_relative_path_stays_where_it_was(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "elsewhere").mkdir()
-
-    def moving(step):
-        os.chdir(tmp_path / "elsewhere")
-
-    pp.KSVD(12, 2, max_iter=5, random_state=0, checkpoint="run", callback=moving).fit(X)
-    assert holds_result(tmp_path / "run")
-    assert not any((tmp_path / "elsewhere").iterdir())

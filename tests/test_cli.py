@@ -288,14 +288,3 @@ def test_the_demo_leaves_out_a_speed_up_that_no_product_reaches(monkeypatch):
     dense = pp.OnlineDictionaryLearning(64, 5, random_state=0).fit(X)
     monkeypatch.setattr(demo, "SPEEDUPS", (1e6,))
     assert demo._learned_for_speed(X, dense) == (None, 1.0)
-
-
-@pytest.mark.slow
-def test_the_whole_demo_runs_in_a_terminal_of_80_columns(tmp_path):
-    done = run("demo", "--output", "figures", cwd=tmp_path, COLUMNS="80")
-    assert done.returncode == 0, done.stderr
-    assert "1024×1024" in done.stdout
-    assert "…" not in done.stdout
-    assert done.stdout.strip().splitlines()[-1].startswith("Figures are in figures: ")
-    for path in (tmp_path / "figures").iterdir():
-        assert path.stat().st_size > 5000

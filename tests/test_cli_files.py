@@ -73,60 +73,6 @@ def test_one_of_several_matrices_is_selected_by_name(here):
     np.testing.assert_array_equal(inputs.read("odd:b.npz:b"), MATRIX.T)
 
 
-@pytest.mark.filterwarnings("ignore:The default value for `spmatrix`:DeprecationWarning")  # of SciPy's reader
-@pytest.mark.parametrize("packed", [False, True])
-def test_matlab_files_hold_what_scipy_wrote(packed):
-    values = {
-        "single": MATRIX.astype(np.float32),
-        "complex": MATRIX + 2j,
-        "bytes": np.arange(6, dtype=np.uint8).reshape(2, 3),
-        "whole": np.array([[10**12, -5]]),
-        "truth": np.array([[True, False]]),
-        "sparse": sp.csc_array(MATRIX * (1 + 1j)),
-        "scalar": np.array([[3.5]]),
-        "text": "words",
-        "cells": np.array([[1.0], "a"], dtype=object),
-        "record": {"field": 1.0},
-        "a_name_of_31_characters_in_total": MATRIX.T,
-    }
-    scipy.io.savemat("all.mat", values, do_compression=packed, long_field_names=True)
-    for name in values:
-        if name in ("text", "cells", "record"):
-            with pytest.raises(BadInput, match=f"no matrix '{name}'"):
-                inputs.read(f"all.mat:{name}")
-        else:
-            expected = scipy.io.loadmat("all.mat")[name]
-            got = inputs.read(f"all.mat:{name}")
-            assert got.dtype == expected.dtype
-            expected, got = (x.toarray() if sp.issparse(x) else x for x in (expected, got))
-            np.testing.assert_array_equal(got, expected)
-
-
-@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric", "hermitian"])
-@pytest.mark.parametrize("form", [np.asarray, sp.coo_array])
-@pytest.mark.parametrize("kind", [np.float64, np.int64, np.complex128])
-def test_matrix_market_files_hold_what_scipy_wrote(symmetry, form, kind):
-    if symmetry == "hermitian" and kind is not np.complex128:
-        return
-    values = np.array([[1, 2, 0], [0, 3, 4], [5, 0, 6]]).astype(kind)
-    if kind is np.complex128:
-        values = values * (1 + 2j)
-    other = {
-        "general": 0 * values,
-        "symmetric": values.T,
-        "skew-symmetric": -values.T,
-        "hermitian": values.conj().T,
-    }
-    values = values + other[symmetry]
-    scipy.io.mmwrite("m.mtx", form(values), comment="two\nlines", symmetry=symmetry)
-    np.testing.assert_array_equal(inputs.read_matrix("m.mtx"), values)
-
-
-def test_patterns_of_matrix_market_are_ones():
-    save_text("p.mtx", "%%MatrixMarket matrix coordinate pattern general\n% words\n2 3 2\n1 3\n2 1\n")
-    assert inputs.read_matrix("p.mtx").tolist() == [[0, 0, 1], [1, 0, 0]]
-
-
 def test_types_and_dimensions_are_kept_or_converted():
     np.save("c.npy", MATRIX.astype(np.complex64) * 1j)
     assert inputs.read_matrix("c.npy").dtype == np.complex64
@@ -276,23 +222,6 @@ def test_damaged_and_hostile_files_are_refused_in_one_line(name, here):
 def test_a_pickle_that_is_loaded_would_be_noticed(here):
     pickle.loads(pickle.dumps(Bomb())).close()
     assert (here / "mark").exists()
-
-
-# SciPy reads .mat and .mtx files, and may end the process if they are damaged.
-@pytest.mark.parametrize("name", [name for name in SAVERS if not name.endswith((".mat", ".mtx"))])
-def test_no_flipped_or_missing_byte_leads_to_anything_but_a_matrix_or_a_refusal(name):
-    SAVERS[name](name)
-    with open(name, "rb") as file:
-        content = file.read()
-    random = np.random.default_rng(0)
-    for _ in range(200):
-        damaged = bytearray(content)
-        for _ in range(random.integers(1, 4)):
-            damaged[random.integers(len(damaged))] = random.integers(256)
-        with open(name, "wb") as file:
-            file.write(damaged[: random.integers(1, len(damaged) + 1)] if random.random() < 0.3 else damaged)
-        with contextlib.suppress(BadInput):
-            assert np.isfinite(inputs.read_matrix(name)).all()
 
 
 def test_a_matrix_that_is_too_large_when_dense_is_refused():

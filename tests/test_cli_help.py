@@ -5,11 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from rich.console import Console
 
 import papilio as pp
-from papilio.cli import app, built_in, demo
-from papilio.cli.console import Terminal, gain_cell, table
+from papilio.cli import app, built_in
+from papilio.cli.console import table
 from papilio.cli.inputs import read
 from papilio.cli.inputs import read_pixels as read_image
 from papilio.search.methods import NAMES as METHODS
@@ -65,12 +64,6 @@ def test_shells_complete_commands_and_options(words, found, papilio, monkeypatch
     assert capsys.readouterr().out.split() == [found]
 
 
-def test_the_completion_of_a_shell_is_shown_and_installed():
-    assert {"--install-completion", "--show-completion"} <= {
-        name for option in app.typer.main.get_command(app.app).params for name in option.opts
-    }
-
-
 @pytest.mark.parametrize(
     ("words", "command"),
     [
@@ -109,14 +102,6 @@ def test_every_built_in_input_is_listed_and_can_be_read(papilio):
     assert ".npz" in told["formats"]
 
 
-def test_the_help_of_a_command_lists_what_it_reads(papilio):
-    listed = {command: papilio(command, "-h")[1].partition("Built in:")[2] for command in COMMANDS}
-    for command, kinds in built_in._READ.items():
-        for name, each in built_in.BUILT_IN.items():
-            assert (f"{name}:" in listed[command].partition("Example:")[0]) == (each.kind in kinds), command
-    assert {command for command, text in listed.items() if text} == set(built_in._READ)
-
-
 # -- tables --------------------------------------------------------------------------------------------------
 
 
@@ -125,50 +110,3 @@ def wide():
     made = table(None, "name", *(f"number {i}" for i in range(30)))
     made.add_row("a", *(f"{i}.123456789" for i in range(30)))
     return made
-
-
-def test_no_number_is_cut_in_a_pipe(wide, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "60")
-    Terminal().say(wide)
-    shown = capsys.readouterr().out
-    assert "…" not in shown
-    assert all(f"{i}.123456789" in shown for i in range(30))
-
-
-def test_texts_wrap_on_a_terminal_before_numbers_are_cut():
-    made = table(None, "method", "detail", "entries", n_texts=2, wraps=["detail"])
-    made.add_row("hierarchical", "a long description of what was tried " * 3, "1,234,567")
-    console = Console(width=50, force_terminal=True)
-    with console.capture() as captured:
-        console.print(made)
-    assert "1,234,567" in captured.get()
-    assert "…" not in captured.get()
-
-
-def test_a_speed_up_below_one_says_that_it_is_slower():
-    assert (gain_cell(0.62).plain, str(gain_cell(0.62).style)) == ("0.62× (slower)", "red")
-    assert (gain_cell(2.5).plain, str(gain_cell(2.5).style)) == ("2.5×", "")
-    assert gain_cell(0.999).plain == "1×"
-    assert "256 vectors 0.5× (slower)" in str(pp.results.Speedup(3.0, 0.5))
-
-
-def test_bench_marks_what_is_slower(papilio, monkeypatch, here):
-    from papilio.operators import speed
-    from papilio.operators.speed import Speed
-
-    speeds = [Speed("operator", 1, 1e-6, 2e-6), Speed("operator", 256, 4e-6, 2e-6)]
-    monkeypatch.setattr(speed, "both_ways", lambda *_: iter(speeds))
-    lines = [line for line in papilio("bench", "hadamard:8")[1].splitlines() if "operator" in line]
-    assert ["slower" in line for line in lines] == [True, False]
-
-
-def test_the_tables_of_the_demo_fit_a_terminal_of_80_columns():
-    made = table("Hadamard", "method", *demo.COLUMNS, wraps=demo.GAINS)
-    row = ["hierarchical", "1024×1024", "20,480", "100%", "1.2e-14", "12.3 s"]
-    made.add_row(*row, gain_cell(0.74), gain_cell(0.25))
-    console = Console(width=80, force_terminal=True)
-    with console.capture() as captured:
-        console.print(made)
-    shown = captured.get()
-    assert "…" not in shown
-    assert all(cell in shown for cell in (*row, "0.74×", "(slower)"))

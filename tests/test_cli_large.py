@@ -14,7 +14,7 @@ from papilio.cli.console import BadInput, Failed, ProgressBar, Stopped
 from papilio.runtime.checkpoint import FINISHED
 from papilio.samples.passes import current_client
 
-from .full_disk import fill, no_room, small_disk
+from .full_disk import no_room
 from .limits import lower
 
 OPTIONS = {"n_components": 12, "n_nonzero_coefs": 2, "method": learn.Method.FAST, "random_state": 0, "quiet": True}
@@ -105,14 +105,6 @@ def test_a_result_that_cannot_be_written_is_kept_in_the_checkpoint(folder, monke
 
 
 @pytest.mark.slow
-def test_a_page_that_cannot_be_written_leaves_the_checkpoint_too(folder, monkeypatch):
-    monkeypatch.setattr("pathlib.Path.write_text", no_room)
-    with pytest.raises(Failed, match=r"page\.html: could not be written: .*the result is kept in the checkpoint"):
-        learned("X.npy", checkpoint=Path("run.ckpt"), report=Path("page.html"))
-    assert (folder / "run.ckpt").exists()
-
-
-@pytest.mark.slow
 def test_no_message_promises_a_result_that_the_checkpoint_does_not_hold(folder, monkeypatch):
     savez = np.savez
 
@@ -128,22 +120,6 @@ def test_no_message_promises_a_result_that_the_checkpoint_does_not_hold(folder, 
         pytest.raises(Failed, match=r"the last state of the run is kept in the checkpoint run\.ckpt"),
     ):
         learned("X.npy", checkpoint=Path("run.ckpt"))
-
-
-@pytest.mark.slow
-def test_a_small_disk_that_is_full_loses_no_result(folder, monkeypatch):
-    whole = learned("X.npy")
-    with small_disk(folder / "disk", 1 << 16) as disk:
-        filling = fill(disk)
-        with pytest.raises(
-            Failed, match=r"d\.npz: could not be written: No space left.*; make room.*; the result"
-        ):
-            learn.learn("X.npy", disk / "d.npz", **OPTIONS, checkpoint=Path("run.ckpt"))
-        assert list(disk.iterdir()) == [filling]
-        filling.unlink()
-        learn.learn("X.npy", disk / "d.npz", **OPTIONS, checkpoint=Path("run.ckpt"))
-        assert pp.load(disk / "d.npz") == whole
-    assert not list(folder.glob("run.ckpt*"))
 
 
 @pytest.mark.slow
@@ -174,13 +150,3 @@ def test_errors_with_files_and_clusters_are_one_clear_line(folder):
     with pytest.raises(BadInput, match="--scheduler nowhere: no Dask scheduler answers there"):
         learned("X.npy", scheduler="nowhere")
     assert current_client() is None  # the one that failed is not used by the next run
-
-
-def test_the_bar_shows_the_share_that_the_learner_reports_and_it_never_falls(folder, monkeypatch):
-    shown = []
-    monkeypatch.setattr(ProgressBar, "advance", lambda bar, done, note="": shown.append((done, note)))
-    learned("X.npy")
-    shares = [done for done, _ in shown]
-    assert shares == sorted(shares)
-    assert 0 <= shares[0] < 0.5 < shares[-1] <= 1
-    assert any(note.startswith("pass 1") for _, note in shown)

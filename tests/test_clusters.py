@@ -1,13 +1,11 @@
 """Clusters: trees over all lines, whatever their number, in order, from points, and from the matrix itself."""
 
-from time import perf_counter
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.runtime.session import Interrupted, Session
+from papilio.runtime.session import Session
 from papilio.search.nested.cluster_trees import (
     as_coordinates,
     bisected_together,
@@ -53,13 +51,6 @@ def test_runs_of_lines_stay_in_order(count):
     np.testing.assert_array_equal(clusters_in_order(count, 3).order, np.arange(count))
 
 
-def test_a_million_lines_are_halved_at_once():
-    begin = perf_counter()
-    clusters = clusters_in_order(10**6, 18)
-    assert perf_counter() - begin < 1.0
-    assert np.ptp(clusters.sizes(18)) == 1
-
-
 def test_points_on_a_line_are_cut_into_intervals():
     points = np.random.default_rng(0).permutation(37)[:, None].astype(float)
     clusters = clusters_of_points(points, 3)
@@ -102,11 +93,6 @@ def test_clusters_of_a_matrix_do_not_depend_on_chance():
         np.testing.assert_array_equal(one[i].order, two[i].order)
 
 
-def test_clusters_of_a_matrix_can_be_stopped():
-    with pytest.raises(Interrupted):
-        clusters_of_matrix(Session(time_budget=0.0), np.ones((20, 20)), 2)
-
-
 def test_bisection_gives_each_pair_of_clusters_once():
     seen = []
 
@@ -140,28 +126,6 @@ def test_bisection_gives_each_pair_of_clusters_once():
 def test_wrong_coordinates_are_refused_by_name(value, message):
     with pytest.raises((TypeError, ValueError), match=message):
         as_coordinates("coordinates", value, (3, 5))
-
-
-def test_coordinates_are_taken_as_they_are():
-    assert as_coordinates("coordinates", None, (3, 5)) is None
-    rows, columns = as_coordinates("coordinates", ([1, 2, 4], None), (3, 5))
-    assert rows.tolist() == [[1.0], [2.0], [4.0]]
-    assert columns is None
-    far = as_coordinates("coordinates", ([1e300, 2e300, -1e300], None), (3, 5))[0]
-    assert np.isfinite(far**2).all()
-
-
-def test_trees_from_coordinates_of_one_side_or_of_other_dimensions():
-    random = np.random.default_rng(0)
-    matrix, points = random.random((12, 9)), random.random((12, 3))
-    for coordinates in ((points, None), (points, random.random((9, 2))), (points, random.random((9, 3)))):
-        [make] = trees_of(Session(), matrix, coordinates, 2)
-        tree = make()
-        assert tree.name == "from coordinates"
-        assert_is_a_tree(tree.rows, 12, 2)
-        assert_is_a_tree(tree.columns, 9, 2)
-    tree = trees_of(Session(), matrix, (points, None), 2)[0]()
-    np.testing.assert_array_equal(tree.columns.order, np.arange(9))
 
 
 def test_lines_in_no_order_are_not_taken_as_they_stand():

@@ -1,10 +1,9 @@
 """Orthogonal matching pursuit: against a plain loop and scikit-learn, at the edges, in parts and on threads."""
 
 import threading
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ import papilio as pp
 from papilio.coding import Atoms, omp_codes
 from papilio.coding import matching_pursuit as pursuit
 from papilio.coding.atoms import Cost
-from papilio.kernels.pursuit import _largest, _subtract, inner, pack, search
 from papilio.linalg import shifted, wide
 
 from .helpers import ALL_DTYPES, LAYOUTS, gaussian, set_in_coding
@@ -217,15 +215,6 @@ def test_norms_of_signals_go_into_the_codes_alone(sign, tol, dtype):
     assert_close(pp.omp(D * size, X * size, **stop), expected, dtype, 1e3)  # atoms as large as they
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e300])
-@pytest.mark.parametrize("tol", [0.0, 1e-300, 1.0, 1e300])
-def test_any_tolerance_goes_with_signals_of_any_norm(size, tol):
-    D, X = data()
-    codes = pp.omp(D, X * size, 4, tol=tol)
-    assert (counts(codes) == (0 if size < 1 and tol else 4)).all()
-    assert np.isfinite(codes.data).all()
-
-
 # -- where it stops ------------------------------------------------------------------------------------
 
 DEPENDENT = {
@@ -334,19 +323,6 @@ def test_a_tolerance_alone_sets_no_limit():
     assert squared_residuals(D, X, pp.omp(D, X, tol=1e-6)).max() <= 1e-6
 
 
-@EITHER
-def test_each_atom_more_keeps_the_others_and_lowers_the_residual(dtype):
-    D, X = data(dtype)
-    codes = [pp.omp(D, X, n) for n in range(1, 33)]
-    residuals = [squared_residuals(D, X, code) for code in codes]
-    rounding = (100 * eps(dtype) * np.linalg.norm(X, axis=0)) ** 2
-    for n, (fewer, more) in enumerate(pairwise(codes), 1):
-        if n < 30:
-            assert (counts(more) == n + 1).all()
-        assert not ((fewer.toarray() != 0) & (more.toarray() == 0)).any()
-        assert (residuals[n] <= residuals[n - 1] + rounding).all()
-
-
 def whole_numbers(rows, columns):
     return st.lists(st.integers(-2, 2), min_size=rows * columns, max_size=rows * columns).map(
         lambda numbers: np.reshape(numbers, (rows, columns))
@@ -427,64 +403,6 @@ def test_codes_do_not_depend_on_the_memory_layout(layout, dtype):
     assert_close(pp.omp(chain(dtype), view(X), 6), pp.omp(chain(dtype), X, 6).toarray(), dtype, 1e3)
 
 
-@pytest.mark.parametrize("kind", ["dense", "product"])
-def test_rows_of_the_gram_matrix_are_computed_once_while_there_is_room(kind, monkeypatch):
-    computed = []
-    rows = Atoms.rows
-    monkeypatch.setattr(Atoms, "rows", lambda *args: computed.extend(args[1]) or rows(*args))
-    # Two signals at a time.
-    set_in_coding(monkeypatch, {"SMALL": 0, "_LOCKSTEP": 100, "_cheapest": lambda *_: pursuit._ByGram})
-    D, X = data(n_signals=40)
-    op = chain(np.float64) if kind == "product" else D
-    D = op.toarray() if kind == "product" else D
-    expected = plain_omp(D, X, 3)
-    few = X[:, :7]  # whose rows cost less than the whole matrix
-    assert_close(pp.omp(op, few, 3), expected[:, :7])
-    assert len(computed) == len(set(computed)) <= 14
-    computed.clear()
-    set_in_coding(monkeypatch, {"GRAM_BYTES": 48 * 8 * 10})  # room for ten
-    assert_close(pp.omp(op, X, 3), expected)
-    assert len(computed) > 48 >= len(set(computed))
-
-
-def test_the_gram_matrix_is_made_when_that_pays_and_kept(monkeypatch):
-    set_in_coding(monkeypatch, {"SMALL": 0, "_cheapest": lambda *_: pursuit._ByGram, "cost": Cost(1.0, 0.9, 1.0)})
-    D, X = data(n_signals=16)
-    for op, least in ((D, 24), (pp.SparseProduct([D]), 48)):  # BLAS uses the symmetry
-        atoms, expected = Atoms(op), plain_omp(D, X, 3)
-        assert_close(omp_codes(atoms, X[:, : least // 3 - 1], 3), expected[:, : least // 3 - 1])
-        assert atoms.gram is None
-        assert_close(omp_codes(atoms, X[:, : least // 3], 3), expected[:, : least // 3])
-        gram = atoms.gram
-        np.testing.assert_allclose(gram, unit(D).T @ unit(D), atol=1e-13)
-        assert_close(omp_codes(atoms, X[:, :2], 3), expected[:, :2])
-        assert atoms.gram is gram
-
-
-def block_sparse(shape, dtype=np.float64, complexity=0.1):
-    """A product of two factors, each with a few 4×4 blocks at random places, and atoms of many norms."""
-    rng, (rows, columns) = np.random.default_rng(0), shape
-    factors = []
-    for width in (rows, columns):
-        places = rng.random((rows // 4, width // 4)) < complexity * columns / (rows + columns)
-        factors.append(gaussian((rows, width), dtype, width + len(factors)) * np.kron(places, np.ones((4, 4))))
-    factors[0] += np.eye(rows)
-    factors[1] *= np.linspace(0.1, 10, columns)
-    return pp.SparseProduct([factor.astype(dtype) for factor in factors])
-
-
-def test_few_signals_in_a_large_fast_dictionary_need_no_gram_matrix(dtype):
-    op = block_sparse((256, 2048), dtype)
-    X = gaussian((256, 40), dtype, 5)
-    atoms = Atoms(op)
-    for options in ({"n_nonzero_coefs": 6}, {"n_nonzero_coefs": 6, "tol": 60.0}):
-        assert_close(omp_codes(atoms, X[:, :10], **options), plain_omp(op.toarray(), X[:, :10], **options), dtype)
-        assert atoms.gram is None
-        assert atoms.dense is None
-    atoms.whole_gram()  # with the matrix at hand, more signals take its rows
-    assert_close(omp_codes(atoms, X, 6), plain_omp(op.toarray(), X, 6), dtype)
-
-
 @pytest.mark.parametrize("decades", [0, 3, 20])
 def test_pursuit_by_residuals_takes_atoms_of_any_norm_and_zeros(decades, dtype, monkeypatch):
     set_in_coding(monkeypatch, BY_RESIDUALS)
@@ -495,24 +413,6 @@ def test_pursuit_by_residuals_takes_atoms_of_any_norm_and_zeros(decades, dtype, 
     expected = np.zeros((48, X.shape[1]), dtype)
     expected[kept] = plain_omp(op.toarray()[:, kept], X, 6)
     assert_close(codes.toarray() * scales[:, None], expected, dtype, 1e4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [200, 2000])
-def test_a_fast_product_takes_no_more_memory_than_its_dense_matrix(count):
-    op, X = block_sparse((1024, 4096)), gaussian((1024, count))
-    pp.omp(op, X[:, :2], 5)  # compiled code does not count
-    pp.set_num_threads(1)
-    D, peaks = op.toarray(), []
-    for copy in (lambda: pp.SparseProduct(op.factors), D.copy):  # the dictionary itself counts, packed or not
-        tracemalloc.start()
-        try:
-            with ThreadPoolExecutor(1) as fresh:  # which has no scratch memory yet
-                fresh.submit(pp.omp, copy(), X, 5).result()
-            peaks.append(tracemalloc.get_traced_memory()[1])
-        finally:
-            tracemalloc.stop()
-    assert peaks[0] <= peaks[1]
 
 
 def blas_threads():
@@ -537,33 +437,6 @@ def test_many_python_threads_get_their_own_codes_and_blas_its_threads_back(monke
                 for each in found:
                     assert_close(each, codes, D.dtype)
         assert blas_threads() == before
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_blas_has_one_thread_in_chunks_and_its_own_number_afterwards(fails, monkeypatch):
-    set_in_coding(monkeypatch, {"CHUNK": 500})
-    inside, correlate = [], Atoms.correlate
-
-    def spy(*args):
-        inside.append(blas_threads())
-        if fails:
-            raise MemoryError
-        return correlate(*args)
-
-    D, X = data()
-    atoms = Atoms(D)
-    omp_codes(atoms, X)
-    monkeypatch.setattr(Atoms, "correlate", spy)
-    with threadpool_limits(3, user_api="blas"):
-        before = blas_threads()
-        if fails:
-            with pytest.raises(MemoryError):
-                omp_codes(atoms, X)
-        else:
-            omp_codes(atoms, X)
-        assert blas_threads() == before
-    assert inside
-    assert all(min(threads) == 1 for threads in inside)
 
 
 # -- what goes in and comes out ------------------------------------------------------------------------
@@ -703,75 +576,6 @@ def test_bad_tolerances_are_named(tol, error):
 
 
 # -- kernels -------------------------------------------------------------------------------------------
-
-
-def test_of_several_largest_entries_the_first_is_found(dtype):
-    for size in range(1, 40):
-        entries = (3 * gaussian((30, size), dtype, size)).round().astype(dtype)  # small integers: many ties
-        for alpha in entries:
-            squares = (alpha.conj() * alpha).real
-            assert _largest(alpha) == np.argmax(squares)
-
-
-def test_the_largest_entry_is_found_wherever_it_is(dtype):
-    alpha = gaussian((1500,), dtype) / 10
-    for place in (0, 1, 63, 64, 127, 128, 1000, 1407, 1408, 1498, 1499):
-        entries = alpha.copy()
-        entries[place] = -3
-        entries[-1] = min(entries[-1], -3) if place < 1499 and np.dtype(dtype).kind != "c" else entries[-1]
-        for size in (place + 1, 1500):
-            assert _largest(entries[:size]) == place
-
-
-def test_atoms_of_largest_correlation_are_found_for_all_signals_together(dtype):
-    entries = (3 * gaussian((40, 21), dtype)).round().astype(dtype)  # small integers: many ties
-    scales = np.resize([1, 2, 0.5, 0], 40).astype(entries.real.dtype)
-    for count in (1, 7, 21):
-        correlations, integer = np.ascontiguousarray(entries[:, :count]), f"i{scales.itemsize}"
-        tops, atoms, values = np.empty(count, integer), np.empty(count, integer), np.empty(count, dtype)
-        search(correlations, scales, tops, atoms, values)
-        scaled = correlations * scales[:, None]
-        np.testing.assert_array_equal(atoms, np.argmax((scaled.conj() * scaled).real, axis=0))
-        np.testing.assert_array_equal(values, scaled[atoms, np.arange(count)])
-
-
-def test_inner_products_of_any_length_are_summed(dtype):
-    for size in (*range(1, 45), 1023, 1024):
-        a, b = gaussian((size,), dtype, 1), gaussian((size,), dtype, 2)
-        expected = np.vdot(double(a), double(b))
-        scale = np.linalg.norm(a) * np.linalg.norm(b)
-        assert abs(inner(a, b, np.empty(max(size // 4, 1), dtype)) - expected) <= 10 * eps(dtype) * scale
-
-
-def test_any_number_of_rows_is_subtracted(dtype):
-    rows = gaussian((12, 37), dtype)
-    for count in range(13):
-        places = np.random.default_rng(count).permutation(12)[:count]
-        alpha, weights = gaussian((37,), dtype, 1), gaussian((12,), dtype, 2)
-        expected = alpha - weights[:count] @ rows[places]
-        _subtract(alpha, rows, places, weights)
-        np.testing.assert_allclose(alpha, expected, atol=100 * eps(dtype))
-
-
-def test_codes_are_packed_in_ascending_order_of_atoms(dtype):
-    chosen = np.array([[5, 2, 9, 0], [1, 0, 0, 0], [3, 1, 0, 0]])
-    codes = np.arange(1, 13).reshape(3, 4).astype(wide(np.dtype(dtype)))
-    sizes, inverse_norms = np.array([1.0, 2.0, 10.0]), np.arange(1.0, 11.0)
-    indices, values = np.empty(6, np.int64), np.empty(6, dtype)
-    pack(np.array([4, 0, 2]), chosen, codes, sizes, inverse_norms, indices, values)
-    assert indices.tolist() == [0, 2, 5, 9, 1, 3]
-    assert values.tolist() == [4, 6, 6, 30, 200, 360]
-
-
-@pytest.mark.parametrize(
-    ("size", "atom", "problem"),
-    [(1e305, 1e-10, "codes within the range"), (1.7e308, 1.0, "norms within the range")],
-)
-def test_codes_beyond_the_number_range_are_refused(size, atom, problem):
-    with pytest.raises(ValueError, match=f"^signals must have {problem} of float64"):
-        pp.omp(atom * np.eye(4), np.full((4, 1), size), 2)
-    with pytest.raises(ValueError, match=r"^signals must have codes within the range of float32"):
-        pp.omp(np.float32(1e-20) * np.eye(4, dtype=np.float32), np.full((4, 1), 1e30, np.float32), 2)
 
 
 @pytest.mark.parametrize(("dtype", "k"), [(np.float32, 60), (np.float64, 400), (np.complex128, 400)])

@@ -65,16 +65,3 @@ def test_sets_grow_with_the_share(name, size):
     matrix = np.abs(gaussian(sets[0].shape))
     kept = [np.count_nonzero(relaxed.project(matrix)) for relaxed in sets]
     assert kept == sorted(kept)
-
-
-def test_the_share_is_an_exponent():
-    """n^(1 − t)·N^t: half of the way from 4 to 100 entries is 20."""
-    assert c.Sparse((10, 10), 4).relaxed(0.5).n_nonzero == 20
-    assert c.SparseRows((10, 16), 4).relaxed(0.5).k == 8
-    assert c.SparseColumns((16, 10), 4).relaxed(0.5).k == 8
-    assert c.NonNegative(c.Sparse((10, 10), 4)).relaxed(0.5).n_nonzero == 20
-
-
-def test_relaxing_keeps_signs():
-    relaxed = c.NonNegative(c.Sparse((4, 4), 3)).relaxed(0.5)
-    assert (relaxed.project(gaussian((4, 4))) >= 0).all()

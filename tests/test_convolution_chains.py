@@ -1,7 +1,5 @@
 """Compositions of convolutions against dense least squares, NumPy's FFT and planted kernels."""
 
-import copy
-import pickle
 from functools import reduce
 
 import numpy as np
@@ -12,10 +10,9 @@ from matplotlib.figure import Figure
 import papilio as pp
 from papilio.constraints import Circulant
 from papilio.convolution import operator, shift_invariant
-from papilio.convolution.composition import split_kernels
 from papilio.convolution.shift_invariant import Atoms
 from papilio.convolution.spectra import Places, Restarts, spectra_of
-from papilio.runtime.session import Interrupted, Session
+from papilio.runtime.session import Session
 
 from .helpers import gaussian
 
@@ -115,34 +112,6 @@ def test_a_joint_step_solves_the_damped_dense_problem(name, dtype):
     ]
     found = [on_grid(kernel[0], each, grid) for kernel, each in zip(chains.kernels, supports, strict=True)]
     np.testing.assert_allclose(convolved(*found), convolved(*moved), rtol=0, atol=1e-10)
-
-
-def test_no_step_raises_an_error_also_for_codes_without_some_frequencies():
-    grid, supports = (24,), pp.convolution.kernel_supports(3, [1, 2, 8])
-    for code in (gaussian((24,), np.float64, 0), np.ones(24), np.cos(np.pi / 3 * np.arange(24))):
-        chains = Restarts(
-            spectra_of(gaussian((1, 24), np.float64, 1), code[None], 1),
-            [Places(each, grid, True) for each in supports],
-            [gaussian((8, 3), np.float64, k) for k in range(3)],
-        )
-        for step in range(60):
-            before = chains.errors
-            chains.damping[:] = 1e-9 if step < 10 else 1e-2  # far too little at first
-            (chains.joint_step if step % 20 < 10 else chains.sweep)()
-            assert (chains.errors <= before * (1 + 1e-12) + 1e-25).all()
-            assert np.isfinite(chains.errors).all()
-
-
-def test_kernels_are_split_off_one_by_one():
-    rng = np.random.default_rng(2)
-    supports = pp.convolution.kernel_supports((3, 3), [1] * 4)
-    _, _, atom = planted((9, 9), supports, rng)
-    found = split_kernels(Session(random_state=0), atom, supports, 25, True)
-    whole = [on_grid(kernel, places, (9, 9)) for kernel, places in zip(found, supports, strict=True)]
-    np.testing.assert_allclose(convolved(*whole), atom, atol=1e-8)
-    # A kernel and a grid full of others explain anything: that says nothing.
-    full = [np.array([[0], [1]]), np.arange(9)[:, None], np.array([[0], [1]])]
-    assert split_kernels(Session(), atom[0], full, 4, True) is None
 
 
 def spread(rng, count, reach):
@@ -310,16 +279,6 @@ def test_single_precision_stays_and_scipy_agrees_away_from_the_border():
     assert chain.astype(np.float64).dtype == np.float64
 
 
-def test_chains_are_copied_pickled_and_described():
-    chain = chain_of("image")
-    _ = chain.atom
-    for twin in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
-        np.testing.assert_array_equal(twin.atom, chain.atom)
-    assert repr(chain) == "<ConvolutionChain on a grid of 33×20, 9+9+9 places, float64>"
-    with pytest.raises(ValueError, match="read-only"):
-        chain.kernels[0][0] = 1
-
-
 # -- dictionaries ----------------------------------------------------------------------------------------
 
 
@@ -347,20 +306,6 @@ def test_pursuit_with_all_shifts_is_matching_pursuit_in_the_dense_dictionary(gri
     support = codes.ravel() != 0
     fitted, *_ = np.linalg.lstsq(D[:, support], image.ravel())
     np.testing.assert_allclose(found.refit(image, codes).ravel()[support], fitted, atol=1e-5)
-
-
-def test_a_pursuit_goes_on_where_it_was_and_can_be_stopped(monkeypatch):
-    rng = np.random.default_rng(0)
-    atoms = Atoms(rng.standard_normal((2, 20)) * (np.arange(20) < 4) / 2, [np.array([[0], [3]])])
-    signal = rng.standard_normal(20)
-    expected = atoms.pursue(Session(), signal, 12)
-    monkeypatch.setattr(shift_invariant, "_MOST_OPERATIONS", 1)
-    np.testing.assert_array_equal(atoms.pursue(Session(), signal, 12), expected)
-    looks = []
-    session = Session(callback=lambda step: looks.append(step) or len(looks) == 3)
-    monkeypatch.setattr("papilio.runtime.session._SECONDS_BETWEEN_SIGNS", 0)
-    with pytest.raises(Interrupted):
-        atoms.pursue(session, signal, 12)
 
 
 @pytest.fixture(scope="module")

@@ -115,25 +115,6 @@ def test_real_circulant_matrices_have_at_most_5_5_n_log_n_minus_9_n_entries(n):
     assert operator.nnz <= 5.5 * n * np.log2(n) - 9 * n
 
 
-def test_a_prime_size_costs_little_more_than_the_next_power_of_two():
-    prime, _ = found(scipy.linalg.circulant(vector(251)))
-    power, _ = found(scipy.linalg.toeplitz(vector(256), vector(256, seed=1)))
-    assert prime.nnz <= 1.1 * power.nnz
-
-
-def test_a_short_kernel_needs_little_room_around_it():
-    blur = scipy.linalg.toeplitz(np.exp(-(np.arange(512.0) ** 2) / 72))
-    operator, _ = found(blur)
-    full, _ = found(scipy.linalg.toeplitz(vector(512), vector(512, seed=1)))
-    assert operator.nnz < 0.6 * full.nnz
-
-
-def test_a_level_that_only_repeats_is_not_transformed():
-    block = scipy.linalg.toeplitz(vector(128), vector(128, seed=1))
-    (curve,) = convolutions(np.kron(np.eye(3), block))
-    assert curve.entries[0] <= 3.4 * found(block)[0].nnz
-
-
 # -- what is none ----------------------------------------------------------------------------------------
 
 REJECTED = {

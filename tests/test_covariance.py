@@ -156,11 +156,6 @@ def test_planted_rotations_are_estimated_far_better_than_by_shrinkage_alone():
         assert ours.score(test) > other.fit(rows).score(test) + 3
 
 
-def test_independent_variables_need_hardly_any_rotations():
-    rows = gaussian((200, 20), seed=3) * np.geomspace(1, 10, 20)
-    assert pp.rotations.SparseMatrixTransform(shrinkage=0).fit(rows).n_rotations_ <= 5
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("n_samples", [32, 64, 128])
 def test_patches_have_a_larger_likelihood_than_without_rotations(n_samples):

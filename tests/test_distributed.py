@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.runtime.session import Interrupted
 from papilio.samples import as_samples, map_reduce
-from papilio.samples import dask as clusters
 from papilio.samples.passes import current_client
 
 from .large import LEARNERS, X, assert_same, joined, make, on_disk, part_sizes, rows_of
@@ -78,12 +76,6 @@ def test_dask_arrays_give_the_same_bits_on_a_cluster(client, learner, tmp_path):
     assert_same(make(learner).fit(lazy), expected)
 
 
-def test_a_dask_array_may_be_persisted_after_a_pass_over_it(client):
-    lazy = da.from_array(X, chunks=(part_sizes(), 8))
-    expected = map_reduce(as_samples(lazy), rows_of, None, joined)
-    assert map_reduce(as_samples(client.persist(lazy)), rows_of, None, joined) == expected
-
-
 def test_the_work_is_done_by_workers_that_have_one_thread_for_kernels(client, tmp_path):
     for samples in (on_disk(tmp_path), as_samples(da.from_array(X, chunks=(50, 8)))):
         _, threads, counts = zip(*map_reduce(samples, threads_of_kernels, None, joined), strict=True)
@@ -91,26 +83,11 @@ def test_the_work_is_done_by_workers_that_have_one_thread_for_kernels(client, tm
         assert set(counts) == {1}
 
 
-def test_arrays_in_memory_stay_here(client):
-    from papilio.samples import held
-
-    tasks = map_reduce(held(X), threads_of_kernels, None, joined)
-    assert threading.get_ident() in {thread for _, thread, _ in tasks}
-
-
 def test_a_pass_whose_groups_are_all_known_does_not_run_again(client, tmp_path):
     kept = {}
     data = on_disk(tmp_path)
     whole = map_reduce(data, rows_of, None, joined, kept=kept)
     assert map_reduce(data, threads_of_kernels, None, joined, kept=kept) == whole
-
-
-def test_a_pass_that_was_stopped_goes_on(client, tmp_path):
-    data, kept = on_disk(tmp_path), {}
-    with pytest.raises(ZeroDivisionError):
-        map_reduce(data, rows_of, None, joined, kept=kept, tick=lambda *_: 0 // (len(kept) < 3))
-    assert 0 < len(kept) < 16
-    assert map_reduce(data, rows_of, None, joined, kept=kept) == map_reduce(data, rows_of, None, joined)
 
 
 def test_nan_is_refused_with_its_place(client, tmp_path):
@@ -142,22 +119,6 @@ def test_a_fit_within_a_task_does_not_wait_for_itself(client, tmp_path):
     futures = client.map(fitted_within, [tmp_path / "x.npy"] * 3, pure=False)
     for found in client.gather(futures):
         np.testing.assert_array_equal(found, without_a_cluster("ksvd", data).components_)
-
-
-@pytest.mark.slow
-def test_fits_on_several_threads_share_a_cluster(client, tmp_path):
-    data = on_disk(tmp_path)
-    found = {}
-    threads = [
-        threading.Thread(target=lambda seed=seed: found.update({seed: make("ksvd", random_state=seed).fit(data)}))
-        for seed in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for seed in range(3):
-        assert_same(found[seed], without_a_cluster("ksvd", data, random_state=seed))
 
 
 @pytest.mark.parametrize("name", CHUNKS)
@@ -205,27 +166,6 @@ def test_without_workers_a_fit_says_so_and_ends(kind, tmp_path, impatient, capsy
     assert told.count("has no workers; waiting for some, up to 1 seconds") == 1
 
 
-@pytest.mark.parametrize("value", ["", "-1", "nan", "soon"])
-def test_a_timeout_that_is_no_number_of_seconds_is_left_aside(value, monkeypatch):
-    monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", value)
-    assert clusters._patience() == 300
-    monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "inf")
-    assert clusters._patience() == np.inf
-
-
-@pytest.mark.slow
-def test_a_worker_that_comes_late_is_waited_for(tmp_path, impatient, monkeypatch, capsys):
-    monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "60")
-    data = on_disk(tmp_path)
-    expected = without_a_cluster("ksvd", data)
-    with small_cluster(0) as cluster:
-        timer = threading.Timer(1.0, cluster.scale, [1])
-        timer.start()
-        assert_same(make("ksvd").fit(data), expected)
-        timer.join()
-    assert "waiting for some" in capsys.readouterr().err
-
-
 def slow_rows_of(blocks, payload):
     time.sleep(0.1)
     return rows_of(blocks, payload)
@@ -240,12 +180,6 @@ def test_workers_that_are_all_lost_are_not_waited_for_in_silence(tmp_path, impat
 
         with pytest.raises(TimeoutError, match="has no workers, for 1 seconds"):
             map_reduce(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
-
-
-def test_a_callback_may_stop_a_pass_that_has_no_workers(tmp_path, impatient, monkeypatch):
-    monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "60")
-    with small_cluster(0), pytest.raises(Interrupted):
-        map_reduce(on_disk(tmp_path), rows_of, None, joined, tick=lambda done, total: True)
 
 
 def test_a_scheduler_that_is_lost_is_named(tmp_path, impatient):
@@ -301,15 +235,6 @@ def test_processes_give_the_same_bits(processes, learner, tmp_path):
     with processes.as_current():
         assert_same(make(learner).fit(data), expected)
         assert_same(make(learner).fit(da.from_array(X, chunks=(part_sizes(), 8))), expected)
-
-
-@pytest.mark.slow
-def test_both_processes_work_and_neither_uses_more_than_its_thread(processes, tmp_path):
-    with processes.as_current():
-        pids, _, counts = zip(*map_reduce(on_disk(tmp_path), threads_of_kernels, None, joined), strict=True)
-    assert os.getpid() not in pids
-    assert len(set(pids)) == 2
-    assert set(counts) == {1}
 
 
 @pytest.mark.slow

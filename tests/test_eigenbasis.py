@@ -1,6 +1,5 @@
 """`fast_eigenbasis` and graph Fourier transforms: errors by definition, targets, stopping and bad input."""
 
-import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -90,12 +89,6 @@ def test_an_error_is_reached(max_error, n_sweeps):
     assert max_error < 0.1 or fit.error > max_error / 2  # not much further than asked for
 
 
-def test_an_error_below_rounding_is_not_reached():
-    fit = pp.rotations.fast_eigenbasis(symmetric(6), max_error=0.0)
-    assert fit.status == "max_iter"
-    assert fit.error < 1e-14
-
-
 @pytest.mark.parametrize("factor", [1e-300, 1e-20, 1e300])
 def test_the_unit_of_the_matrix_does_not_matter(factor):
     S = symmetric(10)
@@ -142,18 +135,6 @@ def test_it_stops_when_asked_and_keeps_what_it_has():
     fit = pp.rotations.fast_eigenbasis(S, time_budget=0.0)
     assert fit.status == "stopped"
     assert fit.error == pytest.approx(relative(S, fit))
-
-
-def test_the_text_of_a_result_is_short():
-    found = pp.rotations.fast_eigenbasis(np.diag(np.arange(300.0)))
-    assert len(repr(found)) < 300
-    assert "n_rotations=0" in repr(found)
-
-
-def test_the_result_can_be_timed_and_pickled():
-    fit = pp.rotations.fast_eigenbasis(symmetric(16))
-    assert fit.speedup.vector > 0
-    assert pickle.loads(pickle.dumps(fit)).error == fit.error
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 from matplotlib.figure import Figure
 
 import papilio as pp
-from papilio.plot.common import NEGATIVE, POSITIVE
 from papilio.plot.tradeoffs import ErrorAxis
 from papilio.results import Step
 
@@ -54,62 +53,6 @@ def test_convergence_shows_every_iteration_the_phases_and_the_result():
         assert (ax.get_ylabel(), below.get_ylabel()) == ("relative error", "of the split")
 
 
-def test_one_quantity_has_one_panel():
-    for steps, label in (
-        (history(("palm", [0.5, 0.4])), "relative error"),
-        (history(("split 1", [0.5, 0.4])), "relative error of the split"),
-    ):
-        ax = pp.plot.convergence(steps)
-        assert ax.figure.axes == [ax]
-        assert ax.get_ylabel() == label
-
-
-@pytest.mark.parametrize(
-    "make", [lambda figure: figure.add_subplot(1, 2, 2), lambda f: f.add_axes((0.5, 0, 0.4, 1))]
-)
-def test_the_panel_of_splits_is_within_the_room_of_the_axes(make):
-    figure = Figure()
-    ax = make(figure)
-    before = ax.get_position()
-    pp.plot.convergence(history(("split 1", [0.5, 0.4]), ("global 1", [0.3])), ax)
-    above, below = (each.get_position() for each in figure.axes)
-    assert below.y1 < above.y0
-    for box in (above, below):
-        assert before.x0 - 1e-9 <= box.x0 < box.x1 <= before.x1 + 1e-9
-        assert before.y0 - 1e-9 <= box.y0 < box.y1 <= before.y1 + 1e-9
-
-
-def test_phases_of_one_iteration_are_large_points_above_all_lines():
-    long = np.linspace(0.9, 0.5, 1000)
-    ax = pp.plot.convergence(history(("loosen 1", long), ("global 1", [0.4]), ("loosen 2", long)))
-    one, many = ax.lines[1], ax.lines[0]
-    assert (one.get_xdata().tolist(), one.get_ydata().tolist()) == ([1001], [0.4])
-    assert one.get_marker() == "o"
-    assert one.get_markersize() >= 5
-    assert one.get_zorder() > many.get_zorder()
-    assert many.get_marker() == ""
-
-
-def test_errors_of_a_share_of_the_signals_are_pale_and_apart():
-    steps = [
-        Step("ksvd", i + 1, error, 1.0, 0.1, share=share)
-        for i, (error, share) in enumerate([(0.3, 0.1), (0.2, 0.5), (0.4, 1.0), (0.3, 1.0)])
-    ]
-    ax = pp.plot.convergence(pp.results.History([*steps, Step("final", 1, 0.3, 1.0, 0.2)]))
-    pale, full, final = ax.lines
-    assert (pale.get_ydata().tolist(), full.get_ydata().tolist()) == ([0.3, 0.2], [0.4, 0.3])
-    assert pale.get_alpha() < 0.5 < full.get_alpha()
-    assert final.get_xdata() == [5]
-    names = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert names == ["ksvd", "pale: some signals", "result: 0.3"]
-
-
-def test_the_legend_hides_no_line():
-    ax = pp.plot.convergence(history(("split 1", [0.5, 0.4]), ("global 1", [0.3, 0.2]), ("refine", [0.1])))
-    ax.figure.canvas.draw()
-    assert ax.get_legend().get_window_extent().y0 >= ax.get_window_extent().y1 - 1
-
-
 # -- exact results -------------------------------------------------------------------------------------------
 
 
@@ -144,14 +87,6 @@ def test_what_is_exact_depends_on_the_precision(dtype, is_exact):
     assert ("exact" in str(found)) is is_exact
 
 
-def test_the_result_of_a_factorization_is_drawn_where_its_attempt_is():
-    fit = pp.factorize(pp.transforms.hadamard(16).toarray())
-    ax = fit.plot()[-1]
-    drawn = {line.get_label(): line.get_ydata() for line in ax.lines}
-    assert drawn["result"] == drawn[fit.method][0]
-    assert "exact" in ticks(ax)
-
-
 @pytest.mark.parametrize("errors", [[], [0.0], [np.nan, np.inf], [1e-300, 1e300], [0.5, 0.0], [1.0, 1e-3, 1e-14]])
 def test_every_axis_can_be_drawn(errors):
     axis, ax = ErrorAxis(errors, 1e-12), Figure().add_subplot()
@@ -162,19 +97,3 @@ def test_every_axis_can_be_drawn(errors):
 
 
 # -- signs ---------------------------------------------------------------------------------------------------
-
-
-def test_signs_have_the_same_two_colours_in_every_figure():
-    from matplotlib.colors import to_hex
-
-    values = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    chain = pp.convolution.ConvolutionChain([np.array([1.0, -1.0, 0.5, -1.0])], [np.argwhere(values)], (8, 8))
-    line = pp.plot.convolutions(pp.convolution.ConvolutionChain([[1.0, -2.0]], [[0, 1]], 8))[1]
-    assert [to_hex(colour) for colour in line.collections[0].get_colors()] == [POSITIVE, NEGATIVE]
-    maps = [
-        pp.plot.matrix(values).images[0].cmap,
-        pp.plot.atoms(values.reshape(4, 1), (2, 2)).images[0].cmap,
-        pp.plot.comparison(values, values)[2].images[0].cmap,
-        pp.plot.convolutions(chain)[1].images[0].cmap,
-    ]
-    assert {(to_hex(each(0.0)), to_hex(each(1.0))) for each in maps} == {(NEGATIVE, POSITIVE)}

@@ -40,12 +40,6 @@ def make(request, short_refinement):
     return lambda *sizes, **options: request.param(*sizes, **{"max_iter": 5, "random_state": 0} | options)
 
 
-def test_every_public_dictionary_learner_is_tested_here():
-    public = {name for name in pp.__all__ if hasattr(getattr(pp, name), "inverse_transform")}
-    others = {"OrthogonalDictionaryLearning"}  # bases, with as many atoms as features, have a file of their own
-    assert set(ESTIMATORS) | others == public
-
-
 @parametrize_with_checks([pp.FastDictionaryLearning(max_iter=5)])  # of all, in the slow tests
 def test_scikit_learns_own_checks_pass(estimator, check, short_refinement):
     check(estimator)
@@ -82,11 +76,6 @@ def test_sparse_codes_on_request(make):
     codes = sparse.transform(X)
     assert isinstance(codes, sp.csr_array)
     np.testing.assert_array_equal(codes.toarray(), dense.transform(X))
-
-
-def test_a_choice_of_the_form_of_codes_is_true_or_false(make):
-    with pytest.raises(TypeError, match="transform_sparse must be True or False"):
-        make(transform_sparse=np.ones(2)).fit(X).transform(X)
 
 
 def test_the_score_is_minus_the_relative_error(make):
@@ -169,14 +158,6 @@ def test_a_callback_sees_the_steps_and_can_stop(make):
     assert len(model.history_) <= 4
 
 
-def test_print_as_a_callback_writes_a_line_for_each_step(make, capsys):
-    model = make(callback=print).fit(X)
-    written = capsys.readouterr()
-    assert written.err == ""
-    lines = [line for line in written.out.splitlines() if "relative error" in line]
-    assert len(lines) >= len(model.history_)
-
-
 @pytest.mark.parametrize("make", [pp.KSVD, pp.SparseKSVD, pp.OnlineDictionaryLearning])
 @pytest.mark.parametrize("options", [{"max_iter": 0}, {"tol": -1.0}, {"tol": np.nan}])
 def test_impossible_limits_are_refused_by_name(make, options):
@@ -201,25 +182,7 @@ def test_in_a_pipeline_with_a_grid_search(make):
     assert search.fit(X, labels).predict(X).shape == (120,)
 
 
-def test_more_components_than_features_and_fewer(make):
-    for count in (8, 40):
-        model = make(count, 3).fit(X)
-        assert model.components_.shape == (count, 16)
-        assert model.transform(X).shape == (120, count)
-
-
 # -- each estimator's own ------------------------------------------------------------------------------
-
-
-def test_sparse_ksvd_takes_a_base_and_its_sparsity():
-    base = pp.transforms.haar(16).T
-    model = pp.SparseKSVD(20, 3, base=base, k=2, max_iter=5, random_state=0).fit(X)
-    assert len(model.operator_.factors) == len(base.factors) + 1
-    assert model.operator_.factors[-1].size <= 40
-    with pytest.raises(ValueError, match="base must have 16 rows"):
-        pp.SparseKSVD(base=np.eye(8)).fit(X)
-    with pytest.raises(ValueError, match="k"):
-        pp.SparseKSVD(k=17).fit(X)
 
 
 @pytest.mark.parametrize("make", [pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
@@ -277,29 +240,6 @@ def test_complexity_is_never_exceeded_and_is_used(shape, complexity, n_factors, 
 def test_schedules_of_blocks_use_the_complexity(shape, block, n_factors):
     schedule = pp.Schedule.with_complexity(shape, 0.9, n_factors, block=block)
     assert 0.7 <= schedule.n_nonzero / (shape[0] * shape[1]) <= 0.9
-
-
-@pytest.mark.parametrize(
-    ("shape", "block", "n_factors"),
-    [((16, 18), 2, None), ((16, 40), (3, 2), 3), ((16, 12), (2, 4), None), ((16, 18), (2, 4), 3)],
-)
-def test_blocks_stay_within_the_complexity(shape, block, n_factors, short_refinement):
-    schedule = pp.Schedule.with_complexity(shape, 0.9, n_factors, block=block)
-    model = pp.FastDictionaryLearning(shape[1], 3, schedule=schedule, max_iter=2, random_state=0).fit(X)
-    assert model.relative_complexity_ <= 0.9
-    assert len(model.operator_.factors) == len(schedule.constraints)
-
-
-@pytest.mark.slow
-def test_blocks_of_one_entry_are_entries():
-    data = pp.datasets.rand(random_state=0).signals.T
-    entries, blocks = (pp.Schedule.with_complexity(32, 0.4, block=block) for block in (None, 1))
-    blocks = pp.Schedule(blocks.factors, blocks.residuals, blocks.side)  # in the natural order
-    scores = [
-        pp.FastDictionaryLearning(n_nonzero_coefs=5, schedule=schedule, random_state=0).fit(data).score(data)
-        for schedule in (entries, blocks)
-    ]
-    np.testing.assert_allclose(*scores, rtol=1e-3)
 
 
 @pytest.mark.slow
@@ -360,22 +300,6 @@ def test_reaching_max_iter_warns(make):
     with pytest.warns(ConvergenceWarning, match="increase max_iter"):
         model = make(20, 3, max_iter=1, random_state=0).fit(X)
     assert model.status_ == "max_iter"
-
-
-def test_an_end_by_the_tolerance_or_without_one_is_not_warned_of(recwarn):
-    assert pp.KSVD(20, 3, max_iter=60, tol=0.5, random_state=0).fit(X).status_ == "converged"
-    assert pp.KSVD(20, 3, max_iter=2, tol=0, random_state=0).fit(X).status_ == "max_iter"
-    assert pp.KSVD(20, 3, callback=lambda step: True, random_state=0).fit(X).status_ == "stopped"
-    assert not [warning for warning in recwarn if warning.category is ConvergenceWarning]
-
-
-def test_an_estimator_as_init_tells_how_long_the_start_may_take():
-    model = pp.FastDictionaryLearning(20, 3, init=pp.KSVD(max_iter=3, tol=0), max_iter=0, random_state=0).fit(X)
-    assert model.history_.phase.count("ksvd") == 4
-    online = pp.OnlineDictionaryLearning(max_iter=2, tol=0)
-    model = pp.FastDictionaryLearning(20, 3, init=online, max_iter=0, random_state=0).fit(X)
-    assert model.history_.phase.count("online") == 2
-    assert not hasattr(online, "components_")
 
 
 @pytest.mark.parametrize("make", [pp.KSVD, pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])

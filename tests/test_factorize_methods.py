@@ -219,13 +219,6 @@ def test_butterflies_can_be_forced_and_are_not_claimed_where_there_are_none():
     assert [(attempt.method, attempt.detail) for attempt in none.attempts] == [("butterfly", "no structure")]
 
 
-def test_each_attempt_took_some_time_and_the_best_is_annealed_for_longer(few_rounds):
-    result = pp.factorize(gaussian((12, 12)), complexity=0.5)
-    assert all(attempt.seconds >= 0 for attempt in result.attempts)
-    assert result.attempts[-1].detail.endswith("annealed for longer")
-    assert {attempt.method for attempt in result.attempts} == set(METHODS) - {"butterfly"}
-
-
 @pytest.mark.slow
 def test_a_search_is_far_better_than_the_hierarchical_strategy_alone():
     Q = orthogonal(16)
@@ -257,22 +250,6 @@ def test_little_time_gives_a_valid_result_and_no_work_afterwards(time_budget, co
     assert result.error < 1
     assert result.operator.relative_complexity <= complexity
     assert len(result.operator.factors) in ((1, 2, 3) if n_factors is None else (n_factors,))
-
-
-@pytest.mark.parametrize("target", [{"max_error": 0.2}, {}], ids=["error", "knee"])
-def test_little_time_keeps_the_other_targets(target):
-    M = gaussian((24, 24))
-    result = pp.factorize(M, time_budget=0, **target)
-    assert result.status == "stopped"
-    assert_honest(M, result)
-    assert result.error <= target.get("max_error", 1)
-
-
-def test_time_enough_changes_nothing(few_rounds):
-    M = gaussian((12, 12))
-    patient, plain = pp.factorize(M, time_budget=1000), pp.factorize(M)
-    assert patient.operator == plain.operator
-    assert patient.status != "stopped"
 
 
 @pytest.mark.parametrize(
@@ -324,29 +301,6 @@ def test_results_repeat_by_default_and_with_a_seed_and_leave_other_random_number
     assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
 
 
-def test_without_a_seed_the_global_random_state_is_used_and_a_generator_is_welcome(few_rounds):
-    M = gaussian((12, 12))
-
-    def errors(random_state):
-        return [attempt.error for attempt in pp.factorize(M, complexity=0.5, random_state=random_state).attempts]
-
-    state = np.random.get_state()  # noqa: NPY002
-    first, second = errors(None), errors(None)
-    np.random.set_state(state)  # noqa: NPY002
-    assert first == errors(None) != second
-    assert errors(np.random.default_rng(0)) == errors(np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("name", MATRICES)
-def test_the_input_is_left_alone(name, few_rounds):
-    M = MATRICES[name]()
-    copy = M.copy()
-    pp.factorize(M, complexity=0.5, time_budget=0.05)
-    np.testing.assert_array_equal(M, copy)
-    M.flags.writeable = False
-    pp.factorize(M, time_budget=0.05)
-
-
 @pytest.mark.parametrize(
     ("target", "error", "named"),
     [
@@ -396,14 +350,3 @@ def test_complexity_holds_whatever_a_method_finds(method, kind):
         assert fit.error == pytest.approx(np.linalg.norm(matrix - fit.operator.toarray()) / size, abs=1e-12)
         if fit.status == "no_structure" and kind == "noise":
             assert fit.method == "thresholding"
-
-
-@pytest.mark.parametrize("method", ["auto", *METHODS])
-@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (4, 4), (6, 3)])
-def test_the_number_of_factors_holds_for_every_matrix(method, shape):
-    for matrix in (np.zeros(shape), np.ones(shape), np.random.default_rng(0).standard_normal(shape)):
-        for n_factors in (2,) if method in TWO_FACTORS else (2, 3, 5):
-            fit = pp.factorize(matrix, method=method, n_factors=n_factors, callback=stop_after(20))
-            assert len(fit.operator.factors) == n_factors
-            size = np.linalg.norm(matrix) or 1.0
-            assert fit.error == pytest.approx(np.linalg.norm(matrix - fit.operator.toarray()) / size, abs=1e-12)

@@ -14,7 +14,6 @@ from papilio.metrics import rmse
 
 from .helpers import gaussian
 from .learners import relative_error
-from .limits import lower
 
 # Le Magoarou and Gribonval, figure 3, PROPOSED on RAND, read off the published figure: (Q, p, P) to the relative
 # complexity and the RMSE.
@@ -152,13 +151,6 @@ def test_a_callback_stops_in_any_phase_and_a_usable_dictionary_comes_back(phase,
         assert relative_error(X, learned) < 1
 
 
-def test_a_callback_sees_the_factors_of_each_step():
-    steps = []
-    learn(callback=steps.append)
-    counts = {step.phase: len(step.factors) for step in steps if step.phase != "final"}
-    assert counts == dict(zip(PHASES[:-1], [1, 2, 2, 2, 3, 3], strict=True))
-
-
 # -- batches -------------------------------------------------------------------------------------------
 
 
@@ -199,29 +191,6 @@ def test_the_operator_and_codes_have_the_dtype_of_the_signals(dtype):
         assert {factor.dtype for factor in learned.dictionary.factors} == {np.dtype(dtype)}
         assert learned.codes.dtype == dtype
         assert relative_error(X, learned) < 0.6
-
-
-@pytest.mark.slow
-def test_refinement_repeats_bit_for_bit():
-    first, second = learn(), learn()
-    assert first.dictionary == second.dictionary
-    np.testing.assert_array_equal(first.history.error, second.history.error)
-    np.testing.assert_array_equal(first.codes.toarray(), second.codes.toarray())
-
-
-def test_a_start_is_not_changed_and_needs_no_unit_norm():
-    init = 4 * gaussian((8, 8), seed=3)
-    init.flags.writeable = False
-    assert learn(init=init).history.error[-1] < 0.4
-
-
-def test_a_sample_serves_where_signals_are_very_many(monkeypatch):
-    lower(monkeypatch, sample=60, sample_per_atom=10)
-    X = signals()
-    learned = learn(X)
-    assert learned.codes.shape == (8, 200)
-    assert learned.history[-1].error == pytest.approx(relative_error(X, learned), rel=1e-10)
-    assert relative_error(X, learned) < 0.6
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """factorize from a function that returns blocks: exact to the target, estimates that say so, clear errors."""
 
-from time import perf_counter, process_time, sleep
+from time import process_time
 
 import numpy as np
 import pytest
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.implicit import Entries, in_chunks
+from papilio.search.implicit import Entries
 from papilio.search.nested.cluster_trees import clusters_in_order, clusters_of_points
 from papilio.search.nested.rank_butterfly import Precision
 from papilio.search.nested.skeletons import Levels, Side, far_lines, nested_from_entries
@@ -78,12 +78,6 @@ def test_dtypes(dtype):
     assert all(factor.dtype == dtype for factor in fit.operator.factors)
     assert fit.error <= limit
     assert true_error(M, fit.operator) <= 2 * limit
-
-
-def test_integers_are_real_numbers():
-    fit = pp.factorize(lambda rows, columns: np.add.outer(rows, columns), shape=(300, 200))
-    assert fit.operator.dtype == np.float64
-    assert fit.operator.toarray() == pytest.approx(np.add.outer(np.arange(300), np.arange(200)), abs=1e-3)
 
 
 @pytest.mark.slow
@@ -159,13 +153,6 @@ def test_a_random_matrix_is_itself():
     np.testing.assert_array_equal(fit.operator.toarray(), M)
 
 
-def test_a_random_matrix_within_a_complexity():
-    M = gaussian((300, 300))
-    fit = pp.factorize(of(M), shape=300, complexity=0.2)
-    assert fit.operator.relative_complexity <= 0.2
-    assert (fit.status is pp.results.Status.CONVERGED) == (fit.error < 1)
-
-
 @pytest.mark.parametrize("shape", [(1, 1), (1, 50), (50, 1), (2, 3), (7, 5)])
 @pytest.mark.parametrize("method", ["auto", "butterfly", "nested"])
 def test_tiny_matrices(shape, method):
@@ -228,21 +215,6 @@ def test_what_is_stopped_is_never_worse_than_zeros():
     assert calls
 
 
-def test_slow_functions_are_asked_for_few_entries_at_a_time():
-    sizes = []
-
-    def entries(rows, columns):
-        sizes.append(rows.size * columns.size)
-        sleep(2e-5 * sizes[-1])
-        return np.ones((rows.size, columns.size))
-
-    begin = perf_counter()
-    fit = pp.factorize(entries, shape=30_000, time_budget=1.0)
-    assert perf_counter() - begin < 3
-    assert fit.status is pp.results.Status.STOPPED
-    assert max(sizes) <= 1 << 14
-
-
 def test_a_callback_stops_it():
     phases = []
 
@@ -254,19 +226,6 @@ def test_a_callback_stops_it():
     assert fit.status is pp.results.Status.STOPPED
     assert len(phases) == 3
     assert fit.method == "low_rank"
-
-
-def test_progress_grows():
-    done = []
-    pp.factorize(fourier(1000, 1000), shape=1000, callback=lambda step: done.append(step.done))
-    assert len(done) > 3
-    assert done == sorted(done)
-    assert done[-1] == 1.0
-
-
-def test_the_estimate_is_shown():
-    fit = pp.factorize(smooth(300, 300), shape=300)
-    assert "error_is_estimate=True" in repr(fit)
 
 
 # -- errors --------------------------------------------------------------------------------------------
@@ -329,15 +288,6 @@ def test_numbers_that_turn_bad_later():
         pp.factorize(entries, shape=500)
 
 
-@pytest.mark.parametrize("size", [1e150, 1e300])
-def test_numbers_that_overflow_later(size):
-    def entries(rows, columns):
-        return inverse_distance(500, 500)(rows, columns) * np.where(rows == 137, size, 1.0)[:, None]
-
-    with pytest.raises(ValueError, match="must return numbers of comparable size"):
-        pp.factorize(entries, shape=500)
-
-
 def test_complex_numbers_after_real_ones():
     calls = []
 
@@ -358,16 +308,6 @@ def test_what_the_function_raises_comes_through_with_a_note():
     assert "raised by entries(rows, columns)" in caught.value.__notes__[0]
 
 
-def test_the_function_may_change_its_indices():
-    def entries(rows, columns):
-        block = smooth(300, 200)(rows, columns)
-        rows[:], columns[:] = 0, 0
-        return block
-
-    fit = pp.factorize(entries, shape=(300, 200))
-    assert true_error(whole(smooth(300, 200), (300, 200)), fit.operator) <= 2e-6
-
-
 def test_a_matrix_takes_its_own_shape_only():
     M = np.ones((4, 3))
     assert pp.factorize(M, shape=(4, 3)).operator.shape == (4, 3)
@@ -376,12 +316,6 @@ def test_a_matrix_takes_its_own_shape_only():
 
 
 # -- its parts -----------------------------------------------------------------------------------------
-
-
-def test_large_blocks_are_asked_for_in_parts():
-    M = gaussian((7, 300_000))
-    entries = Entries(of(M), M.shape, Session())
-    np.testing.assert_array_equal(in_chunks(entries, np.arange(7), np.arange(M.shape[1])), M)
 
 
 @pytest.mark.parametrize("with_points", [False, True])

@@ -10,8 +10,7 @@ from scipy.spatial.distance import cdist
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.implicit import Products
-from papilio.search.nested.sketches import Sketch, by_points, features_of, in_given_order, nested_from_sketches
+from papilio.search.nested.sketches import Sketch, by_points, features_of, nested_from_sketches
 
 from .helpers import DTYPES, gaussian, true_error
 
@@ -176,14 +175,6 @@ def test_coordinates_of_rows_and_columns():
     assert true_error(matrix, fit.operator) < 1.5e-3
 
 
-def test_no_cluster_has_more_neighbours_than_allowed():
-    places = by_points("", gaussian((300, 2)), gaussian((200, 2), seed=1), 5)
-    near = places.near(5, 3)
-    assert max(each.size for each in near) == 3
-    assert np.bincount(np.concatenate(near)).max() == 3
-    assert [each.tolist() for each in in_given_order((64, 64), 4).near(4, 1)] == [[i] for i in range(16)]
-
-
 # -- errors and their estimates -------------------------------------------------------------------------
 
 
@@ -195,24 +186,6 @@ def test_the_inverse_of_a_laplacian_in_natural_order():
     assert fit.status.value == "converged"
     assert fit.error / 1.5 < true_error(exact, fit.operator) < 1.5 * fit.error
     assert fit.n_products < 200
-
-
-def test_an_unsymmetric_inverse():
-    matrix = laplacian(20) + 0.3 * sp.diags_array([1.0, -1.0], offsets=[0, -1], shape=(400, 400))
-    fit = pp.factorize(inverse(matrix), max_error=1e-2)
-    exact = np.linalg.inv(matrix.toarray())
-    assert fit.status.value == "converged"
-    assert fit.error / 1.5 < true_error(exact, fit.operator) < 1.5 * fit.error
-
-
-@pytest.mark.slow
-def test_an_operator_without_structure_ends_soon():
-    operator = Counted(gaussian((600, 600)))
-    fit = pp.factorize(operator)
-    assert fit.status.value == "no_structure"
-    assert operator.count < 400
-    assert 0 < fit.error <= 1
-    assert true_error(operator.matrix, fit.operator) <= 1.05
 
 
 def test_the_unit_does_not_matter():
@@ -236,13 +209,6 @@ def test_small_operators(shape):
     if min(shape) <= 96:
         assert true_error(matrix, fit.operator) < 1e-9
         assert not fit.error_is_estimate
-
-
-def test_results_repeat():
-    matrix = np.exp(-(np.abs(np.subtract.outer(*[np.arange(300) / 50] * 2)) ** 1.5))
-    fits = [pp.factorize(Counted(matrix), random_state=seed) for seed in (3, 3, 4)]
-    assert np.array_equal(fits[0].operator.toarray(), fits[1].operator.toarray())
-    assert not np.array_equal(fits[0].operator.toarray(), fits[2].operator.toarray())
 
 
 # -- operators as SciPy has them ------------------------------------------------------------------------
@@ -397,20 +363,6 @@ def test_a_callback_sees_progress_and_stops():
     assert done == sorted(done)
 
 
-def test_products_are_kept_from_round_to_round():
-    operator = Counted(MATRIX)
-    products = Products(operator, Session())
-    products.extend(10)
-    first = products.samples.copy()
-    products.absorb(*products.fresh(4))
-    products.extend(20)
-    assert products.count == operator.count == 40
-    assert products.known == 20
-    assert np.array_equal(products.samples[:, :10], first)
-    assert np.allclose(products.samples, MATRIX @ products.tests)
-    assert np.allclose(products.adjoint_samples, MATRIX.T @ products.adjoint_tests)
-
-
 def test_an_operator_of_pylops_is_one_too():
     pylops = pytest.importorskip("pylops")
     smooth = pylops.Smoothing1D(9, 96)
@@ -418,14 +370,3 @@ def test_an_operator_of_pylops_is_one_too():
     fit = pp.factorize(smooth, max_error=1e-3)
     assert fit.n_products > 0
     assert np.linalg.norm(fit.operator.toarray() - matrix) <= 2e-3 * np.linalg.norm(matrix)
-
-
-def test_what_has_no_adjoint_is_no_operator():
-    class Half:
-        shape, dtype = (4, 4), np.dtype(float)
-
-        def matvec(self, x):
-            return x
-
-    with pytest.raises((TypeError, ValueError), match="M must"):
-        pp.factorize(Half())

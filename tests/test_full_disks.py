@@ -4,19 +4,16 @@ import errno
 import os
 import re
 
-import matplotlib.figure
 import numpy as np
 import pytest
 
 import papilio as pp
 from experiments.harness import Ledger, new_figure, run_trials, save, write_table
-from papilio.cli import demo
 from papilio.cli.console import Failed, Terminal
 from papilio.cli.outputs import save_result, write
 from papilio.cli.pages import write_report
 from papilio.report import Subject
 from papilio.results import Tradeoff, TradeoffPoint
-from papilio.runtime.files import replacing
 
 from .full_disk import fill, no_room, small_disk
 
@@ -76,25 +73,6 @@ def test_a_page_is_told_in_one_line(tmp_path, monkeypatch):
     with pytest.raises(Failed, match=r"page\.html: could not be written: No space left on device; make room"):
         write_report(Terminal(quiet=True), tmp_path / "page.html", [subject])
     assert not any(tmp_path.iterdir())
-
-
-def test_the_figures_of_the_demonstration_are_whole_or_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "_hadamard", lambda terminal: ({"a.png": new_figure(1, 1)}, None))
-    monkeypatch.setattr(demo, "_patches", lambda terminal: ({}, None))
-
-    def half(self, path, **options):
-        path.write_bytes(b"half")
-        no_room()
-
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", half)
-    with pytest.raises(Failed, match=r"a\.png: could not be written: No space left on device"):
-        demo.run(Terminal(quiet=True), tmp_path / "out")
-    assert not any((tmp_path / "out").iterdir())
-
-
-def test_other_errors_name_the_file_too_and_keep_their_kind(tmp_path):
-    with pytest.raises(PermissionError, match=r"\[Errno 13\] not yours: .*x\.txt'"), replacing(tmp_path / "x.txt"):
-        raise PermissionError(13, "not yours")
 
 
 # -- tables that grow -----------------------------------------------------------------------------------

@@ -148,17 +148,6 @@ def test_after_a_stop_factors_are_no_denser_than_the_schedule_says(stop):
     assert np.isfinite(fit.error)
 
 
-def test_a_dictionary_in_blocks_repeats_and_goes_on(monkeypatch):
-    lower(monkeypatch, refinement_rounds=0)
-    X = SIGNALS
-    schedule = pp.Schedule.with_complexity((16, 24), 0.6, block=(2, 4))
-    models = [pp.FastDictionaryLearning(24, 3, schedule=schedule, random_state=0).fit(X) for _ in range(2)]
-    np.testing.assert_array_equal(models[0].components_, models[1].components_)
-    model = models[0].partial_fit(X[:100])
-    assert model.relative_complexity_ <= 0.6
-    assert model.score(X) > 1.1 * models[1].score(X)  # scores are negative
-
-
 @cache
 def dictionary_in_blocks():
     return in_blocks().fit(SIGNALS).components_

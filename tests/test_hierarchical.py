@@ -58,21 +58,6 @@ def test_noise_within_rounding_does_not_decide_the_ties():
     assert pp.hierarchical(target, pp.Schedule.hadamard(n)).error <= 1.1e-12
 
 
-@pytest.mark.slow
-def test_all_factors_at_once_fail_where_the_hierarchy_succeeds():
-    """Section 3.4: with Q = 5 sets that reflect the true sparsity, Algorithm 2 alone ends far from H."""
-    H = hadamard(32)
-    at_once = [c.Sparse((32, 32), 64)] * 5
-    for order in ("right_to_left", "left_to_right"):
-        assert pp.palm(H, at_once, order=order).error > 0.5
-    for seed in range(3):
-        start = [gaussian((32, 32), seed=5 * seed + j) for j in range(5)]
-        assert pp.palm(H, at_once, init=start).error > 0.5
-        # Not for want of a better set: the sets of the hierarchy itself do not help either.
-        assert pp.palm(H, [c.SparseRowsAndColumns((32, 32), 2)] * 5, init=start).error > 0.5
-    assert pp.hierarchical(H, pp.Schedule.hadamard(32)).error <= 1e-12
-
-
 FAUST_SCHEDULE = pp.Schedule(
     [c.SparseRows((500, 32), 5), c.Sparse((32, 32), 96), c.Sparse((32, 32), 96)],
     [c.UnitColumns((32, 32)), c.Sparse((32, 32), 666), c.Sparse((32, 32), 333)],
@@ -274,13 +259,6 @@ def test_bad_schedules_and_input_are_named(make, error, named):
         make()
 
 
-def test_a_retarget_of_another_shape_is_named():
-    with pytest.raises(ValueError, match="retarget"):
-        pp.hierarchical(np.eye(4), pp.Schedule([SQUARE], [SQUARE]), retarget=lambda op: pp.Moments(np.eye(5)))
-    with pytest.raises(TypeError, match="retarget"):
-        pp.hierarchical(np.eye(4), pp.Schedule([SQUARE], [SQUARE]), retarget=lambda op: np.eye(4))
-
-
 def test_a_zero_target_and_a_split_that_fits_nothing_end_with_scale_zero():
     zero = pp.hierarchical(np.zeros((8, 8)), pp.Schedule.hadamard(8))
     assert zero.error == 0
@@ -298,10 +276,3 @@ def test_polish_works_at_any_scale(size):
     letter = pp.hierarchical(X * size, schedule, polish=False, max_iter=20)
     polished = pp.hierarchical(X * size, schedule, max_iter=20)
     assert polished.error < letter.error
-
-
-def test_what_cannot_be_called_is_refused_before_any_work():
-    steps = []
-    with pytest.raises(TypeError, match=r"^retarget must be callable or None, got 5"):
-        pp.hierarchical(np.eye(8), pp.Schedule.hadamard(8), retarget=5, callback=steps.append)
-    assert steps == []

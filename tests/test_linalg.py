@@ -50,23 +50,6 @@ def test_a_warm_start_on_the_wrong_singular_vector_is_left():
     assert power(matrix, start=start)[0] == pytest.approx(4.0, rel=1e-6)
 
 
-def test_a_warm_start_saves_applications():
-    rng = np.random.default_rng(0)
-    matrix = rng.standard_normal((300, 300))
-    counts = []
-
-    def counted(start):
-        calls = []
-        linalg.largest_eigenvalue(
-            lambda v: calls.append(1) or matrix.T @ (matrix @ v), 300, matrix.dtype, start, tol=1e-6
-        )
-        counts.append(len(calls))
-
-    counted(None)
-    counted(np.linalg.svd(matrix)[2][0])
-    assert counts[1] < counts[0]
-
-
 def test_zero_has_norm_zero():
     assert power(np.zeros((4, 3)))[0] == 0
     assert chain.spectral_norm_squared(np.zeros((4, 3)))[0] == 0

@@ -11,16 +11,13 @@ from papilio.runtime.session import Session
 from papilio.search.curves import relative_error
 from papilio.search.known_supports import polished
 from papilio.search.nested.cluster_trees import Tree, clusters_in_order
-from papilio.search.nested.levels import Family, levels_of
+from papilio.search.nested.levels import Family
 from papilio.search.nested.nested_bases import (
-    Bases,
     assembled,
     compressed,
     entries_of,
     gridded,
-    kept_blocks,
     merged,
-    nested_product,
 )
 from papilio.search.roots import crossing
 
@@ -123,14 +120,6 @@ def test_bases_are_orthonormal_and_couplings_are_the_best(is_precise):
     np.testing.assert_allclose(step.couplings[0][:, 3], best, atol=1e-10)
 
 
-def test_each_block_is_kept_at_one_level():
-    near = np.abs(np.subtract.outer(range(8), range(8))) < 2
-    _, steps, _ = steps_of(kernel(64), 3, near, 1e-3, (1,))
-    masks = kept_blocks(steps)
-    total = masks[0].astype(int) + masks[1] + np.kron(masks[2], np.ones((2, 2), int))
-    np.testing.assert_array_equal(total, 1)
-
-
 def test_matrices_that_are_nested_are_exact():
     matrix = semiseparable((64, 72), 3, 2)
     _, steps, operator = steps_of(matrix, 3, None, 1e-20, (1, 1), is_precise=True)
@@ -154,15 +143,6 @@ def test_points_of_a_family_tell_the_truth_for_any_shape(m, n, seed, price):
     assert operator.nnz == point.entries
 
 
-def test_levels_have_leaves_of_a_few_lines_and_small_matrices_have_none():
-    for shape in ((1, 1), (1, 500), (2, 2), (3, 3), (15, 15)):
-        assert levels_of(shape) == []
-    for shape in ((16, 16), (100, 7), (256, 256), (300, 2000), (4096, 4096)):
-        levels = levels_of(shape)
-        assert levels[0] >= 1
-        assert all(min(shape) / 2**level >= 2 for level in levels)
-
-
 @settings(max_examples=60, deadline=None)
 @given(root=st.integers(-50, 50), start=st.integers(-60, 60), stride=st.integers(1, 9), power=st.floats(0.2, 3))
 def test_a_crossing_does_not_depend_on_the_start(root, start, stride, power):
@@ -175,12 +155,6 @@ def test_a_crossing_does_not_depend_on_the_start(root, start, stride, power):
 
     assert crossing(excess, start, stride, -51, 51, 40) == (root, root + 1)
     assert len(places) == len(set(places)) <= 20
-
-
-def test_a_crossing_beyond_the_ends():
-    assert crossing(lambda place: 1.0, 0, 2, -5, 5, 20) == (5, None)
-    assert crossing(lambda place: -1.0, 0, 2, -5, 5, 20) == (None, -5)
-    assert crossing(lambda place: 3 - place, 0, 1, -5, 5, 20)[1] == 3
 
 
 # -- factorize -----------------------------------------------------------------------------------------
@@ -303,28 +277,6 @@ def test_a_search_can_be_stopped():
     assert fit.status == "stopped"
 
 
-def test_a_point_without_entries_is_no_product(clock):
-    x = np.linspace(0, 1, 32)
-    fit = pp.factorize(np.exp(-(np.subtract.outer(x, x) ** 2)), method="nested", speedup=1.01)
-    assert fit.operator.shape == (32, 32)
-    bases = Bases(clusters_in_order(4, 1), [1], [[np.empty((2, 0))] * 2])
-    assert not nested_product(bases, bases, {}, [{}]).toarray().any()
-
-
-def test_clusters_of_very_long_matrices_are_found_on_request_only(monkeypatch):
-    calls = []
-    monkeypatch.setattr("papilio.search.methods.nested.nested", lambda *_: calls.append(1))
-    monkeypatch.setattr("papilio.search.methods.nested.may_be_nested", lambda matrix: True)
-    monkeypatch.setattr("papilio.search.methods.sparse_factors.best_candidate", lambda *_: iter(()))
-    x = np.linspace(0, 1, 400)
-    for count, expected in ((40, 1), (20, 0)):  # 10 and 20 times as long as high
-        pp.factorize(1 / (np.abs(x[:: 400 // count, None] - x) + 0.05), complexity=0.3)
-        assert len(calls) == expected
-        calls.clear()
-    pp.factorize(1 / (np.abs(x[::20, None] - x) + 0.05), complexity=0.3, method="nested")
-    assert calls
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_polishing_lowers_the_error_on_the_same_supports(dtype, sign):
@@ -350,17 +302,3 @@ def test_small_kernels_are_polished_and_the_attempt_says_so():
     assert better.detail == f"{plain.detail}, polished"
     assert fit.error == better.error < plain.error
     assert better.nnz == plain.nnz
-
-
-@pytest.mark.slow
-def test_a_tradeoff_of_a_kernel_is_nearly_as_good_as_single_fits(monkeypatch):
-    """By nested low rank alone: longer searches are left out."""
-    monkeypatch.setattr(
-        "papilio.search.methods.sparse_factors._Sweep._approximations", lambda self, budget, probe: []
-    )
-    M = kernel(128)
-    limits = [0.12, 0.35]
-    curve = pp.tradeoff(M, limits)
-    for limit in limits:
-        single = pp.factorize(M, complexity=limit, method="nested")
-        assert curve.at(limit).error <= 3 * single.error

@@ -1,9 +1,5 @@
 """Non-negative codes, against a plain loop with SciPy's least squares and in learning; long codings."""
 
-import io
-import threading
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,13 +8,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
 
 import papilio as pp
-from papilio.coding import Atoms, omp_codes
-from papilio.dictionary.learner import replace_bad_atoms
 from papilio.kernels import atom_updates as kernels
-from papilio.kernels.nonnegative import _most_positive, _remove_row
-from papilio.runtime import progress
 
-from .helpers import gaussian, set_in_coding
+from .helpers import set_in_coding
 from .learners import LEARNERS, N_NONZERO, signals
 from .test_atoms import grouped
 from .test_stopping import ctrl_c, default_ctrl_c  # noqa: F401
@@ -109,18 +101,6 @@ def test_codes_are_those_of_a_plain_loop_whatever_the_way(way, dtype, monkeypatc
     assert compared > 200
 
 
-@pytest.mark.slow
-@REAL
-def test_thousands_of_codes_are_those_of_a_plain_loop(dtype):
-    for seed in range(1000, 3000):
-        D, X, k = case(seed, dtype, 4)
-        tol = -1.0 if seed % 2 else float(np.mean(X.astype(float) ** 2))
-        codes = pp.omp(D, X, k, tol=max(tol, 0.0), positive=True)
-        expected, clear = plain(D, X, k, tol)
-        assert_same(codes, expected, clear)
-        assert_sound(codes[:, np.flatnonzero(clear)], D, X[:, clear], k)
-
-
 small = st.integers(-2, 2).map(float)
 
 
@@ -159,13 +139,6 @@ def test_signals_that_point_away_from_all_atoms_have_empty_codes():
     assert codes.nnz == 0
 
 
-def test_products_and_a_tolerance():
-    op = pp.transforms.dct(16).T
-    X = np.random.default_rng(0).standard_normal((16, 40))
-    codes = pp.omp(op, X, tol=9.0, positive=True)
-    assert_same(codes, *plain(op.toarray(), X, 16, 9.0))
-
-
 @pytest.mark.parametrize("positive", ["yes", None])
 def test_other_flags_are_refused_by_name(positive):
     with pytest.raises(TypeError, match="positive"):
@@ -181,29 +154,6 @@ def test_complex_data_are_refused_by_name(call):
 
 
 # -- parts ----------------------------------------------------------------------------------------------
-
-
-@REAL
-def test_the_largest_positive_entry(dtype):
-    rng = np.random.default_rng(0)
-    for size in (1, 5, 128, 129, 1000):
-        for _ in range(20):
-            values = rng.integers(-9, 9, size).astype(dtype)
-            if values.max() > 0:
-                assert _most_positive(values) == np.argmax(values)
-            else:
-                assert values[_most_positive(values)] <= 0
-
-
-def test_a_row_is_removed_from_a_factor():
-    D = np.random.default_rng(0).standard_normal((9, 6))
-    for k in range(6):
-        L = np.linalg.cholesky(D.T @ D)
-        np.fill_diagonal(L, 1 / L.diagonal())
-        _remove_row(k, 6, L)
-        expected = np.linalg.cholesky(np.delete(D, k, axis=1).T @ np.delete(D, k, axis=1))
-        np.fill_diagonal(expected, 1 / expected.diagonal())
-        np.testing.assert_allclose(np.tril(L[:5, :5]), expected, atol=1e-13)
 
 
 # -- learning ------------------------------------------------------------------------------------------
@@ -234,12 +184,6 @@ def test_an_update_of_atoms_keeps_codes_non_negative_and_lowers_the_error():
     assert np.linalg.norm(residuals) < before
 
 
-def test_opposite_atoms_replace_each_other_only_where_codes_have_signs():
-    atoms, rows = np.array([[1.0, 0], [-1.0, 0]]), np.array([[0.0, 2.0]])
-    assert replace_bad_atoms(atoms.copy(), np.array([5, 5]), rows, np.ones(1), positive=True).size == 0
-    assert replace_bad_atoms(atoms.copy(), np.array([5, 5]), rows, np.ones(1)).size == 1
-
-
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learners_have_non_negative_codes(name):
     X = signals()
@@ -264,13 +208,6 @@ def test_estimators_have_non_negative_codes(name):
         assert not np.array_equal(model.partial_fit(X[:50]).components_, other.partial_fit(X[:50]).components_)
 
 
-def test_a_checkpoint_of_codes_with_signs_is_of_another_run(tmp_path):
-    X, file = signals().T, tmp_path / "run"
-    pp.KSVD(8, 2, max_iter=2, random_state=0, checkpoint=file).fit(X)
-    with pytest.raises(ValueError, match="positive"):
-        pp.KSVD(8, 2, max_iter=2, random_state=0, checkpoint=file, positive=True).fit(X)
-
-
 def test_lazy_codes_and_passes_over_files_are_non_negative(tmp_path):
     dask = pytest.importorskip("dask.array")
     X = signals().T
@@ -284,64 +221,3 @@ def test_lazy_codes_and_passes_over_files_are_non_negative(tmp_path):
 
 
 # -- long codings --------------------------------------------------------------------------------------
-
-
-def test_estimators_that_are_not_fitted_are_refused_with_a_hint():
-    with pytest.raises(TypeError, match=r"dictionary must be .*operator_.*KSVD"):
-        pp.omp(pp.KSVD(), np.eye(3))
-
-
-def test_large_dense_dictionaries_need_no_gram_matrix(monkeypatch):
-    for dtype in (np.float32, np.float64, np.complex128):
-        D, X = gaussian((20, 70), dtype, 1), gaussian((20, 40), dtype, 2)
-        D[:, 3] = 0
-        expected = pp.omp(D, X, 6)
-        with monkeypatch.context() as patch:
-            set_in_coding(patch, {"GRAM_BYTES": 70 * 70 * 4 - 1})
-            atoms = Atoms(D)
-            codes = omp_codes(atoms, X, 6)
-        assert atoms.gram is None
-        np.testing.assert_allclose(codes.toarray(), expected.toarray(), rtol=0, atol=1e4 * eps(dtype))
-
-
-def test_a_gram_matrix_in_parts_is_the_whole_one(monkeypatch):
-    for D in (np.random.default_rng(0).standard_normal((4, 23)), np.eye(4)[:, np.arange(11) % 4] * (1 + 1j)):
-        set_in_coding(monkeypatch, {"_AT_ONCE": 1 << 10})
-        whole = Atoms(D).whole_gram()
-        set_in_coding(monkeypatch, {"_AT_ONCE": 2})
-        np.testing.assert_allclose(Atoms(D).whole_gram(), whole, atol=1e-14)
-
-
-def test_progress_is_shown_and_changes_nothing(monkeypatch):
-    D, X, _ = case(4, np.float64, 50)
-    stream = io.StringIO()
-    monkeypatch.setattr(stream, "isatty", lambda: True)
-    monkeypatch.setattr(progress.sys, "stderr", stream)
-    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_UPDATES", 0.0)
-    set_in_coding(monkeypatch, {"CHUNK": 100})
-    shown = pp.omp(D, X, 2, progress=True)
-    lines = stream.getvalue().split("\r")
-    assert "omp   0 %  signal 0 of 50: 0 s" in [line.rstrip() for line in lines]
-    assert any("of 50" in line and "  0 %" not in line for line in lines)
-    assert lines[-1] == ""
-    assert (abs(shown - pp.omp(D, X, 2)) > 0).nnz == 0
-
-
-@pytest.mark.usefixtures("default_ctrl_c")
-@pytest.mark.parametrize("positive", [False, True])
-def test_ctrl_c_ends_a_long_coding_soon(positive):
-    rng = np.random.default_rng(0)
-    atoms, X = Atoms(rng.standard_normal((64, 1024))), rng.standard_normal((64, 200_000))
-    omp_codes(atoms, X[:, :600], 16, positive=positive)
-    asked = []
-
-    def interrupt():
-        asked.append(time.monotonic())
-        ctrl_c()
-
-    timer = threading.Timer(0.3, interrupt)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        omp_codes(atoms, X, 16, positive=positive)
-    assert time.monotonic() - asked[0] < 2
-    timer.join()

@@ -15,12 +15,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
 from papilio.constraints import Circulant, NonNegative, Sparse, SparseColumns, SparseRows
-from papilio.nonnegative import nmf as codes_module
 from papilio.nonnegative.exchange import Supports, exchanged, joint_steps
 from papilio.nonnegative.losses import Divergence, LeastSquares, error_of
-from papilio.nonnegative.multilayer import normalised
-from papilio.nonnegative.nmf import divergence_codes, least_squares_codes, nonnegative_codes
-from papilio.nonnegative.supports import common_part, contributions, without_spare_units
+from papilio.nonnegative.nmf import divergence_codes, least_squares_codes
 from papilio.runtime.session import Session
 
 LOSSES = {"frobenius": LeastSquares, "kullback-leibler": Divergence}
@@ -131,20 +128,6 @@ def test_rounding_residues_do_not_lead_to_huge_entries():
     assert max(factor.max() for factor in loss.factors) < 100
 
 
-def test_a_checker_of_rising_objectives_would_find_one():
-    """Steps that are twice as long raise the objective: the test above can fail."""
-    loss = Divergence(V, random_factors((9, 4, 14)))
-    errors = []
-    for _ in range(20):
-        before = [factor.copy() for factor in loss.factors]
-        loss.sweep()
-        for factor, old in zip(loss.factors, before, strict=True):
-            factor *= np.minimum(factor / np.maximum(old, 1e-9), 10) ** 2
-        loss._is_current = False
-        errors.append(loss.objective())
-    assert (np.diff(errors) > 0).any()
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_unit_of_the_data_does_not_matter(loss):
     plain, large, small = (
@@ -190,28 +173,7 @@ def test_a_callback_and_a_time_budget_stop():
     assert pp.nonnegative.nonnegative_chain(V, (4, 3), sparsity=2, time_budget=0.0).status == "stopped"
 
 
-def test_more_starts_are_not_worse_and_the_input_is_left_alone():
-    start = random_factors((9, 3, 14))
-    kept, matrix = [factor.copy() for factor in start], V.copy()
-    pp.nonnegative.nonnegative_chain(matrix, 3, init=start, max_iter=5)
-    np.testing.assert_array_equal(matrix, V)
-    for factor, old in zip(start, kept, strict=True):
-        np.testing.assert_array_equal(factor, old)
-    one, five = (pp.nonnegative.nonnegative_chain(V, 3, n_init=n, max_iter=30) for n in (1, 5))
-    assert five.objective <= one.objective
-
-
 # -- supports --------------------------------------------------------------------------------------------
-
-
-def test_contributions_are_norms_of_contributions():
-    factors = random_factors((4, 3, 5, 6))
-    for j, sizes in enumerate(contributions(factors)):
-        left = reduce(np.matmul, factors[:j], np.eye(4))
-        right = reduce(np.matmul, factors[j + 1 :], np.eye(factors[j].shape[1]))
-        for p, q in np.ndindex(sizes.shape):
-            alone = factors[j][p, q] * np.outer(left[:, p], right[q])
-            assert sizes[p, q] == pytest.approx(np.linalg.norm(alone))
 
 
 @pytest.mark.parametrize("loss", ["frobenius", pytest.param("kullback-leibler", marks=pytest.mark.slow)])
@@ -306,20 +268,6 @@ def test_the_fitted_attributes_agree(loss):
     assert list(model.get_feature_names_out()) == ["multilayernmf0", "multilayernmf1", "multilayernmf2"]
 
 
-def test_codes_come_in_parts_between_which_they_can_be_interrupted(monkeypatch):
-    parts, sizes = random_factors((3, 9))[0], []
-    expected = least_squares_codes(X, parts, 100)
-
-    def kernel(codes, *rest):
-        sizes.append(len(codes))
-        nonnegative_codes(codes, *rest)
-
-    monkeypatch.setattr(codes_module, "_WORK_PER_CALL", 5 * 3**2)
-    monkeypatch.setattr(codes_module, "nonnegative_codes", kernel)
-    np.testing.assert_array_equal(least_squares_codes(X, parts, 100), expected)
-    assert sizes == [5, 5, 4]
-
-
 def test_codes_are_minima():
     parts = random_factors((3, 9))[0]
     codes = least_squares_codes(X, parts, 100)
@@ -411,21 +359,6 @@ def test_exchanges_and_joint_steps_keep_supports_small_and_never_raise_the_error
             assert ((factor > 0).sum(axis=0) <= 2).all()
 
 
-def test_joint_steps_reach_rounding_where_sweeps_do_not():
-    rng = np.random.default_rng(1)
-    units = rng.random((10, 4))
-    units[:, 1] = units[:, 0] + 0.02 * units[:, 1]  # nearly parallel
-    masks = rng.random((4, 30)) < 0.6
-    truth = [units, rng.random((4, 30)) * masks]
-    V = truth[0] @ truth[1]
-    start = [factor * rng.uniform(0.9, 1.1, factor.shape) for factor in truth]
-    loss = LeastSquares(V, [factor.copy() for factor in start], [factor != 0 for factor in start])
-    for _ in range(100):
-        loss.sweep()
-    assert error_of(V, loss.factors) > 1e-5
-    assert error_of(V, joint_steps(Session(), V, loss.factors, 1e-10, 40)) < 1e-9
-
-
 def test_units_that_read_the_same_parts_are_told_apart():
     """Three columns of S₂ read the same two units: the middle one lies between the others."""
     rng = np.random.default_rng(5)
@@ -438,34 +371,6 @@ def test_units_that_read_the_same_parts_are_told_apart():
     S3[pairs.T, np.arange(30)] = rng.uniform(0.5, 1.5, (2, 30))
     fit = pp.nonnegative.nonnegative_chain(S1 @ S2 @ S3, (4, 5), sparsity=(3, 2, 2), n_init=4)
     assert fit.error < 1e-6
-
-
-def test_what_two_rows_have_in_common_is_the_unit_that_they_share():
-    shared, first, second = np.array([[0, 2, 3, 1, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 4, 2.0]])
-    V = np.stack([shared + first, 0.5 * shared + second])
-    for seed in range(4):
-        part = common_part(V, V, np.random.RandomState(seed))
-        np.testing.assert_allclose(part / part.max(), shared / shared.max())
-    alone = np.array([[1.0, 0], [0, 1]])
-    assert common_part(alone, alone, np.random.RandomState(0)).tolist() in alone.tolist()
-
-
-def test_units_that_an_exact_product_does_not_need_are_left_out():
-    """Two of five units are split: some columns read a copy."""
-    S1, S2 = planted((16, 5, 30), (3, 2), 3)
-    left, right = np.hstack([S1, 2 * S1[:, :2]]), np.vstack([S2, np.zeros((2, 30))])
-    right[5:, ::2], right[:2, ::2] = right[:2, ::2] / 2, 0
-    sets = [SparseColumns(left.shape, 3), SparseColumns(right.shape, 2)]
-    found = without_spare_units(Session(random_state=0), left @ right, [left, right], sets)
-    assert error_of(left @ right, found) < 1e-6
-    assert [np.count_nonzero(factor) for factor in found] == [15, 60]
-
-
-def test_entries_that_no_later_factor_reads_are_zero():
-    chain = [np.ones((3, 2)), np.array([[1.0, 0, 2], [0, 1, 0]]), np.array([[1.0, 2], [0, 0], [3, 0]])]
-    found = normalised(chain)
-    np.testing.assert_allclose(found[0] @ found[1] @ found[2], chain[0] @ chain[1] @ chain[2])
-    assert [np.count_nonzero(factor) for factor in found] == [3, 2, 3]
 
 
 def test_a_stop_during_the_search_keeps_the_limits():

@@ -61,12 +61,6 @@ def test_factors_in_mat_files_are_read_in_their_dtype(tmp_path: Path, form: Any,
     assert op.dtype == (dtype if np.dtype(dtype).kind in "fc" else np.float64)
 
 
-def test_a_column_of_cells_and_a_factor_of_one_entry_are_read(tmp_path: Path) -> None:
-    scipy.io.savemat(tmp_path / "f.mat", {"faust_factors": cells(SPARSE, SPARSE.T).T})
-    assert pp.load(tmp_path / "f.mat") == SparseProduct([SPARSE, SPARSE.T])
-    assert pp.load(write(tmp_path / "f.mat", np.array([[3.5]]))).toarray() == [[3.5]]
-
-
 def stored_factors(path: Path) -> list[Any]:
     return [as_array(factor) for factor in scipy.io.loadmat(path)["faust_factors"][0]]
 

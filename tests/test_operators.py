@@ -418,28 +418,6 @@ def test_numpys_less_common_keys_select_as_in_numpy(key: str) -> None:
     assert_close(part.toarray() if isinstance(part, SparseProduct) else part, DENSE[evaluate(key, OP)])
 
 
-def test_small_integers_select_in_large_operators() -> None:
-    op = SparseProduct([np.eye(300)])
-    for kind in (np.uint8, np.int8):
-        assert_close(op[:, np.array([1, 2], kind)].toarray(), np.eye(300)[:, 1:3], np.float64)
-
-
-@pytest.mark.parametrize("dtype", ALL_DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2), (2, 5), (5, 2), (3, 3), (3, 9), (9, 9)])
-@pytest.mark.parametrize("ord", [2, "fro", 1, np.inf])
-def test_norms_of_the_smallest_shapes(shape: tuple[int, int], dtype: Any, ord: Any) -> None:
-    matrix = as_array(np.random.default_rng(0).standard_normal(shape)).astype(dtype)
-    if matrix.dtype.kind == "c":
-        matrix += 1j * np.random.default_rng(1).standard_normal(shape).astype(matrix.real.dtype)
-    for op, dense in (
-        (SparseProduct([matrix]), matrix),
-        (SparseProduct([matrix, np.eye(shape[1], dtype=dtype)], -3.0), -3.0 * matrix),
-        (SparseProduct([np.zeros(shape, dtype)]), np.zeros(shape)),
-        (SparseProduct([matrix, np.zeros((shape[1], 3), dtype)]), np.zeros((shape[0], 3))),
-    ):
-        assert op.norm(ord) == pytest.approx(np.linalg.norm(dense, ord), rel=1e-5, abs=0)
-
-
 @pytest.mark.parametrize("ord", [2, "fro", 1, np.inf])
 @pytest.mark.parametrize("side", [2, 12])
 def test_only_the_norm_itself_may_leave_the_number_range(side: int, ord: Any) -> None:
@@ -458,15 +436,6 @@ def test_other_norms_are_refused(ord: Any) -> None:
         SparseProduct([np.eye(3)]).norm(ord)
 
 
-@pytest.mark.parametrize("key", [[[1], [2, 3]], [["a"]], "a", np.ma.masked_equal([0, 1], 1), slice("a"), object()])
-def test_keys_that_select_nothing_are_index_errors(key: Any) -> None:
-    op = SparseProduct([np.eye(4)])
-    with pytest.raises(IndexError, match="rows"):
-        op[key]
-    with pytest.raises(IndexError, match="columns"):
-        op[:, key]
-
-
 @pytest.mark.parametrize("masked", [np.ma.masked_equal(np.eye(4), 0), [np.ma.masked_equal(np.ones(4), 1)] * 4])
 def test_masked_arrays_are_refused_with_what_to_do(masked: Any) -> None:
     op = SparseProduct([np.eye(4)])
@@ -477,11 +446,3 @@ def test_masked_arrays_are_refused_with_what_to_do(masked: Any) -> None:
             take()
     with pytest.raises(TypeError, match="scale must not be a masked array"):
         SparseProduct([np.eye(4)], np.ma.masked)
-
-
-def test_byte_order_changes_nothing() -> None:
-    for dtype in ALL_DTYPES:
-        matrix = np.arange(6, dtype=dtype).reshape(2, 3)
-        op = SparseProduct([matrix.astype(np.dtype(dtype).newbyteorder(">"))])
-        assert op.dtype == dtype
-        np.testing.assert_array_equal(op.toarray(), matrix)

@@ -22,8 +22,7 @@ from papilio.rotations.growth import (
     without_rotations,
 )
 from papilio.runtime.session import Session
-from papilio.search.methods.rotations import is_nearly_orthogonal, rotations
-from papilio.search.targets import Target
+from papilio.search.methods.rotations import is_nearly_orthogonal
 
 DTYPES = [np.float64, np.complex128]
 GROWTHS = [TraceGrowth, SparseGrowth]
@@ -167,17 +166,6 @@ def test_the_permutation_has_the_largest_trace(dtype):
     assert trace == pytest.approx(max(abs(M[range(5), p]).sum() for p in map(list, permutations(range(5)))))
 
 
-def test_no_worse_than_one_pair_at_a_time_from_the_identity_and_better_after_sweeps():
-    M, count = orthogonal(64), 384
-    plain = Growth(POLAR, M.copy(), width=1)
-    while plain.count < count:
-        plain.add(1)
-    layers, better = (approached(Session(), M, lambda growth: count - growth.count, sweeps) for sweeps in (0, 30))
-    assert len(layers.chain.pairs) <= count
-    assert layers.trace > np.trace(plain.matrix)
-    assert better.trace > layers.trace
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products_are_read_back(dtype):
     M = orthogonal(11, dtype)
@@ -205,22 +193,6 @@ def test_few_rotations_are_found_exactly():
     assert fit.operator.nnz <= 3 * 2 * n
 
 
-def test_auto_finds_products_of_few_rotations():
-    n = 32
-    M = planted(n, matchings(n, 3), 1)
-    fit = pp.factorize(M, complexity=0.2)
-    assert fit.method in ("rotations", "layers")  # which are exact, too
-    assert fit.error < 1e-6
-    assert fit.operator.nnz < np.count_nonzero(abs(M) > 1e-12)
-
-
-def test_a_signed_permutation_needs_no_rotation():
-    M = planted(20, [], 2)
-    fit = pp.factorize(M, method="rotations", complexity=0.2)
-    assert fit.error < 1e-12
-    assert fit.operator.nnz == 20
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
 def test_the_dtype_stays_and_the_error_is_true(dtype):
     M = (3 * orthogonal(16, dtype)).astype(dtype)
@@ -246,14 +218,6 @@ def test_an_error_is_reached_and_factors_are_counted():
     assert len(fit.operator.factors) == 2
 
 
-@pytest.mark.slow
-def test_matrices_far_from_orthogonal_are_left_alone():
-    assert pp.factorize(gaussian((24, 24), float), method="rotations").status == "no_structure"
-    assert pp.factorize(gaussian((24, 20), float), method="rotations").status == "no_structure"
-    attempts = pp.factorize(gaussian((8, 8), float), complexity=0.5).attempts
-    assert not any(attempt.method == "rotations" and attempt.nnz for attempt in attempts)
-
-
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.1])
 def test_nearly_orthogonal_matrices_are_recognised(noise):
     M = orthogonal(40) + noise * gaussian((40, 40), float) / np.sqrt(40)
@@ -270,19 +234,3 @@ def test_stopped_at_any_time_there_is_a_result(count):
     fit = pp.factorize(orthogonal(48), complexity=0.25, callback=lambda step: next(calls, None) is None)
     assert fit.status == "stopped"
     assert fit.operator.relative_complexity <= 0.25
-
-
-def test_a_product_that_is_chosen_as_the_time_ends_is_built():
-    session = Session()
-    curves = list(rotations(session, orthogonal(12), Target(144, 72), None, np.inf))
-    session._stopped = True
-    for curve in curves:
-        product = curve.build(len(curve.entries) - 1)
-        assert product.nnz <= 72
-        assert np.linalg.norm(orthogonal(12) - product.toarray()) <= np.sqrt(12) * curve.errors[-1] + 1e-12
-
-
-def test_stopped_at_once_there_is_still_a_result():
-    fit = pp.factorize(orthogonal(64), complexity=0.25, time_budget=0)
-    assert fit.status == "stopped"
-    assert fit.operator.shape == (64, 64)

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
 from papilio.coding import Atoms, omp_codes
-from papilio.dictionary.orthogonal import OrthogonalOptions
-
-from .limits import lower
 
 DTYPES = [np.float32, np.float64, np.complex128]
 
@@ -67,19 +63,6 @@ def test_they_are_those_of_pursuit(dtype):
     np.testing.assert_allclose(omp_codes(Atoms(U), signals, 5).toarray(), expected.toarray(), atol=1e-13)
 
 
-def test_atoms_of_other_norms():
-    U, sizes = basis(10), np.arange(1.0, 11)
-    codes = np.zeros(10)
-    codes[[2, 7]] = 3, -1
-    np.testing.assert_allclose(pp.omp(U * sizes, U @ (sizes * codes), 2).toarray().ravel(), codes, atol=1e-12)
-
-
-def test_a_dictionary_that_is_no_basis_is_pursued():
-    assert not Atoms(basis(8) + 1e-9).is_orthonormal()
-    assert not Atoms(basis(8)[:, :5]).is_orthonormal()
-    assert Atoms(basis(8)).is_orthonormal()
-
-
 # -- learning ------------------------------------------------------------------------------------------
 
 
@@ -118,13 +101,6 @@ def test_the_basis_of_sparse_signals_is_found_where_rotations_are_few():
     )
 
 
-def test_rotations_are_counted():
-    none = pp.dictionary.orthogonal_dictionary(X.T, 3, n_rotations=0).dictionary
-    assert none.nnz == 16
-    some = pp.dictionary.orthogonal_dictionary(X.T, 3, n_rotations=10).dictionary
-    assert some.nnz - 16 * len(some.factors) <= 20
-
-
 @pytest.mark.parametrize("shape", [(4, 1), (9, 2), (30, 7), (40, 9)])
 def test_any_size(shape):
     data = gaussian(shape)
@@ -132,12 +108,6 @@ def test_any_size(shape):
     assert model.components_.shape == (shape[1], shape[1])
     if shape[1] == 1:
         assert model.score(data) == 0
-
-
-def test_zero_data():
-    model = pp.OrthogonalDictionaryLearning(n_nonzero_coefs=2).fit(np.zeros((20, 5)))
-    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(5), atol=1e-12)
-    assert not model.transform(np.zeros((3, 5))).any()
 
 
 # -- the estimator -------------------------------------------------------------------------------------
@@ -173,21 +143,10 @@ def test_fits_repeat_bit_for_bit_and_survive_pickling_and_cloning():
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), model.transform(X))
 
 
-def test_positive_codes():
-    codes = make(positive=True).fit(X).transform(X)
-    assert (codes >= 0).all()
-    assert codes.any()
-
-
 def test_a_callback_stops_it_with_a_result():
     model = make(callback=lambda step: True).fit(X)
     assert model.status_ == "stopped"
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(16), atol=1e-12)
-
-
-def test_too_few_iterations_are_told():
-    with pytest.warns(ConvergenceWarning, match="increase max_iter"):
-        make(max_iter=1).fit(X)
 
 
 def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path, monkeypatch):
@@ -208,14 +167,6 @@ def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path, monkeypatch):
     resumed = make(tol=0, max_iter=12, checkpoint=path).fit(X)
     np.testing.assert_allclose(resumed.components_, expected.components_, atol=1e-9)
     assert resumed.n_iter_ == expected.n_iter_
-
-
-def test_large_data_are_learned_from_part_by_part(monkeypatch):
-    lower(monkeypatch, sample=100, sample_per_atom=1)
-    model = make().fit(X)
-    assert "all data" in model.history_.phase
-    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(16), atol=1e-12)
-    assert model.score(X) > 1.1 * make().fit(X).score(X)
 
 
 def test_dask_arrays():
@@ -251,8 +202,3 @@ def test_streams_follow_data_that_change():
 def test_bad_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         make(**options).fit(X)
-
-
-def test_the_least_complexity_is_one_entry_per_row():
-    assert OrthogonalOptions(complexity=1 / 16).checked(16).room(16, 0, 0) == 0
-    assert OrthogonalOptions().checked(1).complexity == 1

@@ -20,13 +20,6 @@ def close_figures():
     matplotlib.pyplot.close("all")
 
 
-def lightness(colour):
-    """CIE L* of an RGB colour: how grey prints and all eyes order colours."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
-    luminance = float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
-    return 116 * luminance ** (1 / 3) - 16 if luminance > 0.008856 else 903.3 * luminance
-
-
 def test_a_matrix_is_drawn_entry_by_entry_on_a_symmetric_scale():
     values = np.array([[0.0, -3.0], [1.0, 2.0]])
     ax = pp.plot.matrix(values, Figure().add_subplot())
@@ -41,14 +34,6 @@ def test_zero_and_complex_matrices_can_be_drawn():
     pp.plot.matrix(np.zeros((2, 2)), Figure().add_subplot())
     ax = pp.plot.matrix(np.array([[1 + 5j]]), Figure().add_subplot())
     np.testing.assert_array_equal(ax.images[0].get_array(), [[1.0]])
-
-
-def test_zero_and_both_signs_differ_in_lightness_too():
-    colours = pp.plot.matrix(np.eye(2), Figure().add_subplot()).images[0].cmap
-    negative, zero, positive = (lightness(colours(value)) for value in (0.0, 0.5, 1.0))
-    assert zero > 90
-    assert zero - positive > 25
-    assert positive - negative > 25
 
 
 def test_a_single_entry_of_a_large_factor_is_drawn_where_it_is():
@@ -74,13 +59,6 @@ def test_factors_are_drawn_beside_their_product():
         assert "16 entries" in ax.get_title()
     with pytest.raises(ValueError, match="axes"):
         pp.plot.factors(op, [Figure().add_subplot()])
-
-
-def test_many_factors_go_on_several_lines():
-    axes = pp.plot.factors(pp.transforms.hadamard(256))
-    assert len(axes) == 9
-    assert len(axes[0].figure.axes) == 9  # no empty panel is left
-    assert [ax.get_subplotspec().rowspan.start for ax in axes] == [0] * 5 + [1] * 4
 
 
 def test_a_comparison_has_one_scale_and_its_colour_bar():
@@ -135,32 +113,6 @@ def test_a_result_is_drawn_with_its_iterations_and_attempts():
     assert attempts.get_xlim()[1] > 28 / 48
 
 
-@pytest.mark.parametrize(
-    ("n_steps", "tried", "diagrams"),
-    [(0, 0, 0), (1, 1, 0), (2, 1, 1), (1, 2, 1), (2, 2, 2)],
-)
-def test_a_diagram_of_one_point_is_left_out(n_steps, tried, diagrams):
-    steps = History([pp.results.Step("palm", i + 1, 0.5, 1.0, 0.1) for i in range(n_steps)])
-    attempts = tuple(attempt("low_rank", 5 * i, 0.1) for i in range(tried))
-    op = pp.SparseProduct([np.ones((3, 1)), np.ones((1, 4))])
-    fit = pp.Factorization(op, n_steps, error=0.1, history=steps, attempts=attempts)
-    assert len(pp.plot.factorization(fit)) == 3 + diagrams
-
-
-def test_more_series_than_colours_still_look_different():
-    series = {str(i): [(0.1 * i, 1.0)] for i in range(1, 12)}
-    *drawn, _ = pp.plot.tradeoff(series).lines
-    assert len({(line.get_color(), line.get_marker()) for line in drawn}) == 11
-
-
-@pytest.mark.parametrize(
-    ("shape", "ratio"), [((4, 4), 1), ((2, 6), 3), ((6, 2), 1 / 3), ((3, 300), 4), ((300, 3), 0.25)]
-)
-def test_long_matrices_are_drawn_at_most_four_times_as_long_as_wide(shape, ratio):
-    ax = pp.plot.matrix(np.ones(shape), Figure().add_subplot())
-    assert shape[1] / shape[0] / ax.get_aspect() == pytest.approx(ratio)
-
-
 def test_a_tradeoff_shows_all_series_and_the_best_points():
     series = {"dense": [(1.0, 0.4)], "fast": [(0.5, 0.45), (0.25, 0.5), (0.3, 0.6)], "slow": [(1.2, 0.42)]}
     ax = pp.plot.tradeoff(series, Figure().add_subplot(), error="RMSE")
@@ -173,17 +125,6 @@ def test_a_tradeoff_shows_all_series_and_the_best_points():
     assert "complexity" in ax.get_xlabel()
     assert ax.get_ylabel() == "RMSE"
     assert ax.get_yscale() == "linear"
-
-
-@pytest.mark.slow
-def test_a_tradeoff_of_factorizations_over_orders_of_magnitude_is_logarithmic():
-    H = pp.transforms.hadamard(8).toarray()
-    noise = np.random.default_rng(0).standard_normal((8, 8))
-    fits = [pp.factorize(H + 1e-10 * noise, complexity=0.8), pp.factorize(H + noise, complexity=0.6)]
-    ax = pp.plot.tradeoff(fits)
-    points = [(fit.operator.relative_complexity, fit.error) for fit in fits]
-    np.testing.assert_array_equal(ax.lines[0].get_xydata(), points)
-    assert ax.get_yscale() == "log"
 
 
 @pytest.mark.parametrize("series", [{}, [], {"a": []}, {"a": [(1.0, -1.0)]}, {"a": [(1.0, 2.0, 3.0)]}])
@@ -213,27 +154,6 @@ def test_atoms_are_drawn_as_pictures_or_curves_by_what_they_look_like():
         assert len(pp.plot.atoms(pictures).images) == 1
     for signals in (curves(rng, 100, 60), curves(rng, 64, 60), rng.standard_normal((100, 60)), np.eye(16)):
         assert len(pp.plot.atoms(signals).images) == 0
-
-
-def test_the_shape_of_atoms_overrules_what_they_look_like():
-    columns = curves(np.random.default_rng(0), 100, 7)
-    assert pp.plot.atoms(columns, (10, 10)).images[0].get_array().shape == (32, 32)
-    for shape in (64, (64,)):
-        assert not pp.plot.atoms(pp.images.redundant_dct(8, 9), shape).images
-
-
-def test_curves_hold_the_values_of_each_atom_over_its_largest():
-    columns = np.array([[0.0, 1.0, 4.0, -2.0, 3.0], [0.0, 2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 4.0, 3.0]])
-    ax = pp.plot.atoms(columns, 3)
-    drawn = [line.get_segments() for line in ax.collections][1]
-    assert len(drawn) == 5
-    heights = np.array([curve[:, 1] for curve in drawn])
-    zeros = np.round(heights[:, :1] - 0.5 * np.array([[0], [0.5], [1], [-0.5], [1]]), 12)
-    expected = 0.5 * np.array([[0, 0, 0], [0.5, 1, 0], [1, 0, 0], [-0.5, 0, 1], [1, 0, 1]])
-    np.testing.assert_allclose(heights - zeros, expected)
-    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-    every = np.concatenate(drawn)
-    assert ((every > [left, bottom]) & (every < [right, top])).all()
 
 
 def test_atoms_of_models_are_drawn_and_those_of_transposed_ones_refused():
@@ -272,19 +192,6 @@ def test_the_tree_of_treelets_stands_on_the_variables_of_its_vectors():
     assert [label.get_text() for label in vectors.get_yticklabels()] == [f"{e:.1%}" for e in model.energies_]
 
 
-def test_treelets_with_names_without_a_tree_and_in_a_figure_are_drawn():
-    named = pp.rotations.Treelets().fit(np.random.default_rng(0).standard_normal((9, 3)))
-    named.feature_names_in_ = np.array(["length", "width", "height"])
-    figure = Figure()
-    _, vectors = pp.plot.treelets(named, figure=figure)
-    assert len(figure.axes) == 2
-    assert {label.get_text() for label in vectors.get_xticklabels()} == {"length", "width", "height"}
-    pp.plot.treelets(pp.rotations.Treelets().fit(np.ones((3, 1))))
-    pp.plot.treelets(pp.rotations.Treelets(3).fit(np.random.default_rng(0).standard_normal((9, 100))))
-    with pytest.raises(ValueError, match="model must be fitted"):
-        pp.plot.treelets(pp.rotations.Treelets())
-
-
 def test_operators_draw_themselves():
     op = pp.transforms.hadamard(4)
     assert len(op.plot()) == 3
@@ -310,25 +217,6 @@ def test_the_convergence_of_any_result_is_drawn():
         assert ax.lines[-1].get_ydata()[-1] == pytest.approx(fit.error)
 
 
-def test_unsigned_numbers_do_not_wrap_around():
-    shown = pp.plot.matrix(np.array([[200, 3]], np.uint8).repeat(300, axis=1).repeat(300, axis=0), None)
-    assert shown.images[0].get_array().max() == 200
-
-
-class Frame:
-    """What becomes an array, has a shape, and takes no slices: as data frames are."""
-
-    shape = (2, 2)
-
-    def __array__(self, dtype=None, copy=None):
-        return np.array([[1, 2], [0.5, -1.0]], dtype=dtype)
-
-
-def test_data_frames_are_drawn():
-    np.testing.assert_array_equal(pp.plot.matrix(Frame()).images[0].get_array(), np.asarray(Frame()))
-    pp.plot.comparison(Frame(), Frame())
-
-
 @pytest.mark.parametrize(
     "values", [np.ones((0, 3)), np.ones(3), np.full((2, 2), np.nan), sp.csr_array((3, 0)), [["a"]]]
 )
@@ -336,20 +224,6 @@ def test_invalid_matrices_are_refused(values):
     for draw in (pp.plot.matrix, lambda given: pp.plot.comparison(given, given)):
         with pytest.raises((ValueError, TypeError), match=r"^(values|target) must"):
             draw(values)
-
-
-@pytest.mark.parametrize("size", [1e300, 1.7e308, 1e-300, 5e-324, 1e35])
-def test_numbers_of_every_size_are_drawn_in_their_colours(size):
-    ax = pp.plot.matrix(np.array([[size, -size / 2, 0.0]]), Figure(figsize=(1, 1)).add_subplot())
-    image = ax.images[0]
-    assert np.isfinite(image.get_array()).all()
-    colours = image.to_rgba(image.get_array())[0]
-    ordinary = pp.plot.matrix(np.array([[1.0, -0.5, 0.0]])).images[0]
-    places = [0, 1, 2] if size > 1e-320 else [0, 2]  # half of the smallest number is zero
-    np.testing.assert_allclose(colours[places], ordinary.to_rgba(ordinary.get_array())[0][places], atol=0.02)
-    axes = pp.plot.comparison(np.full((2, 2), size), np.full((2, 2), -size))
-    assert "relative error 2" in axes[2].get_title()
-    axes[0].figure.canvas.draw()
 
 
 BAD_ARGUMENTS = {

@@ -5,24 +5,18 @@ import dataclasses
 import io
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse
 from PIL import Image
 
 import papilio as pp
 from papilio import results
-from papilio.cli import demo, learn
+from papilio.cli import learn
 from papilio.cli import pages as command
-from papilio.cli.console import Terminal
 from papilio.operators import speed as measure
-from papilio.report import Subject, page, sections
-from papilio.report.sections import inline_svg
+from papilio.report import Subject, page
 
 VOID = {"meta", "link", "img", "br", "path"}
 HOSTILE = '<script>alert("1")</script>&"\'.npz'
@@ -171,20 +165,6 @@ def test_infinite_errors_are_left_out_of_diagrams(sweep):
             assert heading not in words
 
 
-def test_of_complex_operators_real_parts_are_shown_and_the_page_says_so():
-    subject = Subject("op", pp.SparseProduct([1j * np.ones((4, 4)), np.eye(4)]), atom_shape=(2, 2))
-    words = " ".join(check(page("op", [subject], "1")).text)
-    assert "Real parts are shown" in words
-    assert "The real parts of the columns" in words
-
-
-def test_atoms_that_are_too_large_are_not_drawn():
-    tall = scipy.sparse.csr_array(([1.0], ([0], [0])), shape=(700**2, 1))
-    text = page("op", [Subject("op", pp.SparseProduct([tall]), atom_shape=(700, 700))], "1")
-    assert "Atoms" not in " ".join(check(text).text)
-    assert len(text) < 200_000
-
-
 @pytest.mark.slow
 def test_names_from_outside_are_text_and_never_elements(sweep):
     subject = Subject(
@@ -244,50 +224,6 @@ def test_pictures_show_signs_and_atoms():
 
 
 # -- diagrams ------------------------------------------------------------------------------------------------
-
-
-def test_diagrams_have_the_colours_of_the_page_and_their_texts_are_texts():
-    drawn = sections.tradeoff("error <b>", None, {"cost < $5 & $6": [(0.5, 0.5)], "b": [(1, 0.125)]})
-    read = Reader(drawn)
-    assert "cost < $5 & $6" in read.text
-    assert "0.125" not in drawn  # a point, not a text
-    assert "error <b>" in read.all("svg")[0]["aria-label"]
-    assert not re.search(r"#[0-9a-f]{6}\b|font-family", drawn)
-    assert len(drawn) < 20_000
-
-
-def test_phones_get_diagrams_of_their_own_with_text_of_the_same_size():
-    drawn = inline_svg(lambda ax: ax.set_xlabel("time for 256 vectors / time of the dense matrix"), "title")
-    wide, narrow = Reader(drawn).all("svg")
-    assert [svg["class"] for svg in (wide, narrow)] == ["chart wide", "chart narrow"]
-    assert [int(svg["viewbox"].split()[2]) for svg in (wide, narrow)] == [720, 340]
-    assert drawn.count("time of the dense matrix") == 1  # the label of the narrow one has two lines
-    names = re.findall(r'id="(m[0-9a-f]+)"', drawn)
-    assert len(names) == len(set(names)) > 0
-    style = sections.__file__.replace("sections.py", "style.css")
-    rules = Path(style).read_text(encoding="utf-8").partition("max-width: 36rem")[2]
-    assert ".chart.wide { display: none; }" in rules
-
-
-def test_a_speed_up_below_one_is_marked_in_words_and_colour():
-    speeds = [measure.Speed("operator", 1, 2e-6, 1e-6), measure.Speed("operator", 256, 1e-5, 4e-5)]
-    text = page("op", [Subject("op", pp.transforms.hadamard(4), speeds=speeds)], "1")
-    words = " ".join(check(text).text)
-    assert "slower than dense for 256 vectors at once, 2× for one" in words
-    assert text.count('class="slower"') == 2  # the card and a line of the table
-    assert '<td class="gain">2×</td>' in text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("errors", [[0.0], [0.5], [0.0, 1.0], [0.5, 0.5], [1e-300, 1e10]])
-def test_diagrams_of_any_errors_can_be_drawn(errors):
-    steps = pp.results.History(pp.results.Step("palm", i, error, 1.0, 0.0) for i, error in enumerate(errors))
-    series = {"a": list(enumerate(errors))}
-    for draw in (lambda ax: pp.plot.convergence(steps, ax), lambda ax: pp.plot.tradeoff(series, ax)):
-        drawn = inline_svg(draw, "title")
-        assert "nan" not in drawn
-        assert "inf" not in drawn
-        Reader(drawn)
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -410,13 +346,6 @@ def test_factorize_and_tradeoff_write_a_page_on_request(tmp_path, papilio):
     assert "there is no folder" in err
 
 
-def test_no_more_atoms_per_sample_are_named_than_the_dictionary_has(tmp_path, papilio):
-    pp.SparseProduct([np.eye(40)[:, :3]]).save(tmp_path / "d.npz")
-    np.save(tmp_path / "X.npy", np.eye(40))
-    assert papilio("report", "d.npz", "-o", "p.html", "--samples", "X.npy")[0] == 0
-    assert "3 atoms per sample" in " ".join(check((tmp_path / "p.html").read_text()).text)
-
-
 @pytest.mark.slow
 def test_learn_writes_a_page_on_request(tmp_path, papilio):
     X = pp.datasets.rand(100, n_features=9, n_nonzero_coefs=2, random_state=0).signals.T
@@ -429,67 +358,4 @@ def test_learn_writes_a_page_on_request(tmp_path, papilio):
         assert expected in words
 
 
-@pytest.mark.slow
-def test_the_demo_writes_a_page_on_request(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "SIZES", (16, 32))
-    monkeypatch.setattr(demo, "N_PATCHES", 150)
-    monkeypatch.setattr(demo, "N_ATOMS", 64)
-    demo.run(Terminal(quiet=True), tmp_path / "figures", tmp_path / "demo.html")
-    words = " ".join(check((tmp_path / "demo.html").read_text()).text)
-    for expected in ("Hadamard matrix of size 32", "A dictionary of image patches", "Error against complexity"):
-        assert expected in words
-
-
 # -- in a browser --------------------------------------------------------------------------------------------
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-def browse(address, folder, *options):
-    always = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --enable-logging=stderr --v=0"
-    own = f"--user-data-dir={folder / 'browser'}"
-    done = subprocess.run(
-        [BROWSER, *always.split(), own, "--window-size=900,2000", *options, address],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "CONSOLE" not in done.stderr
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome is installed")
-def test_a_browser_shows_it_light_dark_and_on_paper_without_errors(tmp_path, sweep):
-    subject = Subject(
-        "op",
-        pp.transforms.hadamard(16),
-        error=0.1,
-        speeds=[measure.Speed("product", 1, 2e-6, 1e-6)],
-        history=history(("palm", 20)),
-        tradeoff=sweep,
-        atom_shape=(4, 4),
-    )
-    (tmp_path / "page.html").write_text(page("op", [subject], "1"), encoding="utf-8")
-    address = (tmp_path / "page.html").as_uri()
-    corners = {}
-    for name, scheme in (("dark", 0), ("light", 1)):
-        picture = tmp_path / f"{name}.png"
-        browse(address, tmp_path, f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={picture}")
-        shown = np.asarray(Image.open(picture).convert("L"), dtype=float)
-        corners[name] = shown[0, 0]
-        assert shown.std() > 5
-    assert corners["dark"] < 60
-    assert corners["light"] > 240
-    browse(address, tmp_path, f"--print-to-pdf={tmp_path / 'page.pdf'}")
-    assert Path(tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome is installed")
-def test_the_check_of_the_console_sees_what_is_refused(tmp_path):
-    text = page("op", [Subject("op", pp.transforms.hadamard(4))], "1")
-    broken = text.replace("</main>", '<script src="x.js"></script></main>')
-    (tmp_path / "page.html").write_text(broken, encoding="utf-8")
-    with pytest.raises(AssertionError):
-        browse((tmp_path / "page.html").as_uri(), tmp_path, f"--screenshot={tmp_path / 'x.png'}")

@@ -1,19 +1,16 @@
 """Learning from data that need not fit into memory: Dask arrays, memory maps, files."""
 
 import os
-import pickle
 import re
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 
 import papilio as pp
-from papilio.dictionary.signals import Coder, Coding, code_part, enough, moments_of_rows
+from papilio.dictionary.signals import Coder, Coding, code_part
 from papilio.runtime.session import Interrupted
 from papilio.samples import as_samples, held, map_reduce
-from papilio.samples.passes import current_client
 
 from .large import LEARNERS, X, assert_same, joined, make, on_disk, part_sizes, rows_of
 from .limits import lower
@@ -53,26 +50,10 @@ def test_dense_dictionaries_have_the_same_bits_from_memory_maps_and_files(tmp_pa
     assert_same(make(name).fit(on_disk(tmp_path / "shards", sizes=(7, 393))), expected)
 
 
-def test_few_samples_are_learned_from_as_if_they_were_in_memory(tmp_path, learner):
-    few = X[: enough(12)]
-    expected = make(learner).fit(few)
-    assert "all data" not in expected.history_.phase
-    assert_same(make(learner).fit(mapped(tmp_path, few)), expected)
-    assert_same(make(learner).fit(da.from_array(few, chunks=(13, 3))), expected)
-
-
 @pytest.mark.slow
 def test_a_dask_array_with_the_same_borders_gives_the_same_bits(tmp_path, learner):
     expected = make(learner).fit(on_disk(tmp_path))
     assert_same(make(learner).fit(da.from_array(X, chunks=(part_sizes(), 8))), expected)
-
-
-@pytest.mark.slow
-def test_other_chunks_of_a_dask_array_learn_as_well(learner, tmp_path):
-    expected = make(learner).fit(on_disk(tmp_path)).score(X)
-    for chunks in ((400,), (1, 0, 99, 300), (37,) * 10 + (30,)):
-        model = make(learner).fit(da.from_array(X, chunks=(chunks, 5)))
-        assert model.score(X) == pytest.approx(expected, rel=0.05)
 
 
 def test_what_is_learned_from_all_data_is_better_than_from_the_sample_alone(tmp_path, learner):
@@ -103,27 +84,6 @@ def test_the_number_of_threads_changes_no_bit(tmp_path, learner):
             assert_same(make(learner).fit(on_disk(tmp_path, rows)), expected)
         finally:
             pp.set_num_threads(None)
-
-
-def test_moments_have_the_same_bits_on_any_number_of_threads():
-    rows = np.random.default_rng(0).standard_normal((3000, 8))
-    codes = pp.omp(X[:12].T, rows.T, 2)
-    expected = moments_of_rows(rows, codes)
-    try:
-        for threads in (1, 2, 3, 5):
-            pp.set_num_threads(threads)
-            for ours, theirs in zip(moments_of_rows(rows, codes), expected, strict=True):
-                np.testing.assert_array_equal(ours, theirs)
-    finally:
-        pp.set_num_threads(None)
-    np.testing.assert_allclose(expected[0], (codes @ codes.T).toarray(), atol=1e-9)
-
-
-def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(tmp_path, learner):
-    data = on_disk(tmp_path)
-    expected = make(learner).fit(data)
-    assert_same(make(learner).fit(data), expected)
-    assert (make(learner, random_state=1).fit(data).components_ != expected.components_).any()
 
 
 # -- transform, inverse_transform, score ----------------------------------------------------------------
@@ -175,22 +135,6 @@ def test_codes_of_a_dask_array_wait_until_they_are_asked_for():
     assert len(calls) == 1
 
 
-def test_single_precision_stays(tmp_path, learner):
-    model = make(learner).fit(mapped(tmp_path, X.astype(np.float32)))
-    lazy = da.from_array(X.astype(np.float32), chunks=(100, 8))
-    assert model.components_.dtype == np.float32
-    assert model.transform(lazy).dtype == model.transform(lazy).compute().dtype == np.float32
-    decoded = model.inverse_transform(model.transform(lazy))
-    assert decoded.dtype == decoded.compute().dtype == np.float32
-
-
-def test_many_threads_of_dask_may_code_at_once():
-    model = make("fast").fit(X)
-    lazy = da.from_array(np.tile(X, (5, 1)), chunks=(40, 8))
-    many = model.transform(lazy).compute(scheduler="threads", num_workers=8)
-    np.testing.assert_array_equal(many, model.transform(lazy).compute(scheduler="synchronous"))
-
-
 # -- kinds of arrays and files --------------------------------------------------------------------------
 
 
@@ -227,20 +171,6 @@ def test_rows_are_read_as_they_are_from_every_kind_of_map_and_file(tmp_path):
         np.testing.assert_array_equal(np.concatenate([rows for _, rows in samples.blocks()]), expected)
 
 
-def test_what_was_written_to_a_map_is_learned_from(tmp_path):
-    data = np.memmap(tmp_path / "x", np.float64, "w+", 0, X.shape)
-    data[:] = X
-    assert_same(make("fast").fit(data), make("fast").fit(X))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "name"), [(np.uint8, "fast"), (np.int16, "online"), (np.bool_, "ksvd"), (np.float16, "online")]
-)
-def test_integers_and_half_precision_are_learned_from_as_double_precision(tmp_path, dtype, name):
-    rows = (100 * np.abs(X) / np.abs(X).max()).astype(dtype)
-    assert_same(make(name).fit(mapped(tmp_path, rows)), make(name).fit(rows))
-
-
 def test_shards_are_taken_in_the_order_of_their_numbers(tmp_path):
     for number in (10, 9, 1, 100):
         np.save(tmp_path / f"part-{number}.npy", np.full((2, 3), float(number)))
@@ -248,14 +178,6 @@ def test_shards_are_taken_in_the_order_of_their_numbers(tmp_path):
     np.save(tmp_path / "1²3.npy", np.zeros((1, 3)))  # no digit, though Python takes it for one
     rows = pp.datasets.on_disk(tmp_path).load()
     np.testing.assert_array_equal(rows[:, 0], [0, 1, 1, 8.5, 8.5, 9, 9, 10, 10, 100, 100])
-
-
-def test_a_part_of_many_shards_carries_its_own_only(tmp_path):
-    sizes = [3, 0, 1, 0, 0, 21] * 16
-    parts = on_disk(tmp_path, X, sizes).parts()
-    assert max(len(pickle.dumps(part)) for part in parts) < 1500
-    rows = [rows for part in parts for _, rows in pickle.loads(pickle.dumps(part)).blocks()]
-    np.testing.assert_array_equal(np.concatenate(rows), X)
 
 
 @pytest.mark.slow
@@ -268,20 +190,6 @@ def test_inputs_are_never_changed(tmp_path, learner):
     rows = X.copy()
     make(learner).fit(rows)
     np.testing.assert_array_equal(rows, X)
-
-
-def test_scikit_learns_conventions_hold_for_large_data(tmp_path, learner):
-    data = on_disk(tmp_path)
-    model = make(learner)
-    before = model.get_params()
-    model.fit(data)
-    assert model.get_params() == before
-    assert model.n_features_in_ == 8
-    assert_same(clone(model).fit(data), model)
-    kept = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(kept.transform(data), model.transform(data))
-    with pytest.raises(ValueError, match="expecting 8 features"):
-        model.transform(as_samples(da.ones((4, 3))))
 
 
 # -- errors ---------------------------------------------------------------------------------------------
@@ -309,20 +217,6 @@ def test_nan_is_refused_with_its_place(tmp_path, learner):
         make(learner).fit(X).score(lazy)
 
 
-@pytest.mark.parametrize("view", [lambda data: data, lambda data: data[::2], lambda data: data[:, 1:]])
-@pytest.mark.parametrize("count", [60, 400])
-def test_nan_is_seen_in_maps_that_are_no_plain_file(tmp_path, learner, view, count):
-    data = mapped(tmp_path, with_nan(20)[:count], mode="c")
-    with pytest.raises(ValueError, match="NaN or infinity in row"):
-        make(learner).fit(view(data))
-
-
-def test_a_view_into_a_file_is_not_loaded_as_a_whole(tmp_path):
-    samples = as_samples(mapped(tmp_path)[:, 1:])
-    assert not samples.is_held
-    assert held(X).is_held
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -339,11 +233,6 @@ def test_a_view_into_a_file_is_not_loaded_as_a_whole(tmp_path):
 def test_impossible_arrays_are_refused(learner, data, message):
     with pytest.raises(ValueError, match=message):
         make(learner).fit(data)
-
-
-def test_words_are_no_samples(learner):
-    with pytest.raises(TypeError, match="X must hold real or complex numbers"):
-        make(learner).fit(da.from_array(np.full((9, 3), "a"), chunks=3))
 
 
 def test_dask_arrays_that_do_not_fit_a_model_are_refused_at_once():
@@ -396,32 +285,6 @@ def test_a_chunk_that_is_not_what_its_array_declares_is_refused_by_its_number(na
             use(data)
     with pytest.raises((ValueError, TypeError), match=r"^X.* must .*chunk 2|^X, chunk 2, must"):
         model.transform(data).compute()
-
-
-@pytest.mark.parametrize("name", CHUNKS)
-def test_chunks_are_checked_before_they_are_joined(name):
-    data = with_wrong_chunk(name, chunks=(100, 4))
-    with pytest.raises((ValueError, TypeError), match=r"^X must .*chunk (\(2, [01]\)|2, row 0)"):
-        make("ksvd").fit(data)
-
-
-@pytest.mark.parametrize("name", [name for name in CHUNKS if name != "sparse"])
-def test_chunks_of_codes_are_checked_too(name):
-    model = make("ksvd").fit(X)
-    n_components = len(model.components_)
-    codes = with_wrong_chunk(name, (100, n_components), np.tile(X, 2)[:, :n_components])
-    with pytest.raises((ValueError, TypeError), match=r"^X must .*chunk 2|^X, chunk 2, must"):
-        model.inverse_transform(codes).compute()
-
-
-def test_chunks_in_a_dtype_that_their_array_can_hold_are_welcome():
-    lazy = da.from_array(np.round(X), chunks=(100, 8))
-    expected = make("ksvd").fit(np.round(X)).score(lazy)
-    for dtype in (np.float32, np.int64, np.float16):
-        data = lazy.map_blocks(lambda rows, dtype=dtype: rows.astype(dtype), dtype=float, meta=np.empty((0, 0)))
-        assert make("ksvd").fit(np.round(X)).score(data) == pytest.approx(expected, rel=1e-3)
-    unmasked = lazy.map_blocks(np.ma.asarray, dtype=float, meta=np.empty((0, 0)))
-    assert make("ksvd").fit(np.round(X)).score(unmasked) == expected
 
 
 def damaged_files(path):
@@ -486,13 +349,6 @@ def test_only_regular_files_are_read(tmp_path):
         pp.datasets.on_disk(None)
 
 
-def test_a_file_that_became_shorter_meanwhile_is_an_error(tmp_path):
-    data = on_disk(tmp_path)
-    (tmp_path / "x.npy").write_bytes(b"short")
-    with pytest.raises(ValueError, match="must not become shorter"):
-        make("fast").fit(data)
-
-
 # -- passes ---------------------------------------------------------------------------------------------
 
 
@@ -520,23 +376,6 @@ def test_kernels_have_one_thread_within_a_pass_and_their_own_number_after_it():
         pp.set_num_threads(None)
 
 
-def test_all_threads_have_work_where_there_are_few_parts(monkeypatch):
-    import threading
-
-    both = threading.Barrier(2, timeout=20)
-
-    def meet(blocks, payload):
-        both.wait()
-        return []
-
-    lower(monkeypatch, rows_per_part=200)
-    try:
-        pp.set_num_threads(2)
-        assert map_reduce(held(X), meet, None, joined) == []  # the barrier breaks, if no two run side by side
-    finally:
-        pp.set_num_threads(None)
-
-
 def test_a_pass_goes_on_from_the_groups_that_are_known():
     ticks, kept = [], {}
     with pytest.raises(Interrupted):
@@ -547,25 +386,6 @@ def test_a_pass_goes_on_from_the_groups_that_are_known():
     assert whole == map_reduce(held(X), rows_of, None, joined)
     assert {i: kept[i] for i in known} == known
     assert ticks[-1][0] == ticks[-1][1] == len(held(X).parts())
-
-
-def test_an_error_in_a_pass_comes_through():
-    def fail(blocks, payload):
-        raise ZeroDivisionError
-
-    for samples in (held(X), as_samples(da.from_array(X, chunks=(50, 8)))):
-        with pytest.raises(ZeroDivisionError):
-            map_reduce(samples, fail, None, joined)
-
-
-def test_parts_never_become_too_many(monkeypatch):
-    lower(monkeypatch, parts=8)
-    assert len(held(X).parts()) == 8
-    assert len(as_samples(da.from_array(X, chunks=(3, 8))).parts()) <= 16
-
-
-def test_without_a_cluster_there_is_no_client():
-    assert current_client() is None
 
 
 def test_a_callback_sees_the_passes_and_can_stop_within_one(tmp_path, learner):

@@ -54,14 +54,6 @@ def test_parts_divide_the_progress_of_the_part_around_them():
     assert [step.done for step in seen] == pytest.approx([0.0, 0.2, 0.2, 0.7])
 
 
-def test_progress_never_falls():
-    def work(session):
-        for fraction in (0.3, 0.1, 2.0, 0.5):
-            session.report("a", 1.0, fraction=fraction)
-
-    assert [step.done for step in steps_of(work)] == [0.3, 0.3, 1.0, 1.0]
-
-
 def test_the_history_has_no_factors_and_no_ticks_and_factors_are_read_only():
     factor = np.ones(2)
     seen = []
@@ -98,20 +90,6 @@ def test_the_time_budget_stops_a_run_and_counts_as_progress(monkeypatch):
     assert not session.stopped
     now[0] += 6
     assert session.stopped
-
-
-def test_the_clock_is_stopped_while_a_callback_runs(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr("papilio.runtime.session.perf_counter", lambda: now[0])
-
-    def callback(step):
-        now[0] += 50
-
-    session = Session(callback)
-    for _ in range(3):
-        now[0] += 1
-        session.report("a", 1.0)
-    assert session.history.seconds.tolist() == [1, 2, 3]
 
 
 def test_histories_survive_a_file():
@@ -182,12 +160,6 @@ def run(path, die=None, callback=None):
             Counting(session, name, n, die[1] if die and die[0] == name else None) for name, n in sizes.items()
         ]
         return session.run(stages), session
-
-
-def test_a_stage_is_a_plain_function_too():
-    session = Session(random_state=0)
-    stage = Counting(session, "one", 3)
-    assert session.iterate(stage, stage.init(None)) == np.random.RandomState(0).random_sample(3).sum()
 
 
 @pytest.mark.parametrize("die", [("one", 0), ("one", 2), ("two", 0), ("two", 3), ("three", 1)])
@@ -281,16 +253,6 @@ def test_a_seed_is_drawn_once_per_run(tmp_path):
             first.run([Counting(first, "one", 2, die_at=1)])
     with Session(random_state=None, checkpoint=path, identity={}) as again:
         assert again.seed() == seed
-
-
-def test_a_run_that_drew_no_seed_is_not_resumed_with_a_new_one(tmp_path):
-    with pytest.raises(Killed):
-        run(tmp_path / "run", ("two", 0))
-    with (
-        Session(checkpoint=tmp_path / "run", identity={"what": "a test"}) as session,
-        pytest.raises(ValueError, match="it has no seed; delete it"),
-    ):
-        session.seed()
 
 
 @pytest.mark.parametrize("generator", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])

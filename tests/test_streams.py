@@ -1,11 +1,8 @@
 """Learning from streams: one mini-batch after the other, each seen once."""
 
-import pickle
-
 import numpy as np
 import pytest
 
-import papilio as pp
 from papilio.datasets import synthetic_signals
 from papilio.dictionary.signals import enough
 
@@ -128,13 +125,6 @@ def test_a_batch_of_another_width_is_refused_and_what_was_learned_stays(learner)
     np.testing.assert_array_equal(model.components_, expected.components_)
 
 
-def test_a_batch_of_another_width_is_refused_before_anything_was_learned(learner):
-    model = make(learner)
-    with pytest.raises(ValueError, match="expecting 8 features"):
-        model.fit_stream([X[:20], X[:20, :7]])
-    assert model.fit_stream([X[:40, :7]]).components_.shape == (N_ATOMS, 7)
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_batch_with_nan_is_refused_and_what_was_learned_stays(learner, bad):
     model = make(learner).fit(X)
@@ -155,30 +145,6 @@ def test_the_parts_of_large_data_are_mini_batches(learner, tmp_path):
     np.testing.assert_array_equal(make(learner).partial_fit(lazy).components_, expected)
 
 
-def test_batches_are_never_changed(learner):
-    rows = many(300)
-    before = rows.copy()
-    make(learner).fit_stream([rows[:150], rows[150:]])
-    np.testing.assert_array_equal(rows, before)
-
-
-@pytest.mark.parametrize("size", [10, 70])
-def test_a_producer_may_use_its_memory_again(learner, size):
-    """Whether its batches wait for others or are enough by themselves."""
-    rows = many(enough(N_ATOMS) + 210)
-    buffer = np.empty((size, rows.shape[1]))
-
-    def stream():
-        for start in range(0, len(rows), size):
-            some = rows[start : start + size]
-            buffer[: len(some)] = some
-            yield buffer[: len(some)]
-
-    model = make(learner).fit_stream(stream())
-    expected = make(learner).fit_stream(pieces(rows, size))
-    np.testing.assert_array_equal(model.components_, expected.components_)
-
-
 def test_a_mini_batch_may_be_overwritten_once_it_was_learned_from(learner):
     batches, buffer = np.split(many(300), 3), np.empty((100, 8))
     model, expected = make(learner), make(learner)
@@ -190,33 +156,8 @@ def test_a_mini_batch_may_be_overwritten_once_it_was_learned_from(learner):
     np.testing.assert_array_equal(model.components_, expected.components_)
 
 
-def test_learning_goes_on_after_pickling(learner):
-    model = make(learner).fit_stream([X[:200]])
-    kept = pickle.loads(pickle.dumps(model))
-    for each in (model, kept):
-        each.partial_fit(X[200:])
-    np.testing.assert_array_equal(model.components_, kept.components_)
-
-
-def test_streams_go_on_from_a_fit_of_large_data(learner, tmp_path):
-    rows = many(800)
-    model = make(learner).fit(on_disk(tmp_path, rows[:400]))
-    before = model.score(rows[600:])
-    model.fit_stream(pieces(rows[400:600], 10))
-    assert model.score(rows[600:]) > 1.05 * before  # scores are negative: it does not forget what it learned
-
-
 def test_what_is_no_stream_of_matrices_is_refused(learner):
     with pytest.raises(ValueError, match="Expected 2D array"):
         make(learner).fit_stream(X)
     with pytest.raises(TypeError):
         make(learner).fit_stream(3)
-
-
-def test_the_window_is_checked_before_anything_is_learned(learner):
-    with pytest.raises(ValueError, match="window must be an integer of at least 1"):
-        make(learner, window=0).fit_stream([X])
-
-
-def test_dense_dictionaries_of_k_svd_have_no_streams():
-    assert not hasattr(pp.KSVD, "fit_stream")

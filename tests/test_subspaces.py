@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.runtime.session import Interrupted, Session
+from papilio.runtime.session import Session
 from papilio.search.methods.subspaces import n_clusters, subspaces
 
 
@@ -92,26 +92,9 @@ def test_matrices_that_are_neither_wide_nor_tall_have_none():
     assert pp.factorize(np.eye(10), complexity=0.5, method="subspaces").status == "no_structure"
 
 
-@pytest.mark.parametrize("shape", [(2, 40), (40, 2), (3, 100)])
-def test_short_sides_of_a_few_lines(shape):
-    M = np.random.default_rng(0).standard_normal(shape)
-    assert np.isfinite(pp.factorize(M, complexity=0.9, method="subspaces").error)
-
-
 def test_columns_of_zeros_need_no_entries():
     M = smooth()
     M[:, ::3] = 0
     fit = pp.factorize(M, complexity=0.2, method="subspaces")
     assert fit.error < 0.01
     np.testing.assert_array_equal(fit.operator.toarray()[:, ::3], 0)
-
-
-def test_a_stopped_session_ends_it():
-    session = Session(time_budget=0.0)
-    with pytest.raises(Interrupted):
-        list(subspaces(session, smooth(), 1000))
-
-
-def test_it_has_two_factors():
-    with pytest.raises(ValueError, match="n_factors must be 2 for subspaces, got 3"):
-        pp.factorize(smooth(), n_factors=3, method="subspaces")

@@ -130,10 +130,6 @@ def test_the_sweep_does_not_depend_on_the_unit_and_repeats(matrix):
         assert [point.error for point in other.points] == [point.error for point in first.points]
 
 
-def test_order_and_doubles_do_not_matter(matrix):
-    assert [p.complexity for p in pp.tradeoff(matrix, [0.5, 0.35, 0.5]).points] == [0.35, 0.5]
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])
 def test_number_types_stay_as_they_are(dtype):
     M = np.random.default_rng(0).standard_normal((6, 6)).astype(dtype)
@@ -150,20 +146,6 @@ def test_with_as_many_entries_as_the_matrix_has_it_is_itself(matrix):
     assert sweep.points[1].error == 0.0
     np.testing.assert_array_equal(sweep.points[1].operator.toarray(), matrix)
     assert len(pp.tradeoff(matrix, [1.0], n_factors=2).points[0].operator.factors) == 2
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_smallest_numbers_are_a_matrix_like_others(dtype):
-    smallest = np.finfo(dtype).smallest_subnormal
-    sweep = pp.tradeoff(np.diag(np.full(8, smallest)), [0.5, 0.9])
-    assert [point.error for point in sweep.points] == [0.0, 0.0]
-    assert sweep.knee.operator.nnz == 8
-
-
-def test_zeros_have_no_error():
-    sweep = pp.tradeoff(np.zeros((5, 7)), [0.4, 0.8])
-    assert [(point.error, point.operator.nnz) for point in sweep.points] == [(0.0, 0)] * 2
-    assert sweep.knee is sweep.points[0]
 
 
 def test_the_number_of_factors_is_kept(matrix, signals):
@@ -318,13 +300,6 @@ def test_a_saved_sweep_has_a_table_and_all_operators(tmp_path):
     assert pp.load(tmp_path / "new" / "sweep" / "knee.npz") == sweep.knee.operator
 
 
-def test_in_a_notebook_it_is_a_table_with_the_knee_in_bold():
-    shown = made((5, 0.90), (20, 0.40), (60, 0.30))._repr_html_()
-    assert shown.count("<tr") == 4
-    bold = shown.split("font-weight:bold")[1].split("</tr>")[0]
-    assert "<td>0.4</td>" in bold
-
-
 # -- the command ---------------------------------------------------------------------------------------------
 
 
@@ -376,34 +351,3 @@ def test_invalid_options_of_report_are_refused(tmp_path, papilio, matrix):
     assert "samples must be real" in papilio("tradeoff", "dft:8", "-o", "sweep", "--n-nonzero-coefs", 2)[2]
     assert "no such file" in papilio("tradeoff", "none.npy", "-o", "sweep")[2]
     assert not (tmp_path / "sweep").exists()
-
-
-@pytest.mark.slow
-def test_a_sweep_takes_less_than_half_the_work_of_separate_fits_and_is_as_good(monkeypatch):
-    monkeypatch.undo()
-    M = np.random.default_rng(0).standard_normal((32, 32))
-    work = {"sweep": 0, "separate": 0}
-
-    def counting(name):
-        def callback(step):
-            work[name] += 1
-
-        return callback
-
-    sweep = pp.tradeoff(M, callback=counting("sweep"))
-    fits = [pp.factorize(M, complexity=p.complexity, callback=counting("separate")) for p in sweep.points]
-    assert work["sweep"] < 0.5 * work["separate"]
-    ratios = [point.error / fit.error for point, fit in zip(sweep.points, fits, strict=True)]
-    assert np.mean(ratios) < 1.1
-    assert max(ratios) < 1.6  # errors of a hundredth differ most
-
-
-@pytest.mark.parametrize("count", [10**10, 1001, 0, -1])
-def test_a_number_of_points_beyond_reason_is_refused(count):
-    with pytest.raises(ValueError, match=r"^complexities must be an integer of at least 1 and at most 1000"):
-        pp.tradeoff(np.eye(8) + 1, count)
-
-
-def test_a_single_number_in_an_array_is_no_sequence_of_complexities():
-    with pytest.raises(TypeError, match=r"^complexities must be a number of points or a sequence"):
-        pp.tradeoff(np.eye(8) + 1, np.array(0.5))

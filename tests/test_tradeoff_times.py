@@ -1,11 +1,7 @@
 """Trade-offs against measured time: measured when shown, once per operator, and left out where it cannot be."""
 
-import copy
 import json
-import os
-import pickle
 from dataclasses import replace
-from math import isnan
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -15,9 +11,6 @@ from matplotlib.figure import Figure
 
 import papilio as pp
 from papilio import results
-from papilio.cli import factorizations as command
-from papilio.cli.console import ProgressBar, Stopped
-from papilio.operators import speed as measure
 from papilio.plot.tradeoffs import relative_times
 from papilio.report import Subject, page
 from papilio.results import Speedup, TradeoffPoint
@@ -64,12 +57,6 @@ def measured(monkeypatch):
     return calls
 
 
-@pytest.fixture
-def too_large(monkeypatch):
-    """No dense matrix fits into the memory."""
-    monkeypatch.setattr(measure, "memory", lambda: 0)
-
-
 # -- measuring -----------------------------------------------------------------------------------------------
 
 
@@ -79,32 +66,6 @@ def test_each_operator_is_measured_once_and_on_first_use(sweep, measured):
     assert sweep.speedups is sweep.speedups
     assert [op.nnz for op in measured] == [10, 30, 60]
     assert relative_times(sweep) == TIMES
-
-
-def test_speedups_are_neither_compared_nor_pickled(sweep, measured):
-    other = replace(sweep)
-    assert sweep.speedups
-    assert sweep == other
-    assert repr(sweep) == repr(other)
-    for same in (pickle.loads(pickle.dumps(sweep)), copy.deepcopy(sweep), replace(sweep)):
-        assert same == sweep
-        assert "speedups" not in vars(same)
-        before = len(measured)
-        assert same.speedups == sweep.speedups
-        assert len(measured) == before + 3  # a copy also knows which points share an operator
-
-
-def test_computing_measures_nothing(measured):
-    signals = pp.datasets.rand(100, n_features=8, n_nonzero_coefs=2, random_state=0).signals
-    found = pp.dictionary.dictionary_tradeoff(signals, None, 2, complexities=[0.6, 0.9])
-    matrix = pp.tradeoff(pp.transforms.hadamard(16).toarray(), [0.5, 0.9])
-    for result in (found, matrix):
-        assert result.knee
-        assert result._repr_html_()
-        assert "speedups" not in vars(result)
-    assert not measured
-    assert len(found.speedups) == 2
-    assert len(measured) == len({id(point.operator) for point in found.points})
 
 
 def test_real_measurements_are_positive(sweep):
@@ -146,41 +107,11 @@ def test_the_knee_the_front_and_the_dense_matrix_stand_in_both(sweep, measured):
     assert (np.diff(front[:, 1]) < 0).all()
 
 
-@pytest.mark.parametrize("gain", [1e-3, 0.9, 1.0, 1.1, 40.0, 80.0, 1e5])
-def test_all_points_and_the_dense_matrix_lie_within_the_axis_of_times(sweep, monkeypatch, gain):
-    monkeypatch.setattr(results, "speedup_of", lambda op: Speedup(gain, gain))
-    right = sweep.plot(Figure()).figure.axes[1]
-    first, last = right.get_xlim()
-    assert first < min(1, 1 / gain) <= max(1, 1 / gain) < last
-    ticks = [tick for tick in right.get_xticks() if first <= tick <= last]
-    assert len(ticks) >= 3
-
-
 def test_axes_get_complexities_alone_and_nothing_is_measured(sweep, measured):
     ax = Figure().add_subplot()
     assert sweep.plot(ax) is ax
     assert pp.plot.tradeoff(sweep, Figure().add_subplot(), error="RMSE").get_ylabel() == "RMSE"
     assert ax.figure.axes == [ax]
-    assert not measured
-
-
-def test_without_measurements_there_is_no_diagram_of_times(sweep, too_large):
-    assert all(isnan(speedup.block) for speedup in sweep.speedups)
-    assert relative_times(sweep) == []
-    assert len(sweep.plot().figure.axes) == 1
-    assert len(sweep.plot(Figure()).figure.axes) == 1
-
-
-def test_other_points_go_into_a_figure_too():
-    figure = Figure()
-    ax = pp.plot.tradeoff({"a": [(0.5, 0.5)]}, figure)
-    assert figure.axes == [ax]
-
-
-def test_places_that_are_neither_axes_nor_figures_are_refused(sweep, measured):
-    for series in (sweep, {"a": [(0.5, 0.5)]}):
-        with pytest.raises(TypeError, match="ax must be matplotlib Axes, a Figure or a SubFigure, got str"):
-            pp.plot.tradeoff(series, "figure")
     assert not measured
 
 
@@ -203,22 +134,6 @@ def test_the_page_shows_both_diagrams_and_a_column_of_speedups(sweep, measured):
     assert [row.split("<td>")[-1].split("</td>")[0] for row in rows] == ["4×", "2×", SLOWER, SLOWER]
     assert "Below 1× the dense matrix is faster" in text
     assert len(measured) == 3
-
-
-@pytest.mark.slow
-def test_points_that_are_not_finite_keep_the_times_of_the_others(sweep, measured):
-    points = (sweep.points[0]._replace(error=np.nan), *sweep.points[1:])
-    text = written(replace(sweep, points=points))
-    assert "against relative time, 3 points" in text
-    assert len(measured) == 3
-
-
-def test_the_page_leaves_times_out_where_they_cannot_be_measured(sweep, too_large):
-    text = written(sweep)
-    assert "<h2>Error against complexity</h2>" in text
-    assert text.count("<svg") == 2
-    assert "speed-up" not in text
-    assert "nan" not in text
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -246,37 +161,3 @@ def test_the_command_gives_speedups_as_json(found, measured, papilio):
     told = json.loads(papilio("tradeoff", "hadamard:16", "-o", "sweep", "--json")[1])
     assert [point["speedup_vector"] for point in told["points"]] == [2.0, 1.0, 0.4, 0.4]
     assert [point["speedup_block"] for point in told["points"]] == [4.0, 2.0, 0.8, 0.8]
-
-
-@pytest.mark.slow
-def test_the_command_leaves_out_what_cannot_be_measured(found, too_large, papilio):
-    code, out, err = papilio("tradeoff", "hadamard:16", "-o", "sweep", "--report", "page.html")
-    assert (code, err) == (0, "")
-    assert "speed-up" not in out
-    assert "nan" not in out
-    told = json.loads(papilio("tradeoff", "hadamard:16", "-o", "sweep", "--json")[1])
-    assert {point[name] for point in told["points"] for name in ("speedup_vector", "speedup_block")} == {None}
-
-
-@pytest.mark.slow
-def test_the_page_of_the_command_measures_nothing_again(found, measured, papilio, here):
-    assert papilio("tradeoff", "hadamard:16", "-o", "sweep", "--report", "page.html", "--quiet") == (0, "", "")
-    assert "Error against complexity and time" in (here / "page.html").read_text()
-    assert len(measured) == 3
-
-
-def test_after_ctrl_c_nothing_is_measured(measured, tmp_path, monkeypatch, capsys):
-    report = ProgressBar.report
-
-    def interrupting(bar, step):
-        if not bar.stopping:
-            os.kill(os.getpid(), 2)  # Ctrl-C
-        return report(bar, step)
-
-    monkeypatch.setattr(ProgressBar, "report", interrupting)
-    np.save(tmp_path / "M.npy", np.random.default_rng(0).standard_normal((8, 8)))
-    with pytest.raises(Stopped):
-        command.tradeoff(str(tmp_path / "M.npy"), tmp_path / "sweep", 3, json=True)
-    assert (tmp_path / "sweep" / "tradeoff.png").exists()
-    assert {point["speedup_block"] for point in json.loads(capsys.readouterr().out)["points"]} == {None}
-    assert not measured

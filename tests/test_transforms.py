@@ -1,6 +1,5 @@
 """The fast transforms against independent implementations, and their structure against the literature."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ import scipy.fft
 import scipy.linalg
 import scipy.sparse as sp
 
-import papilio as pp
 import papilio.transforms
 from papilio import SparseProduct
 from papilio.transforms import dct, dft, haar, hadamard, hartley, wavelet
@@ -131,23 +129,6 @@ def test_wavelet_takes_db4_and_pywavelets_number_of_levels_by_default() -> None:
     assert wavelet(256) == wavelet(256, "db4", pywt.dwt_max_level(256, "db4"))
 
 
-def test_db4_needs_no_pywavelets_so_that_factorize_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = [wavelet(n) for n in SIZES]
-    monkeypatch.setitem(sys.modules, "pywt", None)
-    assert [wavelet(n) for n in SIZES] == expected
-    matrix = np.random.default_rng(0).standard_normal((32, 32))
-    assert pp.factorize(matrix, complexity=0.5, method="transform").error < 1
-    with pytest.raises(ImportError, match="pip install PyWavelets"):
-        wavelet(16, "sym8")
-
-
-@pytest.mark.parametrize("n", [1, 2, 16])
-def test_wavelet_of_level_0_is_the_identity(n: int) -> None:
-    (factor,) = wavelet(n, level=0).factors
-    assert_same_matrix(factor, np.eye(n))
-    assert np.count_nonzero(as_array(factor)) == n
-
-
 @pytest.mark.parametrize("n", [1, *SIZES])
 @pytest.mark.parametrize("make", [dct, haar, wavelet])
 def test_the_adjoint_of_an_orthonormal_transform_is_its_inverse(
@@ -250,16 +231,6 @@ def test_dct_has_at_most_4_n_log_n_entries_at_most_two_in_a_row(n: int) -> None:
     assert all(entries_per_row(left) <= {1, 2} for left in transform.factors[: depth - 1])
 
 
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("make", TRANSFORMS)
-def test_no_factor_of_a_transform_with_several_is_the_identity(
-    make: Callable[[int], SparseProduct], n: int
-) -> None:
-    factors = make(n).factors
-    identity = sp.eye_array(n)
-    assert len(factors) == 1 or all((factor - identity).count_nonzero() for factor in factors)
-
-
 def test_haar_of_size_32_has_222_entries() -> None:
     assert haar(32).nnz == 222
 
@@ -324,9 +295,3 @@ def test_a_wavelet_that_is_not_orthogonal_and_discrete_is_refused(name: Any) -> 
 def test_a_level_outside_0_to_log_n_is_refused(level: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"^level must be .* at least 0 and at most 4, got"):
         wavelet(16, level=level)
-
-
-def test_the_names_in_the_error_message_are_all_that_pywavelets_has() -> None:
-    orthogonal = {name for name in pywt.wavelist(kind="discrete") if pywt.Wavelet(name).orthogonal}
-    numbered = {"db": range(1, 39), "sym": range(2, 21), "coif": range(1, 18)}
-    assert orthogonal == {"haar", "dmey", *(f"{family}{i}" for family in numbered for i in numbered[family])}
