@@ -145,7 +145,7 @@ def png_of_16_bits(channels, transparent=False):
 
 
 @pytest.mark.parametrize("width", [53, 72])
-def test_images_three_pixels_wide_are_not_mistaken_for_channels(here, width):
+def test_the_stride_of_a_bmp_is_not_mistaken_for_16_bit_colour(here, width):
     pixels = noisy((16, width, 3)).astype(np.uint8)
     save("wide.bmp", pixels)
     np.testing.assert_array_equal(read_image("wide.bmp").pixels, pixels)
