@@ -39,7 +39,7 @@ SLOWER = "the product is slower than the dense matrix"  # First words of the war
 
 
 class Attempt(NamedTuple):
-    """One method that `factorize` tried, and what it gave.
+    """One method that `factorize` tried, and its result.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ def warn_if_slower(fit: Factorization) -> None:
 
 
 def slower_sentence(op: SparseProduct, speedup: Speedup) -> str:
-    """What to say about a product that is slower than the dense matrix (`is_slower`), else nothing."""
+    """A warning about a product that is slower than the dense matrix (`is_slower`), else an empty string."""
     if not is_slower(op, speedup):
         return ""
     figures = str(speedup).replace(" (slower)", "")  # The sentence already says so.

@@ -122,7 +122,7 @@ def _stopped() -> int:
 
 
 def _where_to_look() -> str:
-    """The help of the command that was called, or of all."""
+    """The command whose help an error message points to."""
     names = {command.__name__ for command in _COMMANDS}
     called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     return f"see papilio {f'{called} ' * (called in names)}--help"

@@ -51,7 +51,7 @@ ENDINGS = {
 
 
 def ended(status: str, seconds: float) -> str:
-    """How a computation ended, and when."""
+    """Say how a computation ended, and after how many seconds."""
     return f"{ENDINGS[status]} after {seconds:.1f} s"
 
 
@@ -64,7 +64,7 @@ def counted(count: int, thing: str) -> str:
 
 
 class _Ending(Exception):
-    """One line for the terminal."""
+    """An exception whose message is printed as one line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
@@ -86,7 +86,7 @@ class Stopped(_Ending):
 
 
 class Terminal:
-    """The two streams, as the options ``--quiet`` and ``--json`` have them."""
+    """Standard output and standard error, under the options ``--quiet`` and ``--json``."""
 
     def __init__(self, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet = quiet
@@ -129,7 +129,7 @@ def table(title: str | None, *headings: str, n_texts: int = 1, wraps: Sequence[s
 
 
 def gain_cell(gain: float) -> Text:
-    """A speed-up in a table: what is slower than the dense matrix says so, in red on a terminal."""
+    """A speed-up as a table cell; values below 1 are marked "slower", in red on a terminal."""
     from ..operators.speed import is_below_one, with_warning
 
     return Text(with_warning(gain), style="red" if is_below_one(gain) else "")
@@ -216,7 +216,7 @@ class ProgressBar:
         return self.stopping
 
     def advance(self, done: float, note: str = "") -> None:
-        """Show that ``done`` of the work is finished, from 0 to 1."""
+        """Show the share of the work that is done, from 0 to 1."""
         note = _STOPPING if self.stopping else note
         room = max(self._terminal.errors.width - len(self._title) - _WIDTH_OF_BAR, 0)
         self._bar.update(self._task, completed=done, note=note[:room])

@@ -61,7 +61,7 @@ def _warm_up() -> None:
 
 
 def _hadamard(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
-    """Hadamard matrices: prints a table, returns figures and the largest one for the page."""
+    """Factorize Hadamard matrices and print a table; return the figures, and the largest matrix for the page."""
     listing = table("Hadamard matrices from their entries alone", "method", *COLUMNS, wraps=GAINS)
     results = {}
     with ProgressBar(terminal, "Factorizing") as bar:
@@ -89,7 +89,7 @@ def _hadamard(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
 
 
 def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
-    """Dictionaries of image patches: an analytic one, a dense one, and products that were learned from it."""
+    """Compare dictionaries of image patches: the DCT, a learned dense one, and learned products."""
     drawn = pp.datasets.image_patches(N_PATCHES + N_NEW, 8, random_state=0)
     X, new = drawn[:N_PATCHES], drawn[N_PATCHES:]
     listing = table(
@@ -184,7 +184,7 @@ def _learned(X: Any, dense: Any, complexity: float | None, speedup: float | None
 
 
 def _learned_for_speed(X: Any, dense: Any) -> tuple[Any, float]:
-    """The product with the largest speed-up of a list, and that; or None where no product is faster."""
+    """The product with the largest speed-up in `SPEEDUPS` that is reached, and this speed-up, or None."""
     for speedup in SPEEDUPS:
         with suppress(ValueError):  # No product is as fast on this machine.
             return _learned(X, dense, None, speedup), speedup

@@ -145,7 +145,7 @@ def _is_met(
 
 
 def _remark(fit: "pp.Factorization", is_met: bool | None, max_error: float | None) -> str:
-    """What the status means for the target, where there is something to say."""
+    """A remark on the status, or an empty string."""
     if max_error is not None and is_met and fit.operator.relative_complexity >= 1:
         return f"no product with fewer entries reached a relative error of {max_error:g}"
     if fit.status is pp.results.Status.STOPPED:
@@ -263,7 +263,7 @@ def _measured(terminal: Terminal, found: "pp.Tradeoff") -> "Sequence[Speedup]":
 
 
 def _draw(found: "pp.Tradeoff", output: Path, speedups: "Sequence[Speedup] | None") -> None:
-    """Write the figure, without times if they were not measured."""
+    """Write the figure, with times if they were measured."""
     from ..plot.common import new_figure
     from ..plot.tradeoffs import relative_times
     from ..runtime.files import replacing

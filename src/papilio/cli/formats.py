@@ -58,7 +58,7 @@ def _npz(path: Path, name: str | None) -> Any:
 
 
 def _csv(path: Path, name: str | None) -> Array:
-    """Numbers, real or complex, separated by commas, semicolons, tabs or blanks, perhaps below a heading."""
+    """Read real or complex numbers, separated by commas, semicolons, tabs or blanks, with or without a heading."""
     with open(as_regular(path), encoding="utf-8-sig") as text:
         number, first = next(((i, line) for i, line in enumerate(text, start=1) if _uncommented(line)), (0, ""))
         if not number:
@@ -81,7 +81,7 @@ def _csv(path: Path, name: str | None) -> Array:
 
 
 def _numbers(text: TextIO, skipped: int, delimiter: str | None) -> Array:
-    """The table after so many lines, as real numbers, or else as complex ones."""
+    """Read the numbers below the heading: real if possible, else complex."""
 
     def table(dtype: type) -> Array:
         text.seek(0)
@@ -141,14 +141,14 @@ def _mtx(path: Path, name: str | None) -> Any:
 
 
 def require_sides(shape: tuple[int, ...], held: int = 0) -> None:
-    """Refuse the shape of a sparse matrix: it may claim any, but each row or column takes memory."""
+    """Refuse a sparse matrix whose shape alone would take too much memory."""
     if len(shape) != 2 or min(shape) < 1:
         raise ValueError(f"it must be a matrix with rows and columns, got shape {shape}")
     require_room(_PER_LINE * max(shape), held)
 
 
 def _choice(path: Path, name: str | None, names: list[str]) -> str:
-    """The name of one of several matrices."""
+    """Choose one of the matrices in a file."""
     if name is None and len(names) == 1:
         return names[0]
     if name is not None and name in names:
@@ -175,7 +175,7 @@ class Image(NamedTuple):
 
 
 def read_image(path: Path) -> Image:
-    """The pixels of an image file, upright and with their depth; what Pillow would drop in silence is refused."""
+    """Read an image file with its orientation and depth; refuse what Pillow would drop silently."""
     try:
         from PIL import Image as pillow
         from PIL import ImageOps, UnidentifiedImageError
@@ -206,7 +206,7 @@ def _pixels(image: Any, is_ppm: bool) -> Image:
 
 
 def _require_kept(path: Path, image: Any) -> None:
-    """Refuse what Pillow would drop without a word."""
+    """Refuse what Pillow would drop silently."""
     if getattr(image, "is_animated", False) and image.format != "MPO":  # MPO: photographs with a preview.
         raise BadInput(f"{path}: several frames are not accepted; an image of one frame is")
     if image.mode in ("RGB", "RGBA", "LA") and any(_has_16_bits(tile[3]) for tile in image.tile):
@@ -222,7 +222,7 @@ def _has_16_bits(arguments: Any) -> bool:
 
 
 def _grey(path: Path, name: str | None) -> Array:
-    """Grey values, from 0 to 1 where the file says what white is."""
+    """Read grey values, scaled to 0…1 for unsigned integers."""
     pixels = read_image(path).pixels
     white = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
     return (pixels @ np.array(_LUMINANCE) if pixels.ndim == 3 else pixels.astype(np.float64)) / white

@@ -24,7 +24,7 @@ _BUILT_IN = names(Kind.MATRIX, Kind.SAMPLES)
 
 
 def read(source: str) -> Any:
-    """What ``source`` names: a SparseProduct, a sparse array or a dense one.
+    """Read ``source`` as a SparseProduct, a sparse array or a dense array.
 
     ``source`` is a path, or ``path:name`` for one of several matrices in .npz and .mat; or it is built in, as
     ``hadamard:64``, unless there is a file of that name.
@@ -43,7 +43,7 @@ def read(source: str) -> Any:
 
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Turn every error while ``path`` is read into one line about it."""
+    """Turn every error during reading into one line that names the file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Readers warn about metadata that they do not understand.
@@ -63,12 +63,12 @@ def refusing(path: Path) -> Iterator[None]:
 
 
 def read_matrix(source: str) -> Array:
-    """What ``source`` names as a dense, finite, non-empty matrix; a vector becomes a column."""
+    """Read ``source`` as a dense, finite, non-empty matrix; a vector becomes a column."""
     return as_dense(source, read(source))
 
 
 def as_dense(source: str, value: Any) -> Array:
-    """What was read from ``source`` as a dense, finite, non-empty matrix; a vector becomes a column."""
+    """Convert a value to a dense, finite, non-empty matrix; a vector becomes a column."""
     if hasattr(value, "toarray"):
         _check_dense(source, value)
     try:
@@ -89,7 +89,7 @@ def _check_dense(source: str, value: Any) -> None:
 
 
 def read_operator(source: str) -> pp.SparseProduct:
-    """What ``source`` names as an operator; any matrix is an operator of one factor."""
+    """Read ``source`` as an operator; a matrix becomes an operator with one factor."""
     value = read(source)
     if isinstance(value, pp.SparseProduct):
         return value
@@ -97,7 +97,7 @@ def read_operator(source: str) -> pp.SparseProduct:
 
 
 def read_pixels(source: str) -> Image:
-    """The image in a file, or an array; ``noisy:30`` is a photograph with noise of standard deviation 30."""
+    """Read an image or an array; ``noisy:30`` is a photograph with noise of standard deviation 30."""
     path, name = Path(source), source.removeprefix("noisy:")
     if name != source and not path.exists():
         return Image(make("noisy", name))
@@ -110,12 +110,12 @@ def read_pixels(source: str) -> Image:
 
 
 def is_image(source: str) -> bool:
-    """Whether ``source`` is named like an image."""
+    """Whether the suffix of ``source`` is that of an image."""
     return Path(source).suffix.lower() in IMAGES
 
 
 def read_samples(source: str, patch_size: int | None, n_patches: int, random_state: int | None) -> Any:
-    """What ``source`` names as real samples, one per row; with ``patch_size``, patches of an image.
+    """Read ``source`` as real samples, one per row; with ``patch_size``, as patches of an image.
 
     .npy files and folders of them are opened, and read when they are needed.
     """
@@ -145,7 +145,7 @@ def _open_samples(source: str) -> Any:
 
 
 def draw_patches(image: Array, size: int, count: int, random_state: int | None) -> Array:
-    """Patches of ``size``×``size`` pixels from random places of an image, one per row, without their means."""
+    """Draw random patches of ``size``×``size`` pixels from an image, one per row, and subtract their means."""
     from sklearn.feature_extraction.image import extract_patches_2d
 
     if size < 1 or size > min(image.shape):

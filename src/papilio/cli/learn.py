@@ -164,7 +164,7 @@ def _wanted(
 
 @contextmanager
 def _kept(checkpoint: Path | None) -> Iterator[None]:
-    """Say what the checkpoint holds if the result cannot be written."""
+    """If the result cannot be written, say in the error what the checkpoint holds."""
     try:
         yield
     except Failed as error:

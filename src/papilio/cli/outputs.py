@@ -1,4 +1,4 @@
-"""Writing results, whole or not at all; what cannot be written is refused before the work starts."""
+"""Writing results atomically; outputs that cannot be written are refused before the work starts."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ IMAGES = (".png", ".tif", ".tiff", ".npy")
 
 
 def check_output(path: Path, suffixes: Sequence[str]) -> None:
-    """Try to write an output, and refuse it if that fails, before anything is computed for it."""
+    """Check that an output can be written, before anything is computed."""
     if path.suffix.lower() not in suffixes:
         raise BadInput(f"{path}: the output must end in {' or '.join(suffixes)}")
     if path.is_dir() or (path.exists() and not path.is_file()):
@@ -38,7 +38,7 @@ def check_output(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Make a folder for results, or refuse it if that fails, before anything is computed for it."""
+    """Create a folder for results, and check that it can be written to, before anything is computed."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with replacing(path / "trial", keep=False) as partial:
@@ -94,7 +94,7 @@ def check_image(path: Path, image: Image) -> None:
 
 @contextlib.contextmanager
 def saving(path: Path) -> Iterator[None]:
-    """Report in one line if writing fails after all."""
+    """Report a failed write in one line."""
     try:
         yield
     except OSError as error:

@@ -71,14 +71,14 @@ def learned(
 
 
 def atom_shape_of(op: pp.SparseProduct, source: str = "", patch_size: int | None = None) -> tuple[int, ...]:
-    """What the atoms are: patches of an image, if that is where they were learned, else what they look like."""
+    """The shape of the atoms: that of the patches they were learned from, else what they look like."""
     if patch_size is None and source.startswith("patches:"):
         patch_size = isqrt(op.shape[0])
     return as_atom_shape(op, None if patch_size is None else (patch_size, patch_size))
 
 
 def _speeds(op: pp.SparseProduct) -> list[Speed]:
-    """Speeds compared with the dense matrix, unless that does not fit or is what the operator is."""
+    """Measure the speed relative to the dense matrix; empty if that is too large, or is the operator itself."""
     is_dense = len(op.factors) == 1 and isinstance(op.factors[0], np.ndarray)
     if is_dense or 4 * op.shape[0] * op.shape[1] * op.dtype.itemsize > memory():
         return []

@@ -285,7 +285,7 @@ class _Search:
         self.status = Status.CONVERGED
 
     def run(self, start: Sequence[Array] | None) -> None:
-        """Random restarts first; then, unless one is exact, splits; then the best of the random ones go on."""
+        """Run random restarts, then splits, then continue the best restarts; stop as soon as one is exact."""
         if start is not None:
             self._descend_from(start)
             if self._is_exact:
@@ -316,7 +316,7 @@ class _Search:
                     self.status = Status.MAX_ITER
 
     def _run_small(self) -> bool:
-        """For much data: restarts on the composed atom, which is small, then one descent on all data."""
+        """For large data: run the restarts on the composed atom, which is small, then descend on all data."""
         atom = _composed_atom(self._data, self._supports, self._grid, self._is_real)
         if atom is None:
             return False
@@ -357,7 +357,7 @@ class _Search:
             order = order[::-1] if attempt == 0 else self._session.random.permutation(len(order))
 
     def _descend(self, restarts: Restarts, n_iter: int, done: int = 0) -> bool:
-        """Iterate; returns whether any restart still makes progress."""
+        """Iterate, and return whether any restart still makes progress."""
         restarts.balance()
         past: list[Array] = []  # errors at the last iterations of the restarts that go on
         for iteration in range(done, done + n_iter):
@@ -389,7 +389,7 @@ class _Search:
 
     @property
     def _is_exact(self) -> bool:
-        """Whether all that kernels can explain is explained up to rounding."""
+        """Whether the error is rounding, apart from what no kernels explain."""
         return self._lowest <= self._exact**2 * self._data.energy
 
 
@@ -416,7 +416,7 @@ def _sums_of(supports: Sequence[Array], grid: Grid) -> Array:
 
 
 def _composed_atom(data: Spectra, supports: Sequence[Array], grid: Grid, is_real: bool) -> Array | None:
-    """The best values at the sums of all places, whatever the kernels are; None if these are too many."""
+    """Fit free values at all sums of places by least squares; None if there are too many."""
     sums = _sums_of(supports, grid)
     if len(sums) > _MOST_OTHER_PLACES:
         return None
@@ -433,7 +433,7 @@ def _composed_atom(data: Spectra, supports: Sequence[Array], grid: Grid, is_real
 def split_kernels(
     session: Session, atom: Array, supports: Sequence[Array], n_restarts: int, is_real: bool
 ) -> list[Array] | None:
-    """The kernels of an atom, split off one by one; None if a split determines nothing, or takes too long."""
+    """Split the kernels of an atom off one by one; None if a split is underdetermined or too expensive."""
     found: list[Array] = []
     remaining = list(supports)
     while len(remaining) > 1:

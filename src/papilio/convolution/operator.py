@@ -256,7 +256,7 @@ class Stages(NamedTuple):
 
 
 def grouped(kernels: Sequence[Array], supports: Sequence[Array], grid: Grid) -> list[Stages]:
-    """Convolutions in groups of stages; a tile of a group needs few rows above and below."""
+    """Group the convolutions into stages, so that a tile needs few rows above and below."""
     places = [_signed(each, grid) for each in supports]
     most = max(grid[0] // 8, 16) if len(grid) > 1 else 0
     groups: list[list[int]] = [[]]
@@ -273,7 +273,7 @@ def grouped(kernels: Sequence[Array], supports: Sequence[Array], grid: Grid) -> 
 
 
 def _signed(places: Array, grid: Grid) -> Array:
-    """Places in two dimensions, nearest to zero: one dimension is an image of one row."""
+    """Places as signed two-dimensional offsets; a line is an image of one row."""
     sides = np.array(grid)
     near = (places + sides // 2) % sides - sides // 2
     return near if len(grid) == 2 else np.stack([np.zeros(len(near), np.int64), near[:, 0]], axis=1)

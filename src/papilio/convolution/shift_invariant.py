@@ -276,7 +276,7 @@ class _Learning:
         return sqrt(float((np.abs(self._residual) ** 2).sum()) / self._energy)
 
     def _iterate(self) -> None:
-        """New codes, unless these are known, and new kernels."""
+        """Update the codes, unless they are known, and then the kernels."""
         if not self._is_known:
             self._code()
         for m in range(len(self._kernels)):
@@ -300,7 +300,7 @@ class _Learning:
         return np.fft.irfftn(spectra.reshape(-1, *self._half), self._grid, axes=axes, norm=norm)
 
     def _update(self, m: int) -> None:
-        """The kernels of one atom by least squares; an unused atom starts again where the residual is large."""
+        """Update the kernels of one atom by least squares; restart an unused atom from the residual."""
         if not self._spectra[:, m].any():
             self._kernels[m] = self._start(self._on_grid(self._residual / self._weights, "ortho"))
             self._atoms[m], _ = self._normalised(m)
@@ -329,7 +329,7 @@ class _Learning:
         return found / norm, norm
 
     def _start(self, images: Array) -> list[Array]:
-        """The kernels nearest to a patch of the images: of some random patches, the one of the largest energy."""
+        """Fit kernels to a patch of the images: the one of largest energy among some random patches."""
         random = self._session.random
         lowest = sum(places.min(axis=0) for places in self._supports)
         sides = sum(np.ptp(places, axis=0) for places in self._supports) + 1
@@ -459,7 +459,7 @@ def shift_codes(session: Session, images: Array, atoms: Atoms, count: int, befor
 
 
 def _largest(codes: Array, count: int) -> Array:
-    """Codes that keep at most the ``count`` largest coefficients of each image."""
+    """Keep at most the ``count`` largest coefficients of each image."""
     kept = np.zeros_like(codes)
     for own, new in zip(codes.reshape(len(codes), -1), kept.reshape(len(codes), -1), strict=True):
         chosen = np.argsort(-np.abs(own), kind="stable")[:count]

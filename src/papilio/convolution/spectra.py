@@ -183,7 +183,7 @@ class Restarts:
             self._spectra[k] *= factor[:, None]
 
     def sweep(self) -> None:
-        """One kernel after the other by least squares, the others fixed."""
+        """Update one kernel after the other by least squares."""
         for k, places in enumerate(self.places):
             others = self._others(k)
             gram, right = places.gram(others), places.right(others, self.data.signal)

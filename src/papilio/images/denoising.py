@@ -266,7 +266,7 @@ def _learned(session: Session, planes: list[Array], size: int, schedule: Schedul
 
 
 def _working_dtype(pixels: Array, sigma: float) -> np.dtype[Any]:
-    """Single precision, if it holds the pixels in units of the noise exactly enough."""
+    """Single precision, if it is accurate enough for the pixels in units of the noise."""
     short = pixels.dtype == np.float32 or (pixels.dtype.kind in "iu" and pixels.dtype.itemsize <= 2)
     return np.dtype(np.float32 if short and 1e-30 < sigma < 1e30 else np.float64)
 

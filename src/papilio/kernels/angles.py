@@ -1,4 +1,4 @@
-"""Sweeps over a chain of rotations: each by a better angle, while all others stay."""
+"""Sweeps over a chain of rotations: each angle is optimised while all others are fixed."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ compiled = kernel(nogil=True, fastmath={"contract", "nsz"})
 
 @compiled
 def sweep_eigen(A: Array, B: Array, pairs: Array, blocks: Array, starts: Array, units: Array) -> None:
-    """Each rotation anew, so that ‖A − B‖² falls, where A = S and B = U diag(λ) Uᴴ before the sweep.
+    """Optimise each rotation so that ‖A − B‖² falls; before the sweep, A = S and B = U diag(λ) Uᴴ.
 
     Both follow: when it is the turn of G_k, A = (G₁…G_{k−1})ᴴ S (G₁…G_{k−1}) and B = (G_k…G_g) diag(λ) (G_k…G_g)ᴴ.
     After the sweep A is UᴴSU. ``units`` are the phases of the off-diagonal entries by which a rotation is turned:
@@ -62,7 +62,7 @@ def _rotate_pair(A: Array, pair: Array, G: Array) -> None:
 
 @compiled
 def sweep_polar(W: Array, pairs: Array, blocks: Array) -> None:
-    """Each rotation anew, so that Re tr UᴴM grows; W is MUᴴ before the sweep, and UᴴM after it.
+    """Optimise each rotation so that Re tr UᴴM grows; W is MUᴴ before the sweep, and UᴴM after it.
 
     With G_k on neither side, W = (G₁…G_{k−1})ᴴ M (G_{k+1}…G_g)ᴴ; the best G_k is the polar factor of its block.
     """

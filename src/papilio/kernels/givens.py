@@ -181,7 +181,7 @@ def polar(a: complex, b: complex, c: complex, d: complex, G: Array) -> None:
 
 @compiled
 def _gain(kind: int, W: Array, i: int, j: int) -> float:
-    """What a rotation of the pair gains; 0 or less if nothing."""
+    """The gain of a rotation of the pair; at most 0 if there is none."""
     if kind == EIGEN:
         return abs(W[i, j]) ** 2
     if kind == CORRELATION:
@@ -198,7 +198,7 @@ def _gain(kind: int, W: Array, i: int, j: int) -> float:
 
 @compiled
 def _turn(kind: int, W: Array, i: int, j: int, left: Array, right: Array) -> None:
-    """The rotation of a pair; that of the columns, where it is another, is ``right``."""
+    """Compute the rotation of a pair: ``left`` for rows, and ``right`` for columns where it differs."""
     if kind in (EIGEN, CORRELATION):
         diagonalise(W[i, i].real, W[i, j], W[j, j].real, left)
     elif kind == POLAR:
@@ -222,7 +222,7 @@ def _turn(kind: int, W: Array, i: int, j: int, left: Array, right: Array) -> Non
 
 @compiled
 def _rotate(kind: int, W: Array, pairs: Array, lefts: Array, rights: Array) -> None:
-    """What a layer of rotations does to W."""
+    """Apply a layer of rotations to W."""
     if kind in (EIGEN, CORRELATION):
         rotate_both(W, pairs, lefts)
         for i, j in pairs:
@@ -241,7 +241,7 @@ def _rotate(kind: int, W: Array, pairs: Array, lefts: Array, rights: Array) -> N
 
 @compiled
 def best_partner(kind: int, W: Array, i: int, is_out: Array) -> tuple[float, int]:
-    """The largest gain of a pair with row i, and its other coordinate, which is none of those that are out."""
+    """The partner of row i with the largest gain, among coordinates that are not ``is_out``, and this gain."""
     best, partner = 0.0, -1
     if not is_out[i]:
         for j in range(W.shape[1]):

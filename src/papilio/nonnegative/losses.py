@@ -120,7 +120,7 @@ class LeastSquares(Loss):
 
 
 def _least(factor: Array) -> float:
-    """The value up to which an entry is rounding."""
+    """The largest entry that counts as rounding."""
     return _ROUNDING * float(factor.max())
 
 

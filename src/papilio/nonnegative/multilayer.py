@@ -184,7 +184,7 @@ def nonnegative_chain(
 
 @dataclass
 class _Fit:
-    """A descent that has ended."""
+    """The result of one descent."""
 
     loss: Loss
     value: float
@@ -201,7 +201,7 @@ def _fitted(
     max_iter: int,
     tol: float,
 ) -> _Fit:
-    """Sweeps from a start, whose objective never rises."""
+    """Sweep from a start; the objective never rises."""
     factors, masks = start
     if kind is Divergence and masks is not None:
         factors = [_lifted(factor, mask) for factor, mask in zip(factors, masks, strict=True)]

@@ -48,7 +48,7 @@ _VANISHING = 1e-100  # Avoids divisions by zero.
 def sparse_start(
     session: Session, V: Array, sets: Sets, shapes: Sequence[Shape], given: list[Array] | None, n_starts: int
 ) -> list[Array]:
-    """The best factors in the sets of some starts; an exact one is the last."""
+    """The best factors of several starts, which end as soon as one is exact."""
     best: list[Array] = []
     lowest = np.inf
     cuts = _Cuts(session)
@@ -154,7 +154,7 @@ def _annealed(
 
 
 def _falling(first: float, stages: int) -> list[float]:
-    """Shares that fall from the first one to zero."""
+    """Shares that fall linearly to zero."""
     return np.linspace(first, 0.0, stages).tolist()
 
 
@@ -235,7 +235,7 @@ def _improved(
 
 
 def without_spare_units(session: Session, V: Array, factors: list[Array], sets: Sets) -> list[Array]:
-    """An exact product of as few units as are found.
+    """Remove units from an exact product as long as it stays exact.
 
     With a unit that is not needed, a side of a cut would not be a product of sparse factors.
     """
@@ -273,7 +273,7 @@ def _without_a_unit(session: Session, V: Array, factors: list[Array], sets: Sets
 
 
 def _affordable(V: Array, n_units: int) -> int:
-    """A number of trials whose time is bounded."""
+    """The number of trials that fit into the time limit."""
     return max(int(_TRIAL_WORK / (V.size * n_units)), _LEAST_TRIALS)
 
 
@@ -285,7 +285,7 @@ def _sizes(factors: Sequence[Array]) -> Array:
 def _with_restarted_units(
     V: Array, factors: Sequence[Array], units: Array, random: np.random.RandomState
 ) -> list[Array]:
-    """The same factors, in which a few of the units are restarted from what the others leave.
+    """Restart a few units from the residual of the others.
 
     Chosen are units that contribute little, or units where the residual is large.
     """
@@ -326,6 +326,6 @@ def common_part(V: Array, surplus: Array, random: np.random.RandomState) -> Arra
 
 
 def _drawn(weights: Array, count: int, random: np.random.RandomState) -> Array:
-    """Some indices, drawn with probabilities in proportion to weights."""
+    """Draw indices with probabilities proportional to ``weights``."""
     weights = weights + 1e-9 * weights.max(initial=0.0) + _VANISHING
     return random.choice(weights.size, min(count, weights.size), replace=False, p=weights / weights.sum())

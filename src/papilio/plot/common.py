@@ -56,7 +56,7 @@ def new_axes(figsize: tuple[float, float] = (6.4, 4.8)) -> "Axes":
 
 
 def as_axes(ax: Any, figsize: tuple[float, float] = (6.4, 4.8), name: str = "ax") -> "Axes":
-    """``ax`` after a check; those of a new figure for None."""
+    """Check ``ax``; None gives the axes of a new figure."""
     if ax is None:
         return new_axes(figsize)
     pyplot()  # says how to install matplotlib
@@ -68,7 +68,7 @@ def as_axes(ax: Any, figsize: tuple[float, float] = (6.4, 4.8), name: str = "ax"
 
 
 def as_panels(axes: Any, count: int, each: str) -> "list[Axes]":
-    """``axes`` as a list of so many; ``each`` says for what."""
+    """Check a list of ``count`` axes; ``each`` says in errors what they are for."""
     if not isinstance(axes, Sequence | np.ndarray) or not is_series(axes):
         raise TypeError(f"axes must be a sequence of {count} matplotlib Axes, {each}, got {type(axes).__name__}")
     if len(axes) != count:
@@ -81,7 +81,7 @@ def as_panels(axes: Any, count: int, each: str) -> "list[Axes]":
 
 
 def is_figure(where: Any, name: str = "ax") -> bool:
-    """Whether diagrams go into a figure rather than into axes; anything else is refused."""
+    """Whether ``where`` is a figure rather than axes; anything else is an error."""
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 

@@ -140,7 +140,7 @@ def _draw_phases(history: History, heights: Array, panels: "list[Axes]") -> list
 
 
 def _add_legend(ax: "Axes", handles: list[Any]) -> None:
-    """A legend above the diagram, where it hides nothing, in as few lines as fit."""
+    """Add a legend above the diagram, in as few lines as fit."""
     if not handles:
         return
     figure: Any = ax.get_figure(root=True)

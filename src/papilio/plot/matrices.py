@@ -157,7 +157,7 @@ def _unit_of(limit: float) -> float:
 
 
 def _cells(ax: "Axes") -> int:
-    """The number of cells along an image for which ``ax`` has room."""
+    """The number of image cells that fit into ``ax``."""
     box = ax.get_window_extent()
     return int(np.clip(_CELLS_PER_PIXEL * min(box.width, box.height), _LEAST_SIDE, _MOST_SIDE))
 
@@ -169,7 +169,7 @@ def size_of_panels(shapes: Sequence[tuple[int, int]]) -> tuple[float, float]:
 
 
 def panels(shapes: Sequence[tuple[int, int]], figure: "Figure | SubFigure | None" = None) -> "list[Axes]":
-    """Axes in a figure, a new one by default: one per matrix, a few in each line; wide matrices get wide ones."""
+    """Create axes in a figure, a new one by default: one per matrix, with widths that suit the matrices."""
     widths = _widths(shapes)
     if figure is None:
         figure = pyplot().figure(figsize=size_of_panels(shapes), layout="constrained")

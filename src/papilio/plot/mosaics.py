@@ -79,7 +79,7 @@ def atoms(
 
 
 def _cover_rest(tiles: Array, ax: "Axes") -> None:
-    """Hide the part of the last line of a mosaic in which there are no atoms."""
+    """Hide the empty end of a mosaic's last line."""
     rows, columns = np.nonzero(np.isinf(tiles))
     if len(rows):
         from matplotlib.patches import Rectangle

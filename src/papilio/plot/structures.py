@@ -90,7 +90,7 @@ def convolutions(
 
 
 def window(op: ConvolutionChain) -> tuple[Array, ...]:
-    """Where the atom may be other than zero, in order, as indices of the grid: all of it where it wraps around."""
+    """The indices of the grid where the atom may be non-zero; all indices along axes where it wraps around."""
     lowest = np.sum([places.min(axis=0) for places in op.supports], axis=0)
     sides = np.sum([np.ptp(places, axis=0) for places in op.supports], axis=0) + 1
     return tuple(
@@ -119,7 +119,7 @@ def _draw_curves(op: ConvolutionChain, target: Array | None, axes: "list[Axes]")
 
 
 def _draw_kernel(op: ConvolutionChain, k: int, ax: "Axes") -> None:
-    """A kernel at its places, of an image one next to the other, however far apart they are."""
+    """Draw a kernel at its places; in two dimensions they are drawn side by side, however far apart they are."""
     places, values = op.supports[k], op.kernels[k].real
     title = f"kernel {k + 1}: {len(values)} places"
     if places.shape[1] == 1:
@@ -296,7 +296,7 @@ def treelets(
 
 
 def leaf_order(merges: Array, size: int) -> Array:
-    """The variables in an order in which each group of the tree is an interval."""
+    """Order the variables so that each group of the tree is an interval."""
     leaves: list[list[int]] = [[i] for i in range(size)]
     for total, difference in merges.tolist():
         # The group with the first variable stays on the left.

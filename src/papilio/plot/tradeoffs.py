@@ -25,7 +25,7 @@ _MOST_TICKS, _MOST_DECADES = 8, 4  # decades with a label; decades with ticks be
 
 
 class ErrorAxis:
-    """Where errors are drawn, beside each other.
+    """A vertical axis for errors.
 
     Errors of rounding, below ``exact``, say no more than that a result is exact. On a logarithmic axis down to
     1e-16, all others would look the same. They are drawn at the bottom, below a line, under the label "exact".
@@ -173,7 +173,7 @@ def draw_points(points: Mapping[str, Array], ax: "Axes", axis: ErrorAxis, error:
 
 
 def _exact(series: Iterable[Any]) -> float:
-    """Errors below are those of rounding, in the lowest precision of all factorizations."""
+    """The error below which a result is exact up to rounding, in the lowest precision of all series."""
     members = (member for each in series for member in ([each] if isinstance(each, Factorization) else each))
     types = [member.operator.dtype for member in members if isinstance(member, Factorization)]
     return max(map(exact_below, types), default=exact_below(np.dtype(np.float64)))

@@ -15,7 +15,7 @@ from . import sections
 
 @dataclass(frozen=True)
 class Subject:
-    """An operator and what is known about it; the page leaves out what is not."""
+    """An operator and what is known about it; sections without data are left out."""
 
     title: str
     operator: SparseProduct

@@ -40,7 +40,7 @@ _OPTIONS: Any = {
 
 
 def inline_svg(draw: Callable[[Any], Any], title: str, *, is_half: bool = False, height: int = _HEIGHT) -> str:
-    """What ``draw`` draws on matplotlib axes, as elements of HTML; ``title`` describes it in words.
+    """Draw on matplotlib axes, and return the figure as inline SVG; ``title`` describes it in words.
 
     There are two of them, of which the style sheet shows one: a narrow one for phones, where the text of a wide
     one could not be read. ``is_half`` says that another diagram stands beside it.
@@ -71,7 +71,7 @@ def _drawn(draw: Callable[[Any], Any], title: str, width: int, height: int, kind
 
 
 def _adapted(tag: re.Match[str]) -> str:
-    """A tag in the page's fonts and colours, without names and digits that nothing needs."""
+    """Adapt a tag to the page's fonts and colours, and drop ids and digits that are not needed."""
     text = re.sub(r'\s+(clip-path|id)="(?!m[0-9a-f]{10})[^"]*"', "", tag[0])  # Markers are referred to by id.
     text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
     text = re.sub(r"(\.\d\d)\d+", r"\1", text)
@@ -246,7 +246,7 @@ def _title(error_name: str, cost: str, count: int) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name that matplotlib does not take for a formula."""
+    """Escape dollar signs, which matplotlib reads as formulas."""
     return name.replace("$", r"\$")
 
 
@@ -265,7 +265,7 @@ def _tradeoff_table(found: Tradeoff) -> str:
 
 
 def _marked(cell: str) -> str:
-    """A cell of the table; what is slower than the dense matrix has the colour of that."""
+    """A table cell; speed-ups below 1 are coloured."""
     if not cell.endswith(" (slower)"):
         return escape(cell)
     return f'<span class="slower">{cell.removesuffix(" (slower)")} <small>slower</small></span>'
@@ -332,7 +332,7 @@ def _image(matrix: Any, side: int, zoom: float, alt: str, caption: str) -> str:
 
 
 def _error(error: float) -> str:
-    """An error with three digits, and rounding errors with one."""
+    """Format an error with three digits, or with one if it is below 1e-4."""
     if not isfinite(error):
         return "not finite"
     if error == 0:
@@ -355,7 +355,7 @@ def _fewer(op: SparseProduct) -> str:
 
 
 def _gain(gain: float, warning: str = "") -> str:
-    """A speed-up; one below 1 has the colour of what is slow, and perhaps a word beside it."""
+    """Format a speed-up; values below 1 are coloured, and marked with the word ``warning``."""
     if not is_below_one(gain):
         return in_times(gain)
     word = f" <small>{warning}</small>" if warning else ""

@@ -299,7 +299,7 @@ class _Goal(NamedTuple):
 def _as_goal(
     sides: tuple[int, ...], n_rotations: int | None, complexity: float | None, max_error: float | None
 ) -> _Goal:
-    """The given target for bases with these sides; k·log₂k rotations, for the longest side k, if there is none."""
+    """Check the target; without one, k·log₂k rotations for the longest side k."""
     given = {"n_rotations": n_rotations, "complexity": complexity, "max_error": max_error}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
@@ -356,7 +356,7 @@ class _Diagonalisation(ABC):
             self.status = Status.STOPPED
 
     def _reach(self, limit: float) -> None:
-        """Rotations until the error, after sweeps, is at most ``limit``."""
+        """Add rotations until the error, after sweeps, is at most ``limit``."""
         ahead = _AHEAD if self._n_sweeps else 1.0
         while self.error > limit:
             # Layers stop somewhat above the limit, as sweeps may do the rest; then a tenth further each time.
@@ -386,7 +386,7 @@ class _Diagonalisation(ABC):
         return is_reached
 
     def _room(self, goal: _Goal, error: float) -> int:
-        """How many rotations the next layer may have."""
+        """The number of rotations that the next layer may have."""
         if goal.rotations is not None:
             return goal.rotations - self._growth.count
         if goal.entries is not None:
@@ -401,7 +401,7 @@ class _Diagonalisation(ABC):
         return 0.5 * entries / goal.entries if goal.entries else 0.0
 
     def _sweep(self) -> None:
-        """Optimise all angles, one after the other, again and again."""
+        """Sweep over all angles until the error settles."""
         for sweep in range(self._n_sweeps if self._growth.count else 0):
             left, right, turned = self._swept()
             before = self.error
@@ -501,7 +501,7 @@ class _TwoBases(_Diagonalisation):
 
 
 def _with_large_diagonal(session: Session, matrix: Array) -> Array:
-    """An order of the columns with a large diagonal, which leaves less for rotations to do."""
+    """Order the columns for a large diagonal, so that fewer rotations are needed."""
     n = matrix.shape[1]
     if n > _LONGEST_ASSIGNED or not matrix.any():
         return np.arange(n)

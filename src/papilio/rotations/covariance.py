@@ -55,7 +55,7 @@ def most_rotations(n_variables: int) -> int:
 
 
 def most_correlated(covariance: Array, n_rotations: int) -> Chain:
-    """Rotations that each make the largest |correlation| zero; fewer if no correlation is left."""
+    """Add rotations that each make the largest |correlation| zero; stop early if none is left."""
     growth = Growth(CORRELATION, covariance.copy(), width=1)
     while growth.count < n_rotations:
         count = min(_ROTATIONS_PER_CALL, n_rotations - growth.count)

@@ -278,7 +278,7 @@ def approached(session: Session, matrix: Array, room: Callable[[Growth], int], n
 
 
 def swept(session: Session, matrix: Array, turned: Turned, n_sweeps: int = SWEEPS) -> Turned:
-    """The same rotations with better angles, optimised one after the other, again and again.
+    """Improve the angles in sweeps, one after the other.
 
     After each sweep the permutation is chosen again, too. The trace never falls.
     """
