@@ -278,7 +278,7 @@ def test_few_signals_in_a_large_product_need_only_products(many, dtype, positive
     """Neither the dense matrix nor a Gram matrix of all atoms is made; norms may be estimates at first."""
     for name, value in {"SMALL": 0, "_LARGE": 0, "_ATOMS_PER_SIGNAL": 0, "_ROOM": 2}.items():
         monkeypatch.setattr(MODULE, name, value)
-    monkeypatch.setattr("papilio.coding.norms._MANY", many)
+    monkeypatch.setattr("papilio.coding.atoms._MANY", many)
     random = np.random.default_rng(0)
     factors = [random.standard_normal((30, 30)) * (random.random((30, 30)) < 0.4) + np.eye(30) for _ in range(2)]
     op = pp.SparseProduct([*factors, np.diag(np.linspace(0.2, 5, 30))]).astype(dtype)

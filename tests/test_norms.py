@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import papilio as pp
-from papilio.coding import Atoms, norms, omp_codes
+from papilio.coding import Atoms, omp_codes
+from papilio.coding import atoms as norms
 from papilio.coding.matching_pursuit import _keep_largest
 
 from .helpers import gaussian, set_in_coding

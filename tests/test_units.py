@@ -7,7 +7,6 @@ import papilio as pp
 from papilio.linalg import in_units, largest_part, shifted
 
 from .helpers import DTYPES, gaussian
-from .limits import lower
 
 SHIFTS = {np.float32: (-60, 60), np.float64: (-400, 400), np.complex64: (-60, 60), np.complex128: (-400, 400)}
 CASES = [(dtype, k) for dtype in DTYPES for k in SHIFTS[dtype]]
@@ -121,40 +120,14 @@ def test_codes_beyond_the_number_range_are_refused(learner, dtype):
     assert got.history.error[-1] == pytest.approx(one.history.error[-1], rel=1e-3)
 
 
-EDGES = [(np.float32, -140), (np.float32, 120), (np.float64, -1060), (np.float64, 1015)]
-
-
-@pytest.mark.parametrize(("dtype", "k"), CASES[:4] + EDGES)
+@pytest.mark.parametrize(("dtype", "k"), CASES[:4])
 def test_the_score_does_not_depend_on_the_unit(dtype, k, tmp_path):
     X = gaussian((60, 8), dtype)
     model = pp.KSVD(n_nonzero_coefs=2, max_iter=3, tol=0.0, random_state=0).fit(X)
-    tolerance = 0.02 if (dtype, k) in EDGES else 1e-6  # subnormal numbers have few digits
-    assert model.score(shifted(X, k)) == pytest.approx(model.score(X), rel=tolerance)
+    assert model.score(shifted(X, k)) == pytest.approx(model.score(X), rel=1e-6)
     np.save(tmp_path / "X.npy", shifted(X, k))
     on_disk = pp.datasets.on_disk(tmp_path / "X.npy")
-    assert model.score(on_disk) == pytest.approx(model.score(X), rel=tolerance)
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_parts_in_very_different_units_count_by_their_energy(order, monkeypatch, tmp_path):
-    lower(monkeypatch, rows_per_part=30)
-    large, small = gaussian((60, 8)), gaussian((60, 8), seed=1)
-    model = pp.KSVD(n_nonzero_coefs=2, max_iter=3, tol=0.0, random_state=0).fit(large)
-    for k in (0, 1000):  # beside 2^1000, the small part is nothing
-        np.save(tmp_path / "X.npy", np.concatenate([shifted(large, k), small][::order]))
-        whole = np.concatenate([large, small]) if k == 0 else large
-        on_disk = pp.datasets.on_disk(tmp_path / "X.npy")
-        assert model.score(on_disk) == pytest.approx(model.score(whole), rel=1e-12)
-
-
-@pytest.mark.parametrize("estimator", [pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
-def test_a_stream_in_single_precision_takes_double_ones_beyond_its_range(estimator):
-    model = estimator(n_nonzero_coefs=2, max_iter=3, random_state=0).partial_fit(gaussian((60, 8), np.float32))
-    batch = gaussian((60, 8), seed=1)
-    batch[0, 0] = 1e300
-    model.partial_fit(batch)
-    assert model.components_.dtype == np.float32
-    assert np.isfinite(model.components_).all()
+    assert model.score(on_disk) == pytest.approx(model.score(X), rel=1e-6)
 
 
 @pytest.mark.parametrize(("dtype", "k"), CASES[:4])

@@ -11,7 +11,7 @@ import numpy as np
 from .. import typing as types
 from ..coding import Atoms
 from ..kernels.atom_updates import descend_atoms
-from ..linalg import largest_part, shifted
+from ..linalg import largest_part
 from ..results import Callback
 from ..runtime.checkpoint import stored
 from ..runtime.session import Session, Stage
@@ -34,11 +34,10 @@ from .learner import (
     learn_rows,
     replace_bad_atoms,
 )
-from .signals import Coder, Signals, Statistics, energies_of, moments_of_rows, residuals_of, scaled
+from .signals import Coder, Signals, Statistics, energies_of, moments_of_rows, residuals_of, scaled, unit_for
 
 RECENT = 0.1  # the share of all batches so far that count: codes in earlier, poorer dictionaries only hold back
 _BATCH = 512  # signals, at least, if there are enough
-_MODERATE = 17  # bits above or below the unit: the squares of such numbers have room in single precision
 
 
 @stored
@@ -69,21 +68,9 @@ class FadingMoments:
         self.batches = ceil(1 / self.recent)
 
     def follow(self, batch: Array) -> None:
-        """Change the unit if the batch, or what counts of those before, is far from it.
-
-        So the first batch, for example, sets it. All moments have squares of the unit.
-        """
-        power = _exponent(self.unit) - 1  # the unit is 2^power
-        sizes = [_exponent(largest_part(batch)) - power] if batch.any() else []
-        if np.any(self.gram):
-            sizes.append(_exponent(float(np.sqrt(np.diagonal(self.gram).real.max()))))
-        change = max(sizes, default=0)
-        if abs(change) > _MODERATE:
-            change = min(change, 1023 - power)
-            self.unit = 2.0 ** (power + change)
-            self.energy = float(np.ldexp(self.energy, -2 * change))
-            if np.ndim(self.gram):
-                self.gram, self.cross = (shifted(each, -2 * change) for each in (self.gram, self.cross))
+        """Let the first batch set the unit; all moments have squares of it."""
+        if not self.batches:
+            self.unit = unit_for(largest_part(batch))
 
     def fade_and_add(self, gram: Array, cross: Array, uses: Array, energy: float = 0.0) -> None:
         """Add one more batch."""
@@ -91,10 +78,6 @@ class FadingMoments:
         beta = float(np.exp(-1 / min(self.recent * self.batches, self.window)))
         self.gram, self.cross = beta * self.gram + gram, beta * self.cross + cross
         self.uses, self.energy = beta * self.uses + uses, beta * self.energy + energy
-
-
-def _exponent(number: float) -> int:
-    return int(np.frexp(number)[1])
 
 
 @stored
@@ -116,7 +99,7 @@ class OnlineState(FadingMoments):
     def learn(self, batch: Array) -> float:
         """Learn from a batch, one signal per row; returns its relative error before that."""
         self.follow(batch)
-        batch = scaled(batch, self.unit).astype(self.atoms.dtype, copy=False)  # which has room for it in this unit
+        batch = scaled(batch, self.unit).astype(self.atoms.dtype, copy=False)
         coder = self.coder.within(self.unit)
         codes = coder.codes(Atoms(self.atoms.T), batch)
         residuals = residuals_of(batch, self.atoms, codes)

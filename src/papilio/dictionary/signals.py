@@ -159,11 +159,10 @@ def _gathered(blocks: Iterator[tuple[int, Array]], least: int) -> Iterator[Array
 
 
 class Loss(NamedTuple):
-    """Squared sums over signals, in a unit of their own: those of the data may be beyond the number range."""
+    """Squared sums over signals."""
 
-    energy: float  # ‖X‖², over 4^exponent
-    residual: float  # ‖X − DΓ‖², over 4^exponent
-    exponent: int
+    energy: float  # ‖X‖²
+    residual: float  # ‖X − DΓ‖²
 
     @property
     def error(self) -> float:
@@ -172,28 +171,21 @@ class Loss(NamedTuple):
 
 
 def loss_of_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Loss:
-    """The loss of one part of the samples; each block of rows has its own unit."""
+    """The loss of one part of the samples."""
     ready: Atoms | None = None
-    found = [Loss(0.0, 0.0, 0)]
+    found = [Loss(0.0, 0.0)]
     for _, rows in blocks:
         if ready is None:
             ready, atoms = prepared(coding.dictionary)
-        unit = unit_for(largest_part(rows))
-        rows = scaled(rows, unit).astype(atoms.dtype, copy=False)
-        codes = coding.coder.within(unit).codes(ready, rows)
-        energies, errors = energies_of_codes(rows, atoms, codes)
-        found.append(Loss(float(energies.sum()), float(errors.sum()), int(np.frexp(unit)[1]) - 1))
+        rows = rows.astype(atoms.dtype, copy=False)
+        energies, errors = energies_of_codes(rows, atoms, coding.coder.codes(ready, rows))
+        found.append(Loss(float(energies.sum()), float(errors.sum())))
     return merge_losses(found)
 
 
 def merge_losses(parts: Sequence[Loss]) -> Loss:
     """The loss of all signals: those of their parts, added in this order."""
-    exponent = max((part.exponent for part in parts if part.energy > 0), default=0)
-    energies, errors = (
-        [float(np.ldexp(number, 2 * (part.exponent - exponent))) for part, number in zip(parts, each, strict=True)]
-        for each in ([part.energy for part in parts], [part.residual for part in parts])
-    )
-    return Loss(reduce(add, energies), reduce(add, errors), exponent)
+    return Loss(*(reduce(add, each) for each in zip(*parts, strict=True)))
 
 
 def prepared(dictionary: SparseProduct | Array) -> tuple[Atoms, Array]:
