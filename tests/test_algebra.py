@@ -110,27 +110,6 @@ def test_factors_in_common_stand_once() -> None:
     np.testing.assert_array_equal(dense(pp.operators.vstack([H8, -H8])), np.vstack([dense(H8), -dense(H8)]))
 
 
-def test_single_factors_stay_single() -> None:
-    a, b = chain((3, 4)), chain((3, 4), seed=1)
-    assert [
-        len(op.factors) for op in (a + b, a - b, pp.operators.hstack([a, b]), pp.operators.vstack([a, b]))
-    ] == [1, 1, 1, 1]
-    assert pp.operators.hstack([a]) == a
-    full = SparseProduct([np.ones((2, 2))])
-    assert isinstance(pp.operators.hstack([full, full]).factors[0], np.ndarray)  # stays a plain array
-
-
-def test_equal_scales_stay_outside_and_others_go_into_a_factor() -> None:
-    a, b = chain((3, 4, 3), scale=0.1), chain((3, 5, 3), seed=1, scale=-0.1)
-    assert (a + b).scale == 0.1
-    np.testing.assert_array_equal(np.abs(as_array((a + b).factors[0])[:, 4:]), as_array(b.factors[0]))
-    assert (3 * a - 0.5 * b).scale == pytest.approx(0.3)
-    np.testing.assert_allclose(dense(3 * a - 0.5 * b), 3 * dense(a) - 0.5 * dense(b), rtol=1e-14)
-    huge, tiny = SparseProduct([[[1e-300]]], 1e300), SparseProduct([[[1e300]]], 1e-300)
-    assert (huge + SparseProduct([[[1.0]]])).toarray() == [[2.0]]
-    assert np.isfinite((huge + tiny).toarray()).all()
-
-
 def test_matrices_count_as_products_of_one_factor() -> None:
     matrix = np.arange(6.0).reshape(2, 3)
     for form in (matrix, matrix.tolist(), sp.coo_array(matrix)):
@@ -146,13 +125,6 @@ def test_sums_with_other_operators_are_scipys(dtype: Any) -> None:
         np.testing.assert_allclose(total @ np.eye(4, dtype=dtype), dense(op) + other, rtol=1e-5, atol=1e-6)
 
 
-def test_sums_are_saved_and_loaded(tmp_path: Any) -> None:
-    total = chain((4, 3, 4)) + chain((4, 4), np.complex64, 1)
-    total.save(tmp_path / "sum.npz")
-    assert pp.load(tmp_path / "sum.npz") == total
-    assert total.dtype == np.complex128
-
-
 # -- Kronecker products --------------------------------------------------------------------------------
 
 
@@ -166,25 +138,6 @@ def test_kron_is_numpys_with_no_more_entries_than_one_after_the_other(a: SparseP
     assert len(op.factors) <= len(a.factors) + len(b.factors)
 
 
-def test_kron_takes_the_order_and_the_pairs_of_fewest_entries() -> None:
-    assert pp.operators.kron(H8, H8).nnz == pp.transforms.hadamard(64).nnz
-    assert (
-        len(pp.operators.kron(H8, H8).factors) == 3
-    )  # pairs of two entries per row are no more apart than together
-    dft = pp.transforms.dft(16)  # four stages of two entries per row, and a permutation
-    assert len(pp.operators.kron(dft, dft).factors) == 5
-    tall, wide = SparseProduct([np.ones((50, 2))]), SparseProduct([np.ones((2, 50))])
-    assert pp.operators.kron(tall, wide).nnz == 100 * 2 + 2 * 100  # 2500 × 4 × 100: narrow inside
-    assert pp.operators.kron(wide, tall).nnz == 100 * 2 + 2 * 100
-    many = SparseProduct([np.ones((5, 5))])
-    assert pp.operators.kron(many, many).nnz == 2 * 5 * 25
-
-
-def test_kron_multiplies_no_factors_whose_product_leaves_the_number_range() -> None:
-    a = SparseProduct([1e200 * np.eye(2), 1e-200 * np.eye(2)])
-    np.testing.assert_allclose(dense(pp.operators.kron(a, a)), np.eye(4), rtol=1e-14)
-
-
 # -- real and imaginary parts --------------------------------------------------------------------------
 
 
@@ -195,20 +148,6 @@ def test_parts_are_numpys(op: SparseProduct) -> None:
     require_sound(op.real, dense(op).real, [real])
     require_sound(op.imag, dense(op).imag, [real])
     assert op.real.nnz <= 4 * op.nnz
-
-
-def test_parts_of_real_operators_are_themselves_and_zero() -> None:
-    assert H8.real is H8
-    assert H8.imag.nnz == 0
-    assert (1j * H8).real.nnz == 0
-    np.testing.assert_array_equal(dense((1j * H8).imag), dense(H8))
-    assert (1j * H8).imag.nnz == H8.nnz  # what only meets zeros is left out
-
-
-def test_numpys_real_and_imag_take_the_parts() -> None:
-    op = chain((3, 4, 3), np.complex64)
-    assert np.real(op) == op.real
-    assert np.imag(op) == op.imag
 
 
 @pytest.mark.parametrize("make", [pp.transforms.dft, lambda n: pp.transforms.dft(n).H])

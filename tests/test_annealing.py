@@ -9,8 +9,6 @@ import papilio as pp
 from papilio.runtime.session import Session
 from papilio.search.methods.sparse_factors import even_schedule
 from papilio.solvers.annealing import annealed
-from papilio.solvers.hierarchical import factorize_by_splits
-from papilio.solvers.palm import Limits
 
 from .helpers import as_array, gaussian, orthogonal, true_error
 
@@ -63,15 +61,6 @@ def test_a_start_that_is_exact_stays():
     assert set(same.history.phase) <= {"loosen 1", "tighten 1"}  # no further round where nothing is to be gained
 
 
-def test_no_rounds_at_all_only_polish():
-    X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
-    start = started(X, schedule)
-    fit = annealed(Session(), X, schedule, start, 0)
-    assert_in_sets(fit, schedule)
-    assert fit.error <= start.error
-    assert fit.n_iter == start.n_iter
-
-
 def test_it_repeats_with_the_seed_and_depends_on_it():
     X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
     first, again, other = fitted(X, schedule), fitted(X, schedule), fitted(X, schedule, seed=1)
@@ -88,15 +77,6 @@ def test_the_kind_of_numbers_stays(dtype):
     assert_in_sets(fit, schedule)
     assert fit.error <= started(X, schedule).error < 1
     assert fit.error == pytest.approx(true_error(X, fit.operator), rel=1e-4)
-
-
-def test_the_target_and_the_start_are_left_alone():
-    X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
-    copy, start = X.copy(), started(X, schedule)
-    before = start.operator.toarray()
-    annealed(Session(), X, schedule, start, 2)
-    np.testing.assert_array_equal(X, copy)
-    np.testing.assert_array_equal(start.operator.toarray(), before)
 
 
 @pytest.mark.parametrize("at", [1, 10, 35, 75, 150])
@@ -117,25 +97,6 @@ def test_a_callback_stops_it_in_either_phase_with_a_valid_result(at):
     assert fit.error == pytest.approx(true_error(X, fit.operator), rel=1e-9)
 
 
-def test_the_history_continues_that_of_the_start_in_the_same_session():
-    X, schedule, session = gaussian((12, 12)), SCHEDULES["two-left"], Session()
-    start = factorize_by_splits(session, X, schedule, Limits(max_iter=100, inertia=True))
-    fit = annealed(session, X, schedule, start, 2)
-    count = len(start.history)
-    assert fit.history == session.history
-    assert fit.history.phase[:count] == start.history.phase
-    assert list(dict.fromkeys(fit.history.phase[count:])) == ["loosen 1", "tighten 1", "loosen 2", "tighten 2"]
-    assert (np.diff(fit.history.seconds) >= 0).all()
-    assert fit.n_iter == len(fit.history)
-
-
-def test_the_share_of_the_work_that_is_done_grows_to_all_of_it():
-    X, schedule, seen = gaussian((12, 12)), SCHEDULES["two-left"], []
-    annealed(Session(seen.append), X, schedule, started(X, schedule), 3)
-    done = [step.done for step in seen]
-    assert done == pytest.approx(np.arange(1, 181) / 180)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_it_gets_far_below_the_hierarchical_strategy_in_the_same_sets(seed):
     Q = orthogonal(24, seed)
@@ -143,13 +104,3 @@ def test_it_gets_far_below_the_hierarchical_strategy_in_the_same_sets(seed):
     plain = pp.hierarchical(Q, schedule)
     fit = annealed(Session(random_state=seed), Q, schedule, started(Q, schedule), 30)
     assert fit.error < 0.85 * plain.error
-
-
-def test_a_large_matrix_that_is_found_in_single_precision_ends_exact_in_its_own():
-    X = gaussian((72, 72))
-    schedule = even_schedule(X.shape, 2, 2 * X.size, "left")  # no entry need be zero
-    operator = pp.SparseProduct([np.eye(72), X + 0.1 * gaussian(X.shape, seed=1)])
-    start = pp.Factorization(operator, 1, error=true_error(X, operator), status=pp.results.Status.MAX_ITER)
-    fit = annealed(Session(random_state=0), X, schedule, start, 1)
-    assert fit.operator.dtype == X.dtype
-    assert fit.error < 1e-12 < start.error

@@ -1,7 +1,5 @@
 """How factors are kept and applied: dense ones as plain arrays, by BLAS where the model says so; mergers."""
 
-import copy
-import pickle
 from functools import reduce
 from itertools import pairwise, product
 from math import inf
@@ -60,27 +58,6 @@ def test_one_zero_makes_it_a_csr_array(zero, dtype):
         assert isinstance(factor, sp.csr_array)
         assert factor.nnz == 11
         np.testing.assert_array_equal(factor.toarray(), matrix)
-
-
-def test_values_that_vanish_in_another_form_make_it_sparse_again():
-    op = pp.SparseProduct([[[1.0, 1e-60], [2.0, 1.0]]])
-    assert isinstance(op.factors[0], np.ndarray)
-    assert op.astype(np.float32).factors[0].nnz == 3
-    tiny = pp.SparseProduct([[[1.0, 1e-300], [2.0, 1.0]]])
-    assert (tiny * 1e-100j).factors[0].nnz == 3
-    assert isinstance(pp.SparseProduct([[[1.0, 0], [2.0, 1.0]]])[:, :1].factors[0], np.ndarray)
-
-
-def test_turned_copied_and_selected_factors_are_of_the_same_form(dtype):
-    matrix = gaussian((6, 4), dtype)
-    op = pp.SparseProduct([matrix, np.eye(4, 3)], scale=-2)
-    for other in (copy.deepcopy(op), pickle.loads(pickle.dumps(op)), op.T.T, op.H.H):
-        assert other == op
-        assert isinstance(other.factors[0], np.ndarray)
-    assert np.shares_memory(op.T.factors[-1], op.factors[0])
-    assert np.shares_memory(op.H.factors[-1], op.factors[0]) == (np.dtype(dtype).kind != "c")
-    np.testing.assert_array_equal(op.H.factors[-1], matrix.conj().T)
-    np.testing.assert_array_equal(op[[1, 5]].factors[0], matrix[[1, 5]])
 
 
 # -- how they are applied ------------------------------------------------------------------------------
@@ -219,14 +196,6 @@ def test_what_the_dense_matrix_does_faster_becomes_dense():
     assert len(assert_better(diagonal).factors) == (2 if REGISTER == 64 else 1)
 
 
-def test_products_that_would_not_fit_into_memory_are_not_tried():
-    n = 10**6
-    thin = np.ones((n, 1))
-    arrow = sp.csr_array((np.ones(n), np.zeros(n, int), range(n + 1)), shape=(n, 2))
-    for op in (pp.SparseProduct([thin, thin.T]), pp.SparseProduct([arrow, arrow.T])):
-        assert op.optimized() is op
-
-
 @pytest.mark.parametrize("size", [1e200, 1e-200])
 def test_products_that_may_overflow_are_not_merged(size):
     op = pp.SparseProduct([size * gaussian((4, 4)), size * gaussian((4, 4), seed=1)])
@@ -271,12 +240,3 @@ def test_random_products_are_optimized_without_loss(op):
     size = reduce(np.matmul, [np.abs(as_array(factor)).astype(float) for factor in op.factors])
     bound = 100 * np.finfo(op.dtype).eps * (size @ np.abs(x)).max(initial=1e-300)
     assert np.abs(better @ x - op @ x).max() <= bound
-
-
-def test_the_model_is_relative_to_the_dense_matrix_and_sees_vectors_and_blocks(dtype):
-    assert modelled_cost([gaussian((70, 90), dtype)]) == (1.0, 1.0)
-    vector, block = modelled_cost(hadamard(1024).astype(dtype).factors)
-    assert 0.01 < vector < 0.25
-    assert 0.01 < block < 0.5
-    scattered = gaussian((512, 512), dtype) * (np.random.default_rng(0).random((512, 512)) < 0.02)
-    assert max(modelled_cost([sp.csr_array(scattered)])) < 0.3

@@ -77,18 +77,6 @@ def test_residuals_are_the_signals_less_their_approximation_and_the_signals_stay
     np.testing.assert_array_equal(rows, before)
 
 
-def test_uses_are_grouped_by_atom_in_the_order_of_the_signals(dtype):
-    codes = problem(dtype)[2]
-    starts, entries, owners = grouped(codes)
-    signals = np.repeat(np.arange(N_SIGNALS), np.diff(codes.indptr))
-    for j in range(N_ATOMS):
-        own = slice(starts[j], starts[j + 1])
-        np.testing.assert_array_equal(entries[own], np.flatnonzero(codes.indices == j))
-        np.testing.assert_array_equal(owners[own], signals[codes.indices == j])
-    assert starts[UNUSED] == starts[UNUSED + 1]
-    assert starts[-1] == codes.nnz
-
-
 @pytest.mark.parametrize("j", [0, UNUSED, N_ATOMS - 1])
 def test_direction_is_that_of_the_residuals_without_the_atom(dtype, j):
     rows, atoms, codes = problem(dtype)
@@ -162,24 +150,6 @@ def test_each_atom_that_descends_becomes_the_best_of_unit_norm_on_the_moments(dt
     assert_near(atoms, expected, 500)
 
 
-def test_the_objective_on_moments_is_the_error_on_the_data(dtype):
-    rows, atoms, codes = problem(dtype)
-    error = np.linalg.norm(residuals_of(rows, atoms, codes)) ** 2 - np.linalg.norm(rows) ** 2
-    assert objective(atoms, *moments_of_rows(rows, codes)) == pytest.approx(error, rel=1e-4)
-
-
-def test_moments_are_added_of_the_asked_signals_only(dtype):
-    rows, _, codes = problem(dtype)
-    kind = np.complex128 if np.dtype(dtype).kind == "c" else np.float64
-    gram, cross = np.zeros((N_ATOMS, N_ATOMS), kind), np.ones((N_ATOMS, N_FEATURES), kind)
-    kernels.add_moments(rows, codes.indptr, codes.indices, codes.data, gram, cross, 3, 29)
-    X, G = rows[3:29].T, codes.toarray()[:, 3:29]
-    slack = 100 * np.finfo(dtype).eps
-    whole = gram + gram.conj().T - np.diag(gram.diagonal())  # each pair is in one of its places
-    np.testing.assert_allclose(whole, G @ G.conj().T, atol=slack)
-    np.testing.assert_allclose(cross, 1 + (X @ G.conj().T).T, atol=slack)
-
-
 def test_energies_are_those_of_the_signals_and_of_their_residuals(dtype):
     rows, atoms, codes = problem(dtype)
     energies, errors = energies_of_codes(rows, atoms, codes)
@@ -233,11 +203,6 @@ def test_shares_grow_to_all_signals_in_the_last_quarter(n_signals, n_components,
     assert (sizes * n_nonzero_coefs >= min(10 * n_components, n_signals * n_nonzero_coefs)).all()
     least = max(0.1 * n_signals, min(10 * n_components / n_nonzero_coefs, n_signals))
     assert least <= sizes[0] < least + 1
-
-
-def test_no_iterations_are_one_coding_of_all_signals():
-    rows = gaussian((1000, 3))
-    assert growing_share(rows, 2, 1, 0, 0, np.random.RandomState(0)) is rows
 
 
 @pytest.mark.parametrize(
@@ -296,27 +261,12 @@ def test_of_two_atoms_that_are_nearly_equal_the_less_used_one_goes(dtype, opposi
     assert_near(atoms[0], unit(rows[29:])[0], 10)
 
 
-def test_of_three_atoms_that_are_equal_one_stays():
-    atoms, uses, rows, residuals = bad_case(np.float64)
-    atoms[[2, 4]] = atoms[1]
-    replaced = replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals))
-    assert len(replaced) == 2
-    np.testing.assert_allclose(np.linalg.norm(atoms, axis=1), 1, rtol=1e-12)
-
-
 def test_good_atoms_stay_and_so_do_all_where_nothing_is_left_to_represent(dtype):
     atoms, uses, rows, residuals = bad_case(dtype)
     assert replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals)).size == 0
     uses[3] = 0
     assert replace_bad_atoms(atoms, uses, rows, energies_of(rows, np.zeros_like(residuals))).size == 0
     np.testing.assert_array_equal(atoms, np.eye(N_FEATURES))
-
-
-def test_no_more_atoms_are_replaced_than_signals_have_residuals():
-    atoms, uses, rows, residuals = bad_case(np.float64)
-    residuals[:28] = 0
-    np.testing.assert_array_equal(replace_bad_atoms(atoms, 0 * uses, rows, energies_of(rows, residuals)), [0, 1])
-    assert_near(atoms[:2], unit(rows[[29, 28]]), 10)
 
 
 # -- first atoms ---------------------------------------------------------------------------------------
@@ -342,15 +292,6 @@ def test_random_directions_fill_up_where_different_signals_are_too_few(rows):
     assert rows.any() == bool(np.isclose(unit(rows[rows.any(axis=1)]) @ atoms.T, 1).any())
 
 
-def test_given_first_atoms_are_taken_with_unit_norm_and_copied(dtype):
-    init = gaussian((N_FEATURES, 4))
-    init.flags.writeable = False
-    atoms = first_atoms(gaussian((9, N_FEATURES), dtype), 4, init, np.random.RandomState(0))
-    assert atoms.dtype == dtype
-    np.testing.assert_allclose(atoms, unit(init.T), rtol=1e-5)
-    assert not np.shares_memory(atoms, init)
-
-
 # -- progress ------------------------------------------------------------------------------------------
 
 
@@ -364,12 +305,6 @@ def test_progress_keeps_the_best_and_ends_after_ten_times_without_any(tol, ends)
     assert (progress.error, progress.candidate) == (0.3999, 11)
     progress.record(0.6, 12, tol)
     assert progress.candidate == 11
-
-
-def test_an_exact_fit_ends_any_learner():
-    progress = Best()
-    progress.record(0.0, None, 0.0)
-    assert progress.has_settled(0.0)
 
 
 @pytest.mark.parametrize(("falls", "status"), [(0.001, "converged"), (0.02, "max_iter")])

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from scipy.interpolate import BSpline
-from scipy.linalg import interpolative
 
 import papilio as pp
 from papilio.kernels.interpolation import interpolate
 from papilio.runtime.session import Session
-from papilio.search.implicit import Entries, spread
+from papilio.search.implicit import Entries
 from papilio.search.methods.butterfly import butterfly_curves
 from papilio.search.nested.cluster_trees import clusters_in_order, clusters_of_points
 from papilio.search.nested.rank_butterfly import (
@@ -75,21 +74,6 @@ def test_interpolate_expresses_a_block_by_some_of_its_columns(is_complex, rank):
     assert block[:, chosen] @ T == pytest.approx(block, abs=1e-12)
 
 
-def test_interpolate_neglects_what_it_may_and_no_more():
-    block = gaussian((30, 20)) * 10.0 ** -np.arange(20)
-    for limit in (1e-2, 1e-6, 1e-10):
-        lines, places = as_lines(block), np.empty(20, np.int64)
-        rank = interpolate(lines, 0, 30, limit**2, places)
-        chosen = block[:, places >= 0]
-        missed = np.linalg.norm(block - chosen @ np.linalg.lstsq(chosen, block)[0])
-        assert missed <= limit
-        # SciPy's pivoted decomposition has the same rank, up to ties.
-        _, values, _ = np.linalg.svd(block)
-        least = np.count_nonzero(np.sqrt(np.cumsum(values[::-1] ** 2))[::-1] > limit)
-        assert least <= rank <= least + 2
-        assert interpolative.interp_decomp(block, rank)[0].size == 20
-
-
 @pytest.mark.parametrize(
     "levels", [Shape(6, 1, 1, 14), Shape(6, 0, 0, 14), Shape(5, 2, 1, 20), Shape(0, 0, 0, 40)]
 )
@@ -142,16 +126,6 @@ def test_zeros_have_no_butterfly():
     assert butterfly_of_rank(Session(), entries, clusters, Shape(4, 1, 1, 2), Precision(1e-6, 1.0)) is None
 
 
-def test_blocks_of_zeros_have_no_rank():
-    def entries(rows, columns):
-        return np.where(rows[:, None] // 64 == columns // 64, fourier_integral(128)(rows, columns), 0)
-
-    product, error, _ = built(entries, (128, 128), Shape(4, 1, 1, 12), 1e-8)
-    full, _, _ = built(fourier_integral(128), (128, 128), Shape(4, 1, 1, 12), 1e-8)
-    assert error <= 1e-7
-    assert product.nnz <= 0.6 * full.nnz
-
-
 def test_the_plan_predicts_the_entries():
     n = 1024
     session, clusters = Session(), (clusters_in_order(n, deepest(n)),) * 2
@@ -162,11 +136,6 @@ def test_the_plan_predicts_the_entries():
         assert 0.6 * product.nnz <= plan.entries <= 1.3 * product.nnz
         others = [Shape(plan.shape.depth, 0, 0, 1), Shape(plan.shape.depth, 4, 4, 1)]
         assert all(predicted_entries((n, n), other, plan.shape.rank) > 0.9 * plan.entries for other in others)
-
-
-def test_random_matrices_have_no_plan_that_pays():
-    matrix = gaussian((256, 256))
-    assert list(butterfly_curves(Session(), matrix, Target(matrix.size))) == []
 
 
 def smoother(n_points, n_splines, corner):
@@ -228,20 +197,6 @@ def test_touched_and_kept_entries_grow_as_n_log_n():
     assert max(kept) <= 1.2 * min(kept)
 
 
-def test_results_repeat():
-    first, second = (built(fourier_integral(256), (256, 256), Shape(6, 1, 1, 14), 1e-6)[0] for _ in range(2))
-    assert first == second
-
-
-@pytest.mark.parametrize(("size", "count"), [(1, 1), (5, 5), (5, 9), (100, 40), (100, 99), (10_000, 50)])
-def test_samples_are_different_and_in_order(size, count):
-    places = spread(size, count, np.random.RandomState(0))
-    assert places.size == min(size, count) or places.size >= 0.9 * count
-    assert (np.diff(places) > 0).all()
-    assert places.min() >= 0
-    assert places.max() < size
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_factorize_finds_them_in_a_matrix(dtype):
@@ -255,32 +210,3 @@ def test_factorize_finds_them_in_a_matrix(dtype):
     assert fit.error == pytest.approx(true_error(M, fit.operator), rel=1e-3)
     assert fit.error <= 1e-3
     assert fit.operator.relative_complexity < 0.3
-
-
-def test_factorize_keeps_within_a_complexity():
-    n = 512
-    M = whole(fourier_integral(n), (n, n))
-    fit = pp.factorize(M, complexity=0.25, method="butterfly")
-    assert fit.operator.relative_complexity <= 0.25
-    assert fit.error <= 1e-2
-
-
-def test_waves_between_points_in_the_plane():
-    sources = np.random.default_rng(0).random((900, 2))
-    receivers = np.random.default_rng(1).random((700, 2)) + np.array([1.5, 0])
-
-    def entries(rows, columns):
-        distance = np.sqrt(((receivers[rows][:, None] - sources[columns]) ** 2).sum(axis=-1))
-        return np.exp(60j * distance) / distance
-
-    coordinates = (receivers, sources)
-    fit = pp.factorize(entries, shape=(700, 900), method="butterfly", max_error=1e-3, coordinates=coordinates)
-    assert fit.status is pp.results.Status.CONVERGED
-    assert true_error(whole(entries, (700, 900)), fit.operator) <= 3e-3
-    assert fit.operator.relative_complexity < 0.15
-
-
-def test_stored_matrices_may_have_entries_of_any_size():
-    matrix = np.full((160, 160), 1e-200)
-    matrix[3, 5], matrix[7, 1] = 1.0, 2.0
-    assert np.isfinite(pp.factorize(matrix, method="butterfly", max_error=0.5).error)

@@ -85,15 +85,6 @@ def test_candidates_keep_the_budget_and_the_methods(shape, share):
         assert [c.title for c in only] == [c.title for c in found if c.method in methods]
 
 
-def test_square_matrices_are_taken_from_both_sides_and_others_from_their_short_one():
-    def sides(shape):
-        return {c.schedule.side for c in candidates(shape, shape[0] * shape[1] // 2, None, ("hierarchical",))}
-
-    assert sides((12, 12)) == {"left", "right"}
-    assert sides((24, 8)) == {"left"}
-    assert sides((8, 24)) == {"right"}
-
-
 def search_for(X, callback=None, n_factors=None, methods=ALL_METHODS):
     chosen = [method for method in ALL_METHODS if methods is ALL_METHODS or method.name in methods]
     return Search(Stored(Session(callback), X), Target(X.size, n_factors=n_factors), chosen)
@@ -139,26 +130,9 @@ def reported(session, count=1):
     return session
 
 
-def test_a_callback_stops_a_session_once_and_for_all():
-    answers = iter([False, True])
-    session = reported(Session(lambda step: next(answers)))
-    assert not session.stopped
-    assert reported(session).stopped
-    assert reported(session).stopped  # without asking again: there is no third answer
-
-
 # -- the search ----------------------------------------------------------------------------------------
 
 METHODS = ("hierarchical", "low_rank")
-
-
-def test_the_search_returns_the_best_of_all_attempts(few_rounds):
-    search = search_for(gaussian((12, 12)), methods=METHODS)
-    fit = run(search, 72)
-    assert fit.error == min(attempt.error for attempt in search.attempts)
-    assert len(search.attempts) == len(candidates((12, 12), 72, None, METHODS)) + 1
-    assert search.attempts[-1].detail.endswith("annealed for longer")
-    assert fit.operator.nnz <= 72
 
 
 @pytest.mark.parametrize("n_factors", [2, 3, 4])

@@ -73,13 +73,6 @@ def test_one_of_several_matrices_is_selected_by_name(here):
     np.testing.assert_array_equal(inputs.read("odd:b.npz:b"), MATRIX.T)
 
 
-def test_types_and_dimensions_are_kept_or_converted():
-    np.save("c.npy", MATRIX.astype(np.complex64) * 1j)
-    assert inputs.read_matrix("c.npy").dtype == np.complex64
-    np.save("i.npy", np.array([1, 2, 3], dtype=">i2"))
-    assert inputs.read_matrix("i.npy").tolist() == [[1.0], [2.0], [3.0]]
-
-
 def test_images_are_read_as_grey_values_from_0_to_1():
     grey = np.arange(0, 240, 20, dtype=np.uint8).reshape(3, 4)
     Image.fromarray(grey).save("grey.png")
@@ -99,21 +92,6 @@ def test_built_in_data_have_names_unless_a_file_has_them():
     for wrong in ("hadamard:7", "haar:x", "dct:0", "nothing:4"):
         with pytest.raises(BadInput, match=wrong):
             inputs.read(wrong)
-
-
-def test_patches_are_parts_of_the_image_less_their_mean():
-    image = np.random.default_rng(0).random((10, 12))
-    drawn = inputs.draw_patches(image, 4, 20, 0)
-    windows = np.lib.stride_tricks.sliding_window_view(image, (4, 4)).reshape(-1, 16)
-    windows = windows - windows.mean(axis=1, keepdims=True)
-    assert drawn.shape == (20, 16)
-    for patch in drawn:
-        assert np.abs(windows - patch).max(axis=1).min() < 1e-12
-    assert inputs.draw_patches(image, 4, 10**6, 0).shape == windows.shape
-    np.testing.assert_array_equal(drawn, inputs.draw_patches(image, 4, 20, 0))
-    for size in (0, 11):
-        with pytest.raises(BadInput, match="1 to 10"):
-            inputs.draw_patches(image, size, 20, 0)
 
 
 # -- damaged and hostile --------------------------------------------------------------------------------

@@ -234,14 +234,6 @@ def test_complexity_is_never_exceeded_and_is_used(shape, complexity, n_factors, 
     assert len(model.operator_.factors) == (2 if n_factors is None else n_factors)
 
 
-@pytest.mark.parametrize("shape", [(16, 18), (16, 40), (16, 12)])
-@pytest.mark.parametrize("block", [2, (3, 2), (2, 4)])
-@pytest.mark.parametrize("n_factors", [None, 3])
-def test_schedules_of_blocks_use_the_complexity(shape, block, n_factors):
-    schedule = pp.Schedule.with_complexity(shape, 0.9, n_factors, block=block)
-    assert 0.7 <= schedule.n_nonzero / (shape[0] * shape[1]) <= 0.9
-
-
 @pytest.mark.slow
 def test_the_error_falls_as_complexity_grows():
     data = pp.datasets.rand(random_state=0).signals.T

@@ -226,21 +226,6 @@ def test_both_presets_of_figure3_have_the_papers_48_configurations():
     assert len(published) == 2 * (24 + 5)
 
 
-def test_a_run_has_a_row_for_each_method_data_set_and_trial_in_order(tiny_figure3):
-    rows = read_table(tiny_figure3 / "table.csv")
-    settings = settings_of("figure3", "tiny")
-    expected = [
-        (data, str(trial), *method)
-        for trial in range(settings["trials"])
-        for data in settings["data"]
-        for method in figure3.methods(settings)
-    ]
-    assert [tuple(row[key] for key in figure3.KEYS) for row in rows] == expected
-    times = read_table(tiny_figure3 / "times.csv")
-    assert [tuple(row[key] for key in figure3.KEYS) for row in times] == expected
-    assert all(float(row["seconds"]) > 0 for row in times)
-
-
 def test_the_error_is_measured_on_the_data_of_the_draw(tiny_figure3):
     settings = settings_of("figure3", "tiny")
     draw = figure3.Draw(1, "RAND")
@@ -442,13 +427,3 @@ def test_claims_are_rejected_or_called_better_by_the_figures():
     seconds = "PROPOSED takes between 8 and 9 seconds for each draw."
     assert verdicts(as_published(), seconds=1.0)[seconds] == BETTER
     assert verdicts(as_published(), seconds=20.0)[seconds] == DIFFERS
-
-
-def test_averages_weigh_trials_by_their_norm_only_in_the_normalised_error():
-    row = dict(zip(figure3.RESULTS, ("RAND", "0", "HAD", "", "", "", "0.3125", "320", "2.0", "2.0"), strict=True))
-    louder = {**row, "trial": "1", "rmse": "4.0", "signal_rms": "4.0"}
-    (point,) = figure3.averages([row, louder]).values()
-    assert point.rmse == 3.0
-    assert point.normalised == pytest.approx(np.sqrt(5))
-    assert point.standard_error == pytest.approx(1.0)
-    assert point.trials == 2

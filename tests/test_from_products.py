@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 import papilio as pp
 from papilio.runtime.session import Session
-from papilio.search.nested.sketches import Sketch, by_points, features_of, nested_from_sketches
+from papilio.search.nested.sketches import Sketch, by_points, nested_from_sketches
 
 from .helpers import DTYPES, gaussian, true_error
 
@@ -118,26 +118,6 @@ def test_low_rank_is_two_factors():
 
 
 @pytest.mark.slow
-def test_long_operators_are_not_read_as_a_whole():
-    left, right = gaussian((64, 2)), gaussian((2, 200_000), seed=1)
-
-    class Long(Counted):
-        def __init__(self):
-            LinearOperator.__init__(self, np.dtype(float), (64, 200_000))
-
-        def _matmat(self, X):
-            return left @ (right @ X)
-
-        def _rmatmat(self, X):
-            return right.T @ (left.T @ X)
-
-    fit = pp.factorize(Long())
-    assert fit.method == "low_rank"
-    assert fit.operator.nnz == 2 * (64 + 200_000)
-    assert fit.error < 1e-10
-
-
-@pytest.mark.slow
 def test_neighbours_lower_the_error_in_the_plane():
     """With the same products: near blocks are kept, and what is left has a lower rank."""
     points = np.stack(np.meshgrid(np.arange(44.0), np.arange(44.0)), axis=-1).reshape(-1, 2)
@@ -150,19 +130,6 @@ def test_neighbours_lower_the_error_in_the_plane():
     )
     assert true_error(matrix, among) < 0.5 * true_error(matrix, alone)
     assert among.nnz < alone.nnz
-
-
-def test_clusters_are_found_from_the_products_of_shuffled_lines():
-    random = np.random.default_rng(0)
-    points = random.permutation(np.linspace(0, 1, 512))
-    matrix = np.exp(-3 * np.abs(points[:, None] - points))
-    fit = pp.factorize(Counted(matrix), max_error=1e-8)
-    assert "order by products" in fit.attempts[-1].detail
-    assert true_error(matrix, fit.operator) < 1e-8
-    assert fit.operator.relative_complexity < 0.1
-    features = features_of(matrix @ random.standard_normal((512, 40)))
-    clusters = by_points("", features, features, 3).rows
-    assert max(np.ptp(points[clusters.lines(3, i)]) for i in range(8)) < 0.2
 
 
 def test_coordinates_of_rows_and_columns():
@@ -193,11 +160,6 @@ def test_the_unit_does_not_matter():
     for unit in (1e-200, 1e200):
         fit = pp.factorize(Counted(matrix * unit), max_error=1e-8)
         assert true_error(matrix, fit.operator.toarray() / unit) < 1e-8
-
-
-def test_zeros():
-    fit = pp.factorize(Counted(np.zeros((200, 150))))
-    assert (fit.status.value, fit.error, fit.operator.nnz) == ("converged", 0.0, 0)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 5), (1, 200), (97, 97), (100, 131)])

@@ -14,11 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
-from papilio.constraints import Circulant, NonNegative, Sparse, SparseColumns, SparseRows
-from papilio.nonnegative.exchange import Supports, exchanged, joint_steps
-from papilio.nonnegative.losses import Divergence, LeastSquares, error_of
+from papilio.constraints import Circulant, NonNegative, Sparse, SparseRows
+from papilio.nonnegative.exchange import Supports
+from papilio.nonnegative.losses import Divergence, LeastSquares
 from papilio.nonnegative.nmf import divergence_codes, least_squares_codes
-from papilio.runtime.session import Session
 
 LOSSES = {"frobenius": LeastSquares, "kullback-leibler": Divergence}
 V = np.random.default_rng(0).random((9, 14))
@@ -135,14 +134,6 @@ def test_the_unit_of_the_data_does_not_matter(loss):
     )
     assert plain.error == large.error == small.error
     np.testing.assert_array_equal(dense(large.operator.factors[1]), dense(plain.operator.factors[1]) * 2.0**300)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_zeros_are_factorized_into_zeros(loss):
-    fit = pp.nonnegative.nonnegative_chain(np.zeros((4, 5)), (2, 3), loss=loss, sparsity=1)
-    assert fit.error == 0
-    assert fit.objective < 1e-9
-    assert not fit.operator.toarray().any()
 
 
 def test_single_precision_sparse_input_and_random_states():
@@ -337,26 +328,6 @@ def test_the_best_support_of_a_column_is_found(k):
     assert ((found > 0).sum(axis=0) <= k).all()
     errors = np.linalg.norm(targets - A @ found, axis=0)
     np.testing.assert_allclose(errors, [best_by_trying(A, target, k) for target in targets.T], rtol=1e-6)
-
-
-def test_exchanges_and_joint_steps_keep_supports_small_and_never_raise_the_error():
-    rng = np.random.default_rng(0)
-    V = rng.random((9, 20))
-    shapes = [(9, 6), (6, 5), (5, 20)]
-    sets = [SparseColumns(shape, 2) for shape in shapes]
-    start = [np.where(rng.random(shape) < 0.4, rng.random(shape), 0) for shape in shapes]
-    start = [constraint.project(factor) for constraint, factor in zip(sets, start, strict=True)]
-    factors, error = start, error_of(V, start)
-    for step in (
-        lambda f: exchanged(Session(), V, f, sets, 1),
-        lambda f: joint_steps(Session(), V, f, 0.0, 3),
-    ) * 2:
-        factors = step(factors)
-        assert error_of(V, factors) < error
-        error = error_of(V, factors)
-        for factor in factors:
-            assert (factor >= 0).all()
-            assert ((factor > 0).sum(axis=0) <= 2).all()
 
 
 def test_units_that_read_the_same_parts_are_told_apart():

@@ -176,21 +176,7 @@ def test_products_are_read_back(dtype):
     np.testing.assert_allclose(again.as_product(np.dtype(dtype)).toarray(), product.toarray(), atol=1e-12)
 
 
-def test_other_products_are_refused():
-    with pytest.raises(ValueError, match="layers of rotations"):
-        Turned.from_product(pp.SparseProduct([np.ones((4, 4)) + np.eye(4)]))
-
-
 # -- factorize -----------------------------------------------------------------------------------------
-
-
-def test_few_rotations_are_found_exactly():
-    n = 32
-    M = planted(n, matchings(n, 3))  # no two rows meet twice
-    fit = pp.factorize(M, method="rotations")
-    assert fit.method == "rotations"
-    assert fit.error < 1e-9
-    assert fit.operator.nnz <= 3 * 2 * n
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
@@ -201,12 +187,6 @@ def test_the_dtype_stays_and_the_error_is_true(dtype):
     assert fit.operator.relative_complexity <= 0.5
     error = np.linalg.norm(M - fit.operator.toarray()) / np.linalg.norm(M)
     assert fit.error == pytest.approx(error, rel=1e-3)
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_any_unit(scale):
-    M = planted(16, matchings(16, 2))
-    assert pp.factorize(scale * M, method="rotations").error < 1e-9
 
 
 def test_an_error_is_reached_and_factors_are_counted():

@@ -183,44 +183,8 @@ def test_names_from_outside_are_text_and_never_elements(sweep):
     assert "".join(read.text).count(HOSTILE) >= 16
 
 
-@pytest.mark.slow
-def test_large_results_stay_below_two_megabytes():
-    rng = np.random.default_rng(0)
-    many = pp.SparseProduct([rng.standard_normal((300, 300)) * (rng.random((300, 300)) < 0.4) for _ in range(30)])
-    wide = pp.SparseProduct([rng.standard_normal((1024, 64)), rng.standard_normal((64, 3000))])
-    steps = history(*((f"loosen {i}", 400) for i in range(100)))
-    text = page(
-        "large",
-        [Subject("many", many, history=steps), Subject("wide", wide, atom_shape=(32, 32), history=steps)],
-        "1",
-    )
-    words = " ".join(check(text).text)
-    assert "the first 367 of 3,000" in words
-    assert "S 30" in re.sub(r"\s+", " ", words)  # the last one is shown
-    assert "S 20" not in re.sub(r"\s+", " ", words)
-
-
 def pixels(address):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))).convert("RGBA"))
-
-
-def test_pictures_show_signs_and_atoms():
-    factor = np.array([[1.0, 0.0], [-0.5, 2.0]])
-    read = check(page("op", [Subject("op", pp.SparseProduct([factor, np.eye(2)]))], "1"))
-    assert [a["alt"].split(",")[0] for a in read.all("img")] == ["the product", "factor 1", "factor 2"]
-    shown = pixels(read.all("img")[1]["src"]).astype(int)
-    assert shown[0, 1, 3] == 0  # zero is transparent
-    assert shown[1, 1, 0] > shown[1, 1, 2]  # orange
-    assert shown[1, 0, 0] < shown[1, 0, 2]  # blue
-
-    atoms = np.array([[1.0, -1.0], [0.0, 1.0], [-1.0, 0.0], [0.5, 0.5]])
-    read = check(page("op", [Subject("op", pp.SparseProduct([atoms]), atom_shape=(2, 2))], "1"))
-    shown = pixels(read.all("img")[-1]["src"])
-    assert shown.shape[:2] == (2, 5)
-    np.testing.assert_array_equal(shown[:, :2, 3], [[255, 0], [255, 128]])  # as strong as they are large
-    np.testing.assert_array_equal(shown[:, :2, 0] > shown[:, :2, 2], [[True, False], [False, True]])  # orange
-    assert (shown[:, 2, :3] == 128).all()  # grey between the patches
-    assert (shown[:, 2, 3] > 0).all()
 
 
 # -- diagrams ------------------------------------------------------------------------------------------------

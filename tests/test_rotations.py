@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import scipy.linalg
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,11 +16,9 @@ from papilio.kernels.givens import (
     SINGULAR,
     _gain,
     _turn,
-    nuclear_norm,
-    polar,
     rotate_hermitian,
 )
-from papilio.rotations.chain import Chain, layer
+from papilio.rotations.chain import Chain
 from papilio.rotations.growth import Growth, grow
 
 KINDS = [np.float64, np.complex128]
@@ -63,26 +60,6 @@ def off(S):
 
 
 # -- blocks --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", KINDS)
-def test_polar_factor_is_scipys(rng, dtype):
-    for _ in range(50):
-        Z, G = numbers(rng, (2, 2), dtype), np.empty((2, 2), dtype)
-        polar(*Z.ravel(), G)
-        np.testing.assert_allclose(G, scipy.linalg.polar(Z)[0], atol=1e-12)
-        assert nuclear_norm(*Z.ravel()) == pytest.approx(np.linalg.norm(Z, "nuc"))
-
-
-@pytest.mark.parametrize("dtype", KINDS)
-@pytest.mark.parametrize(
-    "Z", [np.zeros((2, 2)), np.ones((2, 2)), np.diag([1e-200, 3.0]), np.array([[0.0, 2], [0, 0]])]
-)
-def test_polar_factor_of_singular_blocks_is_unitary_and_best(Z, dtype):
-    G = np.empty((2, 2), dtype)
-    polar(*Z.astype(dtype).ravel(), G)
-    np.testing.assert_allclose(G.conj().T @ G, np.eye(2), atol=1e-12)
-    assert np.trace(G.conj().T @ Z).real == pytest.approx(np.linalg.norm(Z, "nuc"))
 
 
 @settings(deadline=None)
@@ -145,11 +122,6 @@ def test_a_chain_is_its_product(rng, n, g, dtype):
     np.testing.assert_allclose(dense(sorted_chain), U, atol=1e-12)
     for begin, end in pairwise(starts):
         assert len(np.unique(sorted_chain.pairs[begin:end])) == 2 * (end - begin) > 0
-
-
-def test_layers_are_as_few_as_the_order_allows():
-    pairs = np.array([[0, 1], [2, 3], [0, 2], [4, 5], [4, 0]])
-    assert Chain(6, pairs, np.tile(np.eye(2), (5, 1, 1))).layers().tolist() == [0, 0, 1, 0, 2]
 
 
 @pytest.mark.parametrize("dtype", KINDS)
@@ -240,13 +212,6 @@ def test_a_sparse_matrix_grows_as_a_dense_one(rng, dtype):
     np.testing.assert_allclose(matrix, whole.matrix, atol=1e-12)
 
 
-def test_a_diagonal_matrix_has_nothing_to_gain():
-    for S in (np.diag([3.0, 1.0, 2.0]), sp.csr_array(np.diag([3.0, 1.0, 2.0])), np.eye(1)):
-        growth = Growth(EIGEN, S)
-        assert not grow(growth, lambda: 5)
-        assert growth.count == 0
-
-
 # -- sweeps --------------------------------------------------------------------------------------------
 
 
@@ -291,10 +256,3 @@ def test_polar_sweeps_never_lower_the_trace(rng, dtype):
         traces.append(np.trace(W).real)
     assert (np.diff(traces) >= -1e-10).all()
     assert traces[-1] > traces[0] + 1
-
-
-def test_a_layer_is_an_orthogonal_matrix(rng):
-    chain = random_chain(rng, 6, 2, np.float64)
-    G = layer(6, np.array([[0, 3], [5, 1]]), chain.blocks).toarray()
-    np.testing.assert_allclose(G.T @ G, np.eye(6), atol=1e-14)
-    assert np.count_nonzero(G) == 6 + 4

@@ -1,6 +1,5 @@
 """Learning from data that need not fit into memory: Dask arrays, memory maps, files."""
 
-import os
 import re
 
 import numpy as np
@@ -13,7 +12,6 @@ from papilio.runtime.session import Interrupted
 from papilio.samples import as_samples, held, map_reduce
 
 from .large import LEARNERS, X, assert_same, joined, make, on_disk, part_sizes, rows_of
-from .limits import lower
 
 da = pytest.importorskip("dask.array")
 pytestmark = pytest.mark.usefixtures("large")
@@ -72,20 +70,6 @@ def test_the_final_error_is_that_of_all_samples(tmp_path, learner):
     assert last.error == pytest.approx(-model.score(X))
 
 
-@pytest.mark.slow
-def test_the_number_of_threads_changes_no_bit(tmp_path, learner):
-    rows = np.concatenate([X, 2 * X, -X])  # samples of more than one share of the moments
-    with pytest.MonkeyPatch.context() as patch:
-        lower(patch, sample=700)
-        try:
-            pp.set_num_threads(1)
-            expected = make(learner).fit(on_disk(tmp_path, rows))
-            pp.set_num_threads(3)
-            assert_same(make(learner).fit(on_disk(tmp_path, rows)), expected)
-        finally:
-            pp.set_num_threads(None)
-
-
 # -- transform, inverse_transform, score ----------------------------------------------------------------
 
 
@@ -118,21 +102,6 @@ def test_sparse_codes_of_a_dask_array_come_in_csr_blocks(tmp_path):
         model.inverse_transform(codes).compute(), model.inverse_transform(model.transform(X)), atol=1e-12
     )
     assert isinstance(model.transform(on_disk(tmp_path)), sp.csr_array)
-
-
-def test_codes_of_a_dask_array_wait_until_they_are_asked_for():
-    calls = []
-
-    def load(block, block_id=None):
-        calls.append(block_id)
-        return block
-
-    model = make("ksvd").fit(X[:100])
-    lazy = da.from_array(X, chunks=(100, 8)).map_blocks(load, dtype=X.dtype, meta=X[:0])
-    codes = model.inverse_transform(model.transform(lazy))
-    assert calls == []
-    codes[:100].compute()
-    assert len(calls) == 1
 
 
 # -- kinds of arrays and files --------------------------------------------------------------------------
@@ -178,18 +147,6 @@ def test_shards_are_taken_in_the_order_of_their_numbers(tmp_path):
     np.save(tmp_path / "1²3.npy", np.zeros((1, 3)))  # no digit, though Python takes it for one
     rows = pp.datasets.on_disk(tmp_path).load()
     np.testing.assert_array_equal(rows[:, 0], [0, 1, 1, 8.5, 8.5, 9, 9, 10, 10, 100, 100])
-
-
-@pytest.mark.slow
-def test_inputs_are_never_changed(tmp_path, learner):
-    data = mapped(tmp_path, mode="r+")
-    make(learner).fit(data).transform(data)
-    lazy = da.from_array(data, chunks=(50, 8))
-    make(learner).fit(lazy).transform(lazy).compute()
-    np.testing.assert_array_equal(data, X)
-    rows = X.copy()
-    make(learner).fit(rows)
-    np.testing.assert_array_equal(rows, X)
 
 
 # -- errors ---------------------------------------------------------------------------------------------
@@ -337,16 +294,6 @@ def test_folders_must_hold_files_that_agree(tmp_path):
         pp.datasets.on_disk(tmp_path)
     with pytest.raises(FileNotFoundError, match="missing"):
         pp.datasets.on_disk(tmp_path / "missing.npy")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_only_regular_files_are_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe.npy")
-    for path in (tmp_path, tmp_path / "pipe.npy"):
-        with pytest.raises(OSError, match=r"not a regular file: .*pipe\.npy"):
-            pp.datasets.on_disk(path)
-    with pytest.raises(TypeError, match="path must be a path"):
-        pp.datasets.on_disk(None)
 
 
 # -- passes ---------------------------------------------------------------------------------------------

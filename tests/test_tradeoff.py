@@ -278,17 +278,6 @@ def test_the_best_within_a_complexity_is_found():
         sweep.at(0.05)
 
 
-def test_the_figure_shows_points_knee_and_the_dense_error():
-    ax = made((5, 0.90), (20, 0.40), (60, 0.30), dense_error=0.2).plot()
-    labels = ax.get_legend_handles_labels()[1]
-    assert "knee: 0.2, error 0.4" in labels
-    assert "dense: error 0.2" in labels
-    drawn = next(line for line in ax.lines if line.get_label() == "points")
-    np.testing.assert_allclose(drawn.get_xydata(), [(0.05, 0.9), (0.2, 0.4), (0.6, 0.3)])
-    assert ax.get_ylabel() == "relative error"
-    matplotlib.pyplot.close(ax.figure)
-
-
 def test_a_saved_sweep_has_a_table_and_all_operators(tmp_path):
     sweep = made((5, 0.90), (20, 0.40), (60, 0.30))
     sweep.save(tmp_path / "new" / "sweep")
@@ -315,16 +304,6 @@ def test_the_command_writes_what_the_function_finds(tmp_path, papilio, matrix):
     operators = [f"operator-0{i}.npz" for i in (1, 2, 3)]
     assert names == ["knee.npz", *operators, "points.csv", "tradeoff.png"]
     assert pp.load(tmp_path / "sweep" / "knee.npz") == sweep.knee.operator
-
-
-@pytest.mark.slow
-def test_the_command_learns_from_samples_where_atoms_are_named(tmp_path, papilio, signals):
-    np.save(tmp_path / "X.npy", signals.T)
-    options = ("--points", 2, "--n-nonzero-coefs", 2, "--random-state", 0)
-    code, out, err = papilio("tradeoff", "X.npy", "-o", "sweep", *options)
-    assert (code, err) == (0, "")
-    assert "Recommended: 10×10 float64" in out
-    assert "relative error, 2 atoms per signal" in out
 
 
 def test_after_ctrl_c_the_points_so_far_are_kept(tmp_path, monkeypatch, matrix):

@@ -107,14 +107,6 @@ def test_the_knee_the_front_and_the_dense_matrix_stand_in_both(sweep, measured):
     assert (np.diff(front[:, 1]) < 0).all()
 
 
-def test_axes_get_complexities_alone_and_nothing_is_measured(sweep, measured):
-    ax = Figure().add_subplot()
-    assert sweep.plot(ax) is ax
-    assert pp.plot.tradeoff(sweep, Figure().add_subplot(), error="RMSE").get_ylabel() == "RMSE"
-    assert ax.figure.axes == [ax]
-    assert not measured
-
-
 # -- the page ------------------------------------------------------------------------------------------------
 
 

@@ -137,18 +137,6 @@ def test_a_known_mean_is_not_subtracted():
 # -- groups ----------------------------------------------------------------------------------------------
 
 
-def test_groups_are_what_merges_join():
-    X, block = three_blocks(60, seed=0, sizes=(3, 4, 5), n_noise=0, noise=0.1)
-    model = pp.rotations.Treelets().fit(X)
-    np.testing.assert_array_equal(model.groups(0), np.arange(12))
-    assert set(model.groups(len(model.merges_))) == {0}
-    groups = model.groups(9)
-    assert groups[0] == 0
-    np.testing.assert_array_equal(groups[:, None] == groups, block[:, None] == block)
-    with pytest.raises(ValueError, match="level"):
-        model.groups(12)
-
-
 @pytest.mark.slow
 def test_planted_blocks_are_recovered_in_95_of_100_draws():
     assert sum(recovered(*three_blocks(80, seed)) for seed in range(100)) >= 95
@@ -166,12 +154,6 @@ def test_a_constant_variable_is_never_merged():
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(5), atol=1e-12)
 
 
-def test_data_without_any_variance_have_no_tree():
-    model = pp.rotations.Treelets(2).fit(np.ones((4, 3)))
-    assert (len(model.merges_), model.level_) == (0, 0)
-    np.testing.assert_array_equal(model.energies_, 0)
-
-
 def test_copies_and_mirrored_copies_are_merged_first():
     X = np.random.default_rng(0).standard_normal((20, 4))
     X[:, 3] = -2 * X[:, 1]
@@ -179,12 +161,6 @@ def test_copies_and_mirrored_copies_are_merged_first():
     assert set(model.merges_[0]) == {1, 3}
     assert model.correlations_[0] == pytest.approx(-1)
     assert np.isfinite(model.components_).all()
-
-
-def test_one_variable():
-    model = pp.rotations.Treelets().fit([[1.0], [2.0]])
-    np.testing.assert_array_equal(model.components_, [[1.0]])
-    assert model.merges_.shape == (0, 2)
 
 
 @pytest.mark.parametrize(
