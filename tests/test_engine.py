@@ -368,11 +368,11 @@ def test_helpers_sleep_when_there_is_nothing_to_do(sharing):
 def test_a_helper_takes_no_part_of_another_dtype_or_beyond_the_threads_of_a_job():
     box = np.zeros(pool.BOX, dtype=np.int64)
     box[pool.PARTS], box[pool.THREADS] = 5, 2  # of dtype 0
-    assert multiply._help(box, 1, np.dtype(np.float64), 100)
-    assert not multiply._help(box, 2, np.dtype(np.float32), 100)
+    assert multiply._help(box.ctypes.data, 1, 1, 100)
+    assert not multiply._help(box.ctypes.data, 0, 2, 100)
     assert box[pool.STATE] == box[pool.DONE] == box[pool.AWAKE] == 0
     box[pool.STATE] = 5  # all are taken
-    assert not multiply._help(box, 1, np.dtype(np.float32), 100)
+    assert not multiply._help(box.ctypes.data, 0, 1, 100)
     assert box[pool.STATE] == 5
 
 

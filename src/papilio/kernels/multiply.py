@@ -35,7 +35,6 @@ from .pool import (
     CLOSED,
     DONE,
     JOB_AT,
-    KIND,
     LOOKS,
     ROOM_SIZE,
     STATE,
@@ -170,20 +169,33 @@ def _do_part(box: int, job: int, room: int, part: int, values: Array) -> None:
 
 
 @compiled
-def work(box: Array, role: int, call: Any, values: Array, arrays: Any, sizes: Any) -> int:
+def work(
+    box: int,
+    role: int,
+    call: Any,
+    template: Array,
+    values: Array,
+    X: Array,
+    Y: Array,
+    own: Array,
+    by_rows: int,
+    count: int,
+    per_tile: int,
+    per_part: int,
+    per_step: int,
+) -> int:
     """A thread at work: `ALONE` on a job of one part, as the caller who `SHARES` a job, or as one who `HELPS`.
 
-    ``call`` is that of `papilio.kernels.pool.share`; for a worker, the number of the dtype, its own index, and
-    how often it looks for work in vain. ``arrays`` are the template, X, Y and the room, and ``sizes`` the fields
-    of the job from `BY_ROWS` on; without vectors to count, X and Y are one vector each. For a worker, all of these
-    are empty. The result is how often it would have looked again.
+    ``box`` is the pool's, and ``call`` that of `papilio.kernels.pool.share`; for a worker, the number of the
+    dtype, its own index, and how often it looks for work in vain. All others are what a job needs: the template,
+    the values, vectors and results (one vector each where there are none to count), room, and the fields from
+    `BY_ROWS` on. For a worker, they are empty. The result is how often it would have looked again.
     """
-    template, X, Y, own = arrays
-    at, looks = _address_of(box), 0
+    looks = 0
     job = -(-_address_of(own) // ALIGNMENT) * ALIGNMENT
     room = job + JOB_BYTES
     if role == HELPS:
-        add(at, AWAKE, 1)
+        add(box, AWAKE, 1)
     else:
         for field in range(template.size):
             put(job, field, template[field])
@@ -193,56 +205,58 @@ def work(box: Array, role: int, call: Any, values: Array, arrays: Any, sizes: An
         put(job, Y_AT, _address_of(Y))
         put(job, Y_STEP, Y.strides[0])
         put(job, ROOM, room)
-        for i in range(len(sizes)):
-            put(job, BY_ROWS + i, sizes[i])
+        put(job, BY_ROWS, by_rows)
+        put(job, COUNT, count)
+        put(job, PER_TILE, per_tile)
+        put(job, PER_PART, per_part)
+        put(job, PER_STEP, per_step)
     if role == SHARES:
-        share(at, job, call)
+        share(box, job, call)
     while True:
         part = 0
         if role == SHARES:
-            part = add(at, STATE, 1) & CLOSED
+            part = add(box, STATE, 1) & CLOSED
             if part >= call[1]:
                 break
         elif role == HELPS:
-            part, looks = take(at, call[0], call[1], call[2])
+            part, looks = take(box, call[0], call[1], call[2])
             if part < 0:
                 break
-            job = get(at, JOB_AT)
-            room = get(job, ROOM) + call[1] * get(at, ROOM_SIZE)
-        _do_part(at, job, room, part, values)
+            job = get(box, JOB_AT)
+            room = get(job, ROOM) + call[1] * get(box, ROOM_SIZE)
+        _do_part(box, job, room, part, values)
         if role == ALONE:
             return 0
-        add(at, DONE, 1)
+        add(box, DONE, 1)
     if role == SHARES:
-        wait(at, call[1])
+        wait(box, call[1])
     else:
-        add(at, AWAKE, -1)
+        add(box, AWAKE, -1)
     return looks
 
 
-def apply_alone(values: Array, arrays: Any, sizes: Any) -> None:
-    """A job of one part, on this thread: see `work`."""
-    work(pool.box, ALONE, _NO_CALL, values, arrays, sizes)
+def apply_alone(*job: Any) -> None:
+    """A job of one part, on this thread: ``job`` are the arguments of `work` from the template on."""
+    work(0, ALONE, _NO_CALL, *job)
 
 
-def apply_shared(values: Array, arrays: Any, sizes: Any, call: tuple[int, int, int], is_long: bool) -> bool:
+def apply_shared(job: tuple[Any, ...], call: tuple[int, int, int], is_long: bool) -> bool:
     """A job of several parts; False if another Python thread is using the pool, and nothing was done.
 
     ``call`` are the numbers of parts and of threads, and the bytes of room of each thread.
     """
-    return pool.run((values, arrays, sizes), (_NUMBERS[values.dtype], *call), is_long)
+    return pool.run(job, (_NUMBERS[job[1].dtype], *call), is_long)
 
 
-def _run(box: Array, job: Any, call: tuple[int, ...]) -> None:
+def _run(box: int, job: tuple[Any, ...], call: tuple[int, ...]) -> None:
     work(box, SHARES, call, *job)
 
 
-def _help(box: Array, index: int, dtype: Any = None, looks: int = LOOKS) -> bool:
+def _help(box: int, kind: int, index: int, looks: int = LOOKS) -> bool:
     """Take parts of jobs of one dtype until there is none for a while; True if there is one of another dtype."""
-    dtype = dtype or DTYPES[int(box[KIND])]
-    nothing = np.empty((0, 0), dtype)
-    arrays = np.empty(0, np.int64), nothing, nothing, np.empty(0, np.uint8)
-    return work(box, HELPS, (_NUMBERS[dtype], index, looks, 0), np.empty(0, dtype), arrays, (0, 0, 0, 0, 0)) > 0
+    nothing, vector = np.empty((0, 0), DTYPES[kind]), np.empty(0, DTYPES[kind])
+    job = np.empty(0, np.int64), vector, nothing, nothing, np.empty(0, np.uint8), 0, 0, 0, 0, 0
+    return work(box, HELPS, (kind, index, looks, 0), *job) > 0
 
 
 pool = Pool(_run, _help)

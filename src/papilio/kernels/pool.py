@@ -22,11 +22,8 @@ from numba import njit, types
 from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic
 
-from ..typing import Array
-
 # The words of the box: the first two have a line of cache each.
-STATE, DONE = 0, 8
-PARTS, JOB_AT, KIND, THREADS, ROOM_SIZE, AWAKE = range(16, 22)
+STATE, DONE, PARTS, JOB_AT, KIND, THREADS, ROOM_SIZE, AWAKE = 0, 8, *range(16, 22)
 BOX, CLOSED = 32, (1 << 32) - 1  # its length; no part is left
 LOOKS = 1_500_000  # at the box: some four tenths of a millisecond
 _LOOKS_IN_A_ROW = 200_000  # while parts of others are awaited: some 60 µs
@@ -42,12 +39,9 @@ def _on_word(emit: Callable[..., Any], n_values: int = 0) -> Any:
         return emit(builder, builder.inttoptr(address, _WORD.as_pointer()), *given[2:])
 
     typed = types.int64(*[types.int64] * (2 + n_values)), generate
-    functions = (
-        lambda context, address, n: typed,
-        lambda context, address, n, value: typed,
-        lambda context, address, n, old, new: typed,
-    )
-    return intrinsic(functions[n_values])
+    if n_values == 2:
+        return intrinsic(lambda context, address, n, old, new: typed)
+    return intrinsic((lambda context, address, n, value: typed) if n_values else lambda context, address, n: typed)
 
 
 def _give_way(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
@@ -114,13 +108,14 @@ def wait(box: int, count: int) -> None:
 class Pool:
     """Threads beside the caller's, as many as papilio may use; they are started when they are first needed.
 
-    ``work(box, job, call)`` does a job together with the workers, and ``help(box, index)`` takes parts until none
-    was there for a while; True if one of another kind was.
+    ``work(box, job, call)`` does a job together with the workers, and ``help(box, kind, index)`` takes parts of
+    jobs of one kind until none was there for a while; True if one of another kind was.
     """
 
-    def __init__(self, work: Callable[..., Any], help: Callable[[Array, int], bool]) -> None:
+    def __init__(self, work: Callable[..., Any], help: Callable[[int, int, int], bool]) -> None:
         self.box = np.zeros(BOX, np.int64)
         self.box[STATE] = CLOSED
+        self._box = self.box.ctypes.data
         self._work, self._help = work, help
         self._lock, self._wake, self.n_workers = threading.Lock(), threading.Event(), 0
         self._last = self._woken = 0.0
@@ -139,17 +134,17 @@ class Pool:
                 self._wake.set()
                 with suppress(RuntimeError):  # the interpreter shuts down, or the system has no more threads
                     while self.n_workers < wanted:
-                        args = self.box, self._wake, self.n_workers + 1
+                        args = (self.n_workers + 1,)
                         threading.Thread(target=self._serve, args=args, name="papilio", daemon=True).start()
                         self.n_workers += 1
-            self._work(self.box, job, call)
+            self._work(self._box, job, call)
             self._last = perf_counter()
         finally:
             self._lock.release()
         return True
 
-    def _serve(self, box: Array, wake: threading.Event, index: int) -> None:
-        while wake.wait():
-            while self._help(box, index):
+    def _serve(self, index: int) -> None:
+        while self._wake.wait():
+            while self._help(self._box, int(self.box[KIND]), index):
                 pass
-            wake.clear()
+            self._wake.clear()

@@ -462,11 +462,8 @@ class Fused:
         if self._is_long_for_vectors and (threads := get_num_threads()) > 1:
             room = workspace(JOB_BYTES + program.n_slots * self._dtype.itemsize + ALIGNMENT)
             per_step = _PARTS * threads
-            arrays, call = (
-                (program.template, x[:, None], y[:, None], room),
-                (int(program.steps[0]) * per_step, threads, 0),
-            )
-            if apply_shared(program.values, arrays, (0, 0, 1, 0, per_step), call, False):
+            job = program.template, program.values, x[:, None], y[:, None], room, 0, 0, 1, 0, per_step
+            if apply_shared(job, (int(program.steps[0]) * per_step, threads, 0), False):
                 return y
         apply_vector(program.template, program.values, x, y)
         return y
@@ -510,12 +507,12 @@ class Fused:
                 n_parts = threads * min(max(lines * _LINE // (2 * tiles.row * threads), 1), _PARTS)
                 n_rooms, per_part = threads, -(-lines // n_parts) * _LINE // item
                 per_tile = min(per_tile, per_part)
-            arrays = tiles.template, X, Y, workspace(JOB_BYTES + n_rooms * tiles.n_bytes + ALIGNMENT)
-            sizes, call = (int(by_rows), count, per_tile, per_part, per_step), (n_parts, threads, tiles.n_bytes)
-            if apply_shared(values, arrays, sizes, call, n_bytes >= _LONG_BYTES):
+            room = workspace(JOB_BYTES + n_rooms * tiles.n_bytes + ALIGNMENT)
+            job = tiles.template, values, X, Y, room, int(by_rows), count, per_tile, per_part, per_step
+            if apply_shared(job, (n_parts, threads, tiles.n_bytes), n_bytes >= _LONG_BYTES):
                 return
-        arrays = tiles.template, X, Y, workspace(JOB_BYTES + tiles.n_bytes + ALIGNMENT)
-        apply_alone(values, arrays, (int(by_rows), count, per_tile, count, 0))
+        room = workspace(JOB_BYTES + tiles.n_bytes + ALIGNMENT)
+        apply_alone(tiles.template, values, X, Y, room, int(by_rows), count, per_tile, count, 0)
 
 
 class _Tiles(NamedTuple):
