@@ -196,14 +196,6 @@ def test_what_the_dense_matrix_does_faster_becomes_dense():
     assert len(assert_better(diagonal).factors) == (2 if REGISTER == 64 else 1)
 
 
-@pytest.mark.parametrize("size", [1e200, 1e-200])
-def test_products_that_may_overflow_are_not_merged(size):
-    op = pp.SparseProduct([size * gaussian((4, 4)), size * gaussian((4, 4), seed=1)])
-    x = gaussian((4, 3)) * size**-1.5
-    np.testing.assert_allclose(op.optimized() @ x, op @ x)
-    assert op.optimized() is op
-
-
 @st.composite
 def products(draw):
     """Chains of factors of any density, butterflies, permutations and diagonals among them."""

@@ -244,20 +244,6 @@ MATRICES = {
     "one entry of many": np.eye(50)[:, :1] @ np.eye(60)[:1],
 }
 RANDOM = MATRICES["random"]
-ROW = np.full((3, 100), [[0.1], [0], [0]])  # op @ ones leaves the number range, the norm does not
-
-
-@pytest.mark.parametrize("dtype", ALL_DTYPES)
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_large_scale_meets_the_factor_that_has_room_for_it(dtype: Any, place: int) -> None:
-    power = np.finfo(dtype).maxexp - 2
-    factors = [8 * np.ones((3, 3), dtype), 8 * np.ones((3, 2), dtype)]
-    factors[place] = factors[place] * np.finfo(dtype).tiny
-    op = SparseProduct(factors, 2.0**power)
-    expected = np.full((3, 2), 3 * 64 * float(np.finfo(dtype).tiny) * 2.0**power)
-    np.testing.assert_array_equal(op.toarray(), expected)
-    np.testing.assert_array_equal(op @ np.eye(2, dtype=dtype), expected)
-    np.testing.assert_array_equal((op @ sp.eye_array(2, dtype=dtype)).toarray(), expected)
 
 
 @pytest.mark.parametrize("ord", [2, "fro", 1, np.inf])
@@ -271,10 +257,10 @@ def test_norms_are_numpys_at_every_scale(name: str, scale: float, ord: Any) -> N
 
 
 @pytest.mark.parametrize("ord", [2, "fro", 1, np.inf])
-@pytest.mark.parametrize(("matrix", "size", "scale"), [(RANDOM, 1e200, 1), (RANDOM, 1e-200, 1), (ROW, 1, 1e308)])
-def test_norms_of_very_large_and_very_small_operators(matrix: Any, size: float, scale: float, ord: Any) -> None:
-    expected = size * float(np.linalg.norm(matrix, ord)) * scale
-    assert SparseProduct([size * matrix], scale).norm(ord) == pytest.approx(expected, rel=1e-12, abs=0)
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_norms_of_very_large_and_very_small_operators(size: float, ord: Any) -> None:
+    expected = size * float(np.linalg.norm(RANDOM, ord))
+    assert SparseProduct([size * RANDOM]).norm(ord) == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 def test_norm_of_a_product_that_cancels_is_zero_and_the_default_is_frobenius() -> None:
@@ -416,18 +402,6 @@ def test_bad_input_is_refused_by_name(error: type[Exception], named: str, expres
 def test_numpys_less_common_keys_select_as_in_numpy(key: str) -> None:
     part = OP[evaluate(key, OP)]
     assert_close(part.toarray() if isinstance(part, SparseProduct) else part, DENSE[evaluate(key, OP)])
-
-
-@pytest.mark.parametrize("ord", [2, "fro", 1, np.inf])
-@pytest.mark.parametrize("side", [2, 12])
-def test_only_the_norm_itself_may_leave_the_number_range(side: int, ord: Any) -> None:
-    expected = float(np.linalg.norm(np.eye(side), ord))
-    large, small = np.eye(side) * 1e300, np.eye(side) * 1e-300
-    assert SparseProduct([large, large, small], 1e-300).norm(ord) == pytest.approx(expected)
-    assert SparseProduct([large, large]).norm(ord) == np.inf
-    # The parts that are large meet those that are small: only the product of both is far below each.
-    parts = [np.diag(np.r_[1e-160, np.ones(side - 1)]), np.diag(np.r_[1.0, np.full(side - 1, 1e-160)])]
-    assert SparseProduct([*parts, *parts], 1e300).norm(ord) == pytest.approx(1e-20 * expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("ord", [None, True, np.array([2]), "nuc", 0, -1, np.nan, -np.inf])

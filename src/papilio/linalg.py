@@ -1,7 +1,7 @@
 """Shared linear algebra: norms that neither overflow nor underflow, and the largest eigenvalue."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -73,14 +73,6 @@ def rescaled(array: Array, axis: int | None = None) -> Array:
     if not largest.size or (largest.min() > 1e-15 and largest.max() < 1e15):
         return array
     return np.ldexp(parts, -np.frexp(largest)[1]).view(array.dtype)[..., 0]
-
-
-def product_of(numbers: Iterable[float]) -> float:
-    """The product of non-negative numbers, in which only the result may overflow or underflow."""
-    mantissas, exponents = np.frexp(np.array(list(numbers), dtype=np.float64))
-    mantissa, exponent = np.frexp(np.prod(mantissas))
-    with np.errstate(over="ignore", under="ignore"):
-        return float(np.ldexp(mantissa, int(exponent) + int(exponents.sum())))
 
 
 # -- units ---------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from numbers import Number
 from typing import Any
@@ -213,95 +213,43 @@ def as_sparse(name: str, value: Any) -> Any:
     """
     dtype = working_dtype(name, value.dtype)
     try:
-        return _SOUND[value.format](value, dtype)
+        return _rebuilt(value, dtype)
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
         raise ValueError(
             f"{name} must be a valid sparse matrix, got a corrupt {value.format} one: {error}"
         ) from None
 
 
-def require_lines(indptr: Array, indices: Array, size: int, n_lines: int, length: int) -> None:
-    """Refuse the structure of a csr or csc matrix unless its lines, and its indices in them, are in range."""
-    # Comparisons, not differences, which could wrap around.
-    if indptr.size != n_lines + 1 or indptr[0] != 0 or indptr[-1] > size or (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(f"line pointers that do not fit {n_lines} lines and {size} entries")
-    if indices.size != size or (indices < 0).any() or (indices >= length).any():
-        raise ValueError(f"indices that do not fit {size} entries, each from 0 to {length - 1}")
+def _rebuilt(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A sparse object made again of its parts, which SciPy checks, except that indices are integers."""
+    if value.format == "dok":
+        value = value.tocoo()
+    if value.format == "lil":
+        counts = [len(columns) for columns in value.rows]
+        if len(counts) != value.shape[0] or counts != [len(values) for values in value.data]:
+            raise ValueError(f"lists that do not fit its {value.shape[0]} rows")
+        columns = list(map(operator.index, chain.from_iterable(value.rows)))
+        places = np.repeat(np.arange(len(counts)), counts), np.array(columns, dtype=np.int64)
+        return sp.coo_array((np.array(list(chain.from_iterable(value.data)), dtype), places), shape=value.shape)
+    data = np.asarray(value.data, dtype=dtype)
+    if value.format == "coo":
+        coordinates = tuple(map(_integers, value.coords))
+        if len(coordinates) != value.ndim:
+            raise ValueError(f"{len(coordinates)} coordinates in {value.ndim} dimensions")
+        return sp.coo_array((data, coordinates), shape=value.shape)
+    if value.format == "dia":
+        return sp.dia_array((data, _integers(value.offsets)), shape=value.shape)
+    kind = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}[value.format]
+    matrix = kind((data, _integers(value.indices), _integers(value.indptr)), shape=value.shape)
+    matrix.check_format(full_check=True)
+    return matrix
 
 
-def _integers(part: str, values: Any) -> Array:
-    """``values`` as a vector of integers that SciPy can use."""
+def _integers(values: Any) -> Array:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(f"{part} of dtype {array.dtype} in {array.ndim} dimensions")
-    if array.dtype in (np.int32, np.int64):
-        return array
-    if array.size and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"{part} out of range")
-    return array.astype(np.int64)
-
-
-def _sound_lines(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Sparse rows or columns, of entries (csr, csc) or of blocks (bsr)."""
-    data, shape = np.asarray(value.data, dtype=dtype), value.shape
-    lines = shape if len(shape) == 2 else (1, *shape)
-    if value.format == "bsr":
-        if data.ndim != 3 or 0 in data.shape[1:] or lines[0] % data.shape[1] or lines[1] % data.shape[2]:
-            raise ValueError(f"blocks of shape {data.shape[1:]} that do not fit its shape {shape}")
-        lines = lines[0] // data.shape[1], lines[1] // data.shape[2]
-    elif data.ndim != 1:
-        raise ValueError(f"values in {data.ndim} dimensions")
-    elif value.format == "csc":
-        lines = lines[::-1]
-    indices, indptr = _integers("indices", value.indices), _integers("indptr", value.indptr)
-    require_lines(indptr, indices, len(data), *lines)
-    kind = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}[value.format]
-    count = int(indptr[-1])
-    return kind((data[:count], indices[:count], indptr), shape=shape)
-
-
-def _sound_coordinates(value: Any, dtype: np.dtype[Any]) -> Any:
-    return _from_coordinates(np.asarray(value.data, dtype=dtype), value.coords, value.shape)
-
-
-def _from_coordinates(data: Array, coordinates: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    places = tuple(_integers("coordinates", each) for each in coordinates)
-    if data.ndim != 1 or len(places) != len(shape) or any(each.size != data.size for each in places):
-        raise ValueError(f"coordinates that do not fit {data.size} entries in {len(shape)} dimensions")
-    for each, side in zip(places, shape, strict=True):
-        if ((each < 0) | (each >= side)).any():
-            raise ValueError(f"coordinates outside of the shape {shape}")
-    return sp.coo_array((data, places), shape=shape)
-
-
-def _sound_diagonals(value: Any, dtype: np.dtype[Any]) -> Any:
-    data, offsets = np.asarray(value.data, dtype=dtype), _integers("offsets", value.offsets)
-    if data.ndim != 2 or len(data) != offsets.size:
-        raise ValueError(f"{offsets.size} offsets for values of shape {data.shape}")
-    inside = (offsets > -value.shape[0]) & (offsets < value.shape[1])
-    return sp.dia_array((data[inside], offsets[inside]), shape=value.shape)
-
-
-def _sound_lists(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Lists of columns and values for each row."""
-    counts = [len(columns) for columns in value.rows]
-    if len(counts) != value.shape[0] or counts != [len(values) for values in value.data]:
-        raise ValueError(f"lists that do not fit its {value.shape[0]} rows")
-    columns = list(map(operator.index, chain.from_iterable(value.rows)))
-    values = np.array(list(chain.from_iterable(value.data)), dtype=dtype)
-    places = np.repeat(np.arange(len(counts)), counts), np.array(columns, dtype=np.int64)
-    return _from_coordinates(values, places, value.shape)
-
-
-_SOUND: dict[str, Callable[[Any, np.dtype[Any]], Any]] = {
-    "csr": _sound_lines,
-    "csc": _sound_lines,
-    "bsr": _sound_lines,
-    "coo": _sound_coordinates,
-    "dok": lambda value, dtype: _sound_coordinates(value.tocoo(), dtype),
-    "dia": _sound_diagonals,
-    "lil": _sound_lists,
-}
+        raise ValueError(f"indices of dtype {array.dtype} in {array.ndim} dimensions")
+    return array
 
 
 def memory() -> int:

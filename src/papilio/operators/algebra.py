@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
-from ..linalg import column_norms, frobenius, product_of, wide
+from ..linalg import column_norms, frobenius, wide
 from ..typing import Array, MatrixLike
 from ..validation import as_integer, as_numbers, as_real, is_series, require_finite
-from .factors import Factor, entries, is_moderate, pruned, same, to_csr, to_dense, with_scale
+from .factors import Factor, entries, pruned, same, scaled, to_csr, to_dense
 from .product import SparseProduct
 
 _LARGEST = 2**31 - 1  # rows or columns of a factor
@@ -156,9 +156,7 @@ def _joined(operators: Sequence[SparseProduct], rows: bool, columns: bool) -> Sp
     scale, shares = _common_scale([op.scale for op in operators])
     before, after = _common(chains, 0) if rows else [], _common(chains, -1) if columns else []
     for chain, share in zip(chains, shares, strict=True):
-        if share != 1.0:
-            i, factor = with_scale(chain, share)
-            chain[i] = factor
+        chain[0] = scaled(chain[0], share)
     _fill_up(chains)
     count = len(chains[0])
     middle = [
@@ -261,7 +259,6 @@ def _shortest(A: Sequence[Factor], B: Sequence[Factor]) -> list[tuple[Factor, Fa
     """
     a_sides, b_sides = ([chain[0].shape[0], *(factor.shape[1] for factor in chain)] for chain in (A, B))
     dtype = A[0].dtype
-    moderate = [[is_moderate(entries(factor)) for factor in chain] for chain in (A, B)]
     paths: dict[tuple[int, int], tuple[int, int, list[tuple[int, int]]]] = {(0, 0): (0, 0, [])}
     for i in range(len(A) + 1):
         for j in range(len(B) + 1):
@@ -269,8 +266,6 @@ def _shortest(A: Sequence[Factor], B: Sequence[Factor]) -> list[tuple[Factor, Fa
             for di, dj in ((1, 1), (1, 0), (0, 1)):
                 if i < di or j < dj:
                     continue
-                if di and dj and not (moderate[0][i - 1] and moderate[1][j - 1]):
-                    continue  # a product of entries may leave the number range
                 entries_left = A[i - 1].size if di else a_sides[i]
                 entries_right = B[j - 1].size if dj else b_sides[j]
                 cost, count, path = paths[i - di, j - dj]
@@ -338,24 +333,10 @@ def norm_of(op: SparseProduct, ord: float | str) -> float:
         or ord not in (1, 2, np.inf, "fro")
     ):
         raise ValueError(f"ord must be 1, 2, numpy.inf or 'fro', got {ord!r}")
-    sizes = [abs(op.scale), *(frobenius(entries(factor)) for factor in op.factors)]
-    if 0.0 in sizes:
-        return 0.0
-    if all(1 / _MODERATE < size < _MODERATE for size in (*sizes, product_of(sizes))):
-        norm = _measure(op.astype(wide(op.dtype)), ord)
-        if norm > 1 / _MODERATE:
-            return norm
-    # The scale and the factors' sizes stand apart, so that products neither overflow nor underflow.
-    factors = [f.astype(wide(op.dtype)) / size for f, size in zip(op.factors, sizes[1:], strict=True)]
-    norm, lift = _measure(SparseProduct(factors), ord), 1.0
-    if norm < 1 / _MODERATE:  # factors that nearly cancel: digits were lost
-        lift = 2.0**-800
-        norm = _measure(SparseProduct(factors, 1 / lift), ord)
-    return product_of([norm, lift, *sizes])
+    return _measure(op.astype(wide(op.dtype)), ord)
 
 
 def _measure(op: SparseProduct, ord: float | str) -> float:
-    """A norm of an operator whose entries do not overflow."""
     if ord == 1:
         return max(float(np.abs(block).sum(axis=0).max()) for block in _blocks(op))
     if ord == np.inf:
@@ -374,11 +355,11 @@ def _spectral(op: SparseProduct) -> float:
         return size * float(np.linalg.norm(values / size, 2)) if size > 0 else 0.0
     start = np.random.default_rng(0).standard_normal(op.shape[1])
     size = frobenius(op @ start)  # zero only for the zero operator; else of the norm's order
-    if size < 1 / _MODERATE:
+    if size == 0.0 or not np.isfinite(size):
         return size
-    unit = size if size > _MODERATE else 1.0  # Lanczos iteration squares the operator
-    op = op if unit == 1.0 else op / unit
-    return unit * float(svds(op, k=1, v0=start, return_singular_vectors=False)[0])
+    if not 1 / _MODERATE < size < _MODERATE:  # Lanczos iteration squares the operator
+        return size * _spectral(op / size)
+    return float(svds(op, k=1, v0=start, return_singular_vectors=False)[0])
 
 
 def _blocks(op: SparseProduct) -> Iterator[Array]:

@@ -36,7 +36,7 @@ from ..kernels.simd import HEIGHTS, REGISTER, TILE
 from ..runtime.threads import get_num_threads, one_blas_thread, workspace
 from ..typing import Array
 from .cost import Rates, cost_of, is_near, plan, rates
-from .factors import Factor, Link, entries, frozen, is_moderate, to_dense, with_scale
+from .factors import Factor, Link, frozen, scaled, to_dense
 
 # The price of a strip by its height, in blocks of vectors: with the widest registers and real numbers, reading the
 # vectors takes longest, else multiplying them does.
@@ -226,8 +226,6 @@ def join_neighbours(packed: Sequence[PackedFactor]) -> list[PackedFactor]:
 
 def _join(earlier: PackedFactor, later: PackedFactor) -> "JoinedFactor | None":
     """later @ earlier, if the pairs of both form squares, else None."""
-    if not (is_moderate(earlier.values[:-2]) and is_moderate(later.values[:-2])):
-        return None  # the product may overflow where one after the other would not
     if not np.array_equal(earlier.passed, later.passed):
         return None
     earlier_pairs, later_pairs = (each.groups[0].rows.reshape(-1, 2) for each in (earlier, later))
@@ -584,9 +582,8 @@ class Packed:
         packed = [link.packed() for link in reversed(links)]  # in the order of application
         self.dtype = packed[0].dtype
         if scale != 1.0:
-            i, factor = with_scale([link.factor for link in links], scale)
             # The leftmost factor comes last, where nothing is passed on: its ones become the scale.
-            packed[-1 - i] = packed[-1].with_values(factor, scale) if i == 0 else PackedFactor(factor)
+            packed[-1] = packed[-1].with_values(scaled(links[0].factor, scale), scale)
         self.units = join_neighbours(packed)
         plans = [plan(self.units, rates(self.dtype, block)) for block in (False, True)]
         self.vector_plan, self.block_plan = (each.by_blas for each in plans)
@@ -684,11 +681,10 @@ class _Search:
         return trials
 
     def _multiply(self, left: Span, right: Span, whole: Span) -> bool:
-        """Whether ``whole`` is known; not so if it is far too large, or might overflow."""
+        """Whether ``whole`` is known; not so if it is far too large."""
         if whole not in self._products:
             parts = self.link(left).factor, self.link(right).factor
-            is_safe = _is_small(*parts) and all(is_moderate(entries(part)) for part in parts)
-            self._products[whole] = Link(frozen(parts[0] @ parts[1])) if is_safe else None
+            self._products[whole] = Link(frozen(parts[0] @ parts[1])) if _is_small(*parts) else None
         return self._products[whole] is not None
 
     def _work(self, span: Span) -> float:

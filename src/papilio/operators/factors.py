@@ -13,9 +13,9 @@ from weakref import ReferenceType, ref
 import numpy as np
 import scipy.sparse as sp
 
-from ..linalg import largest_part, wide
+from ..linalg import wide
 from ..typing import Array
-from ..validation import as_matrix, as_sparse, require_finite, require_lines, working_dtype
+from ..validation import as_matrix, as_sparse, require_finite, working_dtype
 
 if TYPE_CHECKING:
     from .engine import PackedFactor
@@ -115,24 +115,12 @@ def entries(factor: Factor) -> Array:
     return factor.ravel("K") if isinstance(factor, np.ndarray) else factor.data
 
 
-def with_scale(factors: Sequence[Factor], scale: float) -> tuple[int, Factor]:
-    """Which factor takes over the scale, and that factor: the first, or the smallest if the first would overflow.
-
-    Where that overflows, too, so does the product, as any that NumPy computes may.
-    """
-    dtype = factors[0].dtype
-    with np.errstate(over="ignore", invalid="ignore"):
-        first = (factors[0].astype(wide(dtype)) * scale).astype(dtype)
-        if np.isfinite(entries(first)).all():
-            return 0, first
-        i = int(np.argmin([largest_part(entries(factor)) for factor in factors]))
-        return i, (factors[i].astype(wide(dtype)) * scale).astype(dtype)
-
-
-def is_moderate(values: Array) -> bool:
-    """Whether products of two such arrays cannot overflow or underflow, as far as their largest entries tell."""
-    limit = 1e100 if values.dtype in (np.float64, np.complex128) else 1e12
-    return bool(1 / limit < np.abs(values).max(initial=0.0) < limit)
+def scaled(factor: Factor, scale: float) -> Factor:
+    """``factor`` times the scale, which is a float64 in any precision."""
+    if scale == 1.0:
+        return factor
+    with np.errstate(over="ignore", invalid="ignore"):  # as in any product
+        return (factor.astype(wide(factor.dtype)) * scale).astype(factor.dtype)
 
 
 def from_parts(name: str, data: Array, indices: Array, indptr: Array, shape: Array) -> sp.csr_array:
@@ -145,18 +133,19 @@ def from_parts(name: str, data: Array, indices: Array, indptr: Array, shape: Arr
     for part, array in (("indices", indices), ("indptr", indptr)):
         if array.ndim != 1 or array.dtype not in (np.int32, np.int64):
             raise ValueError(f"{name} has {part} of dtype {array.dtype} in {array.ndim} dimensions")
+    if indptr.size == 0 or indptr[-1] != data.size:
+        raise ValueError(f"{name} has {data.size} entries, and other line pointers")
     try:
-        require_lines(indptr, indices, data.size, n_rows, n_columns)
+        matrix = sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
+        matrix.check_format(full_check=True)
     except ValueError as error:
-        raise ValueError(f"{name} has {error}") from None
-    if indptr[-1] != data.size:
-        raise ValueError(f"{name} has {data.size} entries, but {indptr[-1]} by its line pointers")
+        raise ValueError(f"{name} is broken: {error}") from None
     rises = indices[1:] > indices[:-1]
     starts = indptr[1:-1]
     rises[starts[(starts > 0) & (starts < data.size)] - 1] = True  # a new row may begin anywhere
     if not rises.all():
         raise ValueError(f"{name} has indices that are not in order")
-    return sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
+    return matrix
 
 
 def frozen(factor: Factor) -> Factor:
@@ -202,11 +191,7 @@ class Chain:
     """scale · S₁…S_M with sparse factors, applied one after the other by SciPy."""
 
     def __init__(self, factors: Sequence[Factor], scale: float) -> None:
-        scaled = list(factors)
-        if scale != 1.0:
-            i, factor = with_scale(factors, scale)
-            scaled[i] = factor
-        self._factors = scaled[::-1]  # in the order of application
+        self._factors = [*factors[:0:-1], scaled(factors[0], scale)]  # in the order of application
 
     def vector(self, x: Array) -> Array:
         return reduce(lambda y, factor: factor @ y, self._factors, x)

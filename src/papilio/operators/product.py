@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..linalg import largest_part, wide
+from ..linalg import wide
 from ..typing import Array, ArrayLike, DTypeLike, MatrixLike, Path
 from ..validation import (
     as_array,
@@ -32,6 +32,7 @@ from .factors import (
     entries,
     frozen,
     same,
+    scaled,
     shared,
     to_csr,
     to_dense,
@@ -451,12 +452,10 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         """
         *others, last = self._factors
         if not others:
-            with np.errstate(over="ignore", invalid="ignore"):  # as any product may
-                return to_dense((last.astype(wide(self.dtype)) * self._scale).astype(self.dtype))
+            matrix = scaled(last, self._scale)
+            return matrix.copy("K") if isinstance(matrix, np.ndarray) else matrix.toarray()
         if self.shape[0] < self.shape[1]:
             return self.T.toarray().T
-        if largest_part(entries(others[0])) * abs(self._scale) > float(np.finfo(self.dtype).max):
-            return self @ np.eye(self.shape[1], dtype=self.dtype)  # the last factor may have to take the scale
         return self._of_links(self._links[:-1], self._scale) @ to_dense(last)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:

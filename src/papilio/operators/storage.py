@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..runtime.files import as_path, as_regular, read_arrays, replacing, write_arrays
 from ..typing import Array, Path
 from ..validation import as_integer, as_real, require_finite
-from .factors import Factor, entries, from_parts, to_csr, with_scale
+from .factors import Factor, entries, from_parts, scaled, to_csr
 from .product import SparseProduct
 
 if TYPE_CHECKING:
@@ -167,12 +167,11 @@ def _write_faust(op: SparseProduct, path: Path) -> None:
 
 
 def _with_scale_in_a_factor(op: SparseProduct) -> list[Factor]:
-    """The factors, the first of them times the scale; another one if the first would overflow."""
-    factors = list(op.factors)
-    if op.scale != 1.0:
-        i, factors[i] = with_scale(factors, op.scale)
-        require_finite("the scale times a factor", entries(factors[i]))
-    return factors
+    """The factors, the first of them times the scale."""
+    first, *others = op.factors
+    first = scaled(first, op.scale)
+    require_finite("the scale times a factor", entries(first))
+    return [first, *others]
 
 
 # -- other operator libraries, which are imported when they are needed ---------------------------------
