@@ -10,13 +10,13 @@ import warnings
 from importlib.resources import files
 from pathlib import Path
 from textwrap import indent
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 import papilio
 
-from ..runtime.session import last_signal, raise_interrupt
 from .built_in import described
 from .console import BadInput, Failed, Stopped, Terminal, printable
 from .denoise import denoise
@@ -89,7 +89,7 @@ def run() -> int:
     """
     if threading.current_thread() is not threading.main_thread():
         return _run()
-    before = signal.signal(signal.SIGTERM, raise_interrupt)
+    before = signal.signal(signal.SIGTERM, _raise_interrupt)
     try:
         return _run()
     finally:
@@ -118,7 +118,16 @@ def _run() -> int:
 
 def _stopped() -> int:
     """The exit code that a shell expects after a signal."""
+    from ..runtime.session import last_signal
+
     return 128 + (last_signal() or signal.SIGINT)
+
+
+def _raise_interrupt(number: int, frame: FrameType | None) -> None:
+    """Treat SIGTERM like Ctrl-C; the session, which loads SciPy, is imported only now."""
+    from ..runtime.session import raise_interrupt
+
+    raise_interrupt(number, frame)
 
 
 def _where_to_look() -> str:

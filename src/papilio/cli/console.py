@@ -20,8 +20,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..runtime.session import StopRequest, awaiting_stop
-
 if TYPE_CHECKING:
     from ..operators import SparseProduct
     from ..results import Speedup, Step
@@ -175,6 +173,8 @@ class ProgressBar:
 
     def __init__(self, terminal: Terminal, title: str, *, can_stop: bool = False) -> None:
         self._terminal = terminal
+        from ..runtime.session import StopRequest  # here, because `papilio --version` must not load SciPy
+
         self._can_stop, self._request, self._around = can_stop, StopRequest(), ExitStack()
         self._begin = self._last_line = perf_counter()
         self._title = title = printable(title)
@@ -202,6 +202,8 @@ class ProgressBar:
     def __enter__(self) -> Self:
         self._around.enter_context(self._bar)
         if self._can_stop:
+            from ..runtime.session import awaiting_stop
+
             self._request = self._around.enter_context(awaiting_stop((SIGINT, SIGTERM), self._show_stopping))
         return self
 
