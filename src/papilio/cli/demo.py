@@ -1,7 +1,6 @@
 """``papilio demo``: the main job on built-in data."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,7 +23,6 @@ from .pages import check_report, write_report
 SIZES = (32, 64, 256, 1024)
 N_PATCHES, N_NEW, N_ATOMS, N_NONZERO = 10_000, 5_000, 128, 5
 COMPLEXITIES = (0.5, 0.25)
-SPEEDUPS = (3, 2, 1.5)  # The first one that this machine reaches is shown.
 BLOCK = 256  # vectors
 GAINS = ("speed-up", "block of 256")
 COLUMNS = ("size", "entries", "share", "error", "time", *GAINS)
@@ -56,7 +54,7 @@ def _warm_up() -> None:
     pp.hierarchical(matrix, pp.Schedule.hadamard(32))
     X = pp.datasets.image_patches(2 * N_ATOMS, 8, random_state=1)
     dense = pp.OnlineDictionaryLearning(N_ATOMS, N_NONZERO, max_iter=1, random_state=0).fit(X)
-    _learned(X, dense, max(COMPLEXITIES), None)
+    _learned(X, dense, max(COMPLEXITIES))
     _error(dense.operator_, X)
 
 
@@ -116,7 +114,7 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
         times.setdefault(kind, []).append((1 / gains[1], error))
 
     add("DCT", "DCT", planes, None)
-    n_steps = 2 + len(COMPLEXITIES)
+    n_steps = 1 + len(COMPLEXITIES)
     with ProgressBar(terminal, "Learning") as bar:
         bar.advance(0, "dense")
         dense = pp.OnlineDictionaryLearning(N_ATOMS, N_NONZERO, random_state=0)
@@ -125,17 +123,12 @@ def _patches(terminal: Terminal) -> tuple[dict[str, Any], Subject]:
         products = []
         for done, complexity in enumerate(COMPLEXITIES, start=1):
             bar.advance(done / n_steps, f"complexity {complexity:g}")
-            learner, seconds = _timed(_learned, X, dense, complexity, None)
+            learner, seconds = _timed(_learned, X, dense, complexity)
             add("learned products", f"{complexity:g}", learner.operator_, seconds)
             products.append(learner)
-        bar.advance(1 - 1 / n_steps, "speed-up")
-        (learner, speedup), seconds = _timed(_learned_for_speed, X, dense)
-        if learner is not None:
-            add("learned products", f"{speedup:g}×", learner.operator_, seconds)
     terminal.say(listing)
     limits = " and ".join(f"{complexity:g}" for complexity in COMPLEXITIES)
-    asked = "" if learner is None else f", {speedup:g}× is the speed-up asked for"
-    terminal.say(f"Products start from the dense dictionary; {limits} limit the complexity{asked}.")
+    terminal.say(f"Products start from the dense dictionary; {limits} limit the complexity.")
     terminal.say("")
 
     figures, name = _patch_figures(dense.operator_, products[0].operator_, entries, times)
@@ -175,20 +168,12 @@ def _patch_figures(
     return figures, name
 
 
-def _learned(X: Any, dense: Any, complexity: float | None, speedup: float | None) -> Any:
+def _learned(X: Any, dense: Any, complexity: float) -> Any:
     """A product that starts from the dense dictionary."""
     learner = pp.FastDictionaryLearning(
-        N_ATOMS, N_NONZERO, complexity=complexity, speedup=speedup, init=dense.components_, random_state=0
+        N_ATOMS, N_NONZERO, complexity=complexity, init=dense.components_, random_state=0
     )
     return learner.fit(X)
-
-
-def _learned_for_speed(X: Any, dense: Any) -> tuple[Any, float]:
-    """The product with the largest speed-up in `SPEEDUPS` that is reached, and this speed-up, or None."""
-    for speedup in SPEEDUPS:
-        with suppress(ValueError):  # No product is as fast on this machine.
-            return _learned(X, dense, None, speedup), speedup
-    return None, 1.0
 
 
 def _error(op: pp.SparseProduct, X: Any) -> float:

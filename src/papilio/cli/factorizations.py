@@ -13,6 +13,7 @@ from rich.text import Text
 
 import papilio as pp
 
+from . import options
 from .console import (
     ENDINGS,
     BadInput,
@@ -24,20 +25,6 @@ from .console import (
     sentence,
     speed_facts,
     table,
-)
-from .options import (
-    Block,
-    Json,
-    NComponents,
-    NNonzeroCoefs,
-    NPatches,
-    PatchSize,
-    Quiet,
-    Report,
-    Seed,
-    Vectors,
-    Wanted,
-    as_block,
 )
 
 if TYPE_CHECKING:
@@ -54,9 +41,9 @@ def factorize(
     max_error: Annotated[
         float | None, typer.Option(help="Largest relative error; uses as many entries as needed.")
     ] = None,
-    speedup: Wanted = None,
-    vectors: Vectors = 256,
-    block: Block = None,
+    speedup: options.Wanted = None,
+    vectors: options.Vectors = 256,
+    block: options.Block = None,
     n_factors: Annotated[int | None, typer.Option(help="Number of factors.")] = None,
     method: Annotated[
         str,
@@ -68,10 +55,10 @@ def factorize(
     time_budget: Annotated[
         float | None, typer.Option(help="Seconds after which the best result so far is returned.")
     ] = None,
-    report: Report = None,
-    random_state: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
+    report: options.Report = None,
+    random_state: options.Seed = 0,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Approximate a matrix by a product of sparse factors.
 
@@ -97,7 +84,7 @@ def factorize(
             max_error=max_error,
             speedup=speedup,
             vectors=vectors,
-            block=as_block(block),
+            block=options.as_block(block),
             n_factors=n_factors,
             method=method,
             time_budget=time_budget,
@@ -192,15 +179,15 @@ def tradeoff(
     source: Annotated[str, typer.Argument(help="A matrix, as for factorize; or samples, as for learn.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for operators, table and figure.")],
     points: Annotated[int, typer.Option(min=1, help="How many complexities, in equal ratios up to 0.8.")] = 12,
-    n_components: NComponents = None,
-    n_nonzero_coefs: NNonzeroCoefs = None,
+    n_components: options.NComponents = None,
+    n_nonzero_coefs: options.NNonzeroCoefs = None,
     n_factors: Annotated[int | None, typer.Option(help="Number of factors.")] = None,
-    patch_size: PatchSize = None,
-    n_patches: NPatches = 10_000,
-    report: Report = None,
-    random_state: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
+    patch_size: options.PatchSize = None,
+    n_patches: options.NPatches = 10_000,
+    report: options.Report = None,
+    random_state: options.Seed = 0,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Show errors and speed at many complexities; recommend one.
 

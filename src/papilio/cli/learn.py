@@ -11,22 +11,8 @@ import typer
 
 import papilio as pp
 
+from . import options
 from .console import BadInput, Failed, ProgressBar, Stopped, Terminal, counted, facts, sentence
-from .options import (
-    Block,
-    Json,
-    NComponents,
-    NNonzeroCoefs,
-    NPatches,
-    PatchSize,
-    Positive,
-    Quiet,
-    Report,
-    Seed,
-    Vectors,
-    Wanted,
-    as_block,
-)
 
 
 class Method(StrEnum):
@@ -51,21 +37,21 @@ def learn(
         str, typer.Argument(help="File with one sample per row; a folder of .npy files; an image; or patches:8.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the dictionary goes (.npz or .mat).")],
-    n_components: NComponents = None,
-    n_nonzero_coefs: NNonzeroCoefs = None,
+    n_components: options.NComponents = None,
+    n_nonzero_coefs: options.NNonzeroCoefs = None,
     method: Annotated[
         Method, typer.Option(help="fast: a product of sparse factors; sparse-ksvd: a sparse factor over the DCT.")
     ] = Method.FAST,
-    positive: Positive = False,
+    positive: options.Positive = False,
     complexity: Annotated[
         float | None, typer.Option(help="For fast: largest number of entries, relative to a dense dictionary.")
     ] = None,
     n_factors: Annotated[int | None, typer.Option(help="For fast: number of sparse factors.")] = None,
-    block: Block = None,
-    speedup: Wanted = None,
-    vectors: Vectors = 256,
-    patch_size: PatchSize = None,
-    n_patches: NPatches = 10_000,
+    block: options.Block = None,
+    speedup: options.Wanted = None,
+    vectors: options.Vectors = 256,
+    patch_size: options.PatchSize = None,
+    n_patches: options.NPatches = 10_000,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -76,10 +62,10 @@ def learn(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Code samples on this Dask cluster, as tcp://host:8786.")
     ] = None,
-    report: Report = None,
-    random_state: Seed = 0,
-    quiet: Quiet = False,
-    json: Json = False,
+    report: options.Report = None,
+    random_state: options.Seed = 0,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Learn a dictionary in which samples are sparse.
 
@@ -98,7 +84,7 @@ def learn(
         raise BadInput(
             f"--complexity, --speedup, --n-factors and --block are for --method fast, got --method {method}"
         )
-    shape = as_block(block)
+    shape = options.as_block(block)
     X = read_samples(samples, patch_size, n_patches, random_state)
     learner: Any = getattr(pp, _ESTIMATORS[method])(
         n_components, n_nonzero_coefs, positive=positive, random_state=random_state
