@@ -9,7 +9,7 @@ import papilio as pp
 from papilio.runtime.session import Session
 from papilio.search.methods import METHODS as ALL_METHODS
 from papilio.search.methods import sparse_factors as module
-from papilio.search.methods.sparse_factors import best_candidate, candidates, even_schedule, expected_steps
+from papilio.search.methods.sparse_factors import METHOD, best_candidate, candidates, even_schedule, expected_steps
 from papilio.search.problems import Stored
 from papilio.search.search import Search
 from papilio.search.targets import Target, least_entries
@@ -97,7 +97,7 @@ def run(search, budget):
     def curves():
         fits.append((yield from best_candidate(search, budget)))
 
-    search.explore("hierarchical", curves())
+    search.explore(METHOD, curves())
     return fits[0]
 
 

@@ -10,10 +10,10 @@ import papilio as pp
 from papilio.operators import SparseProduct
 from papilio.runtime.session import Session
 from papilio.search.curves import relative_error, thresholding
+from papilio.search.methods.low_rank import low_rank
 from papilio.search.methods.sparse_plus_low_rank import sums
 from papilio.search.methods.transform import domains, transform
-from papilio.search.problems import Stored
-from papilio.search.singular import blocks_of, low_rank
+from papilio.search.problems import Stored, blocks_of
 from papilio.search.targets import Target
 
 from .helpers import gaussian

@@ -1,11 +1,14 @@
 """factorize: its targets and its arguments."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import papilio as pp
 
-from .helpers import gaussian
+from .helpers import gaussian, spline_smoother
 
 
 @pytest.mark.parametrize(
@@ -186,3 +189,32 @@ def test_an_error_that_one_target_reaches_is_reached_by_another_one_with_as_few_
     assert counts == sorted(counts)
     within = pp.factorize(M, method="butterfly", complexity=counts[-1] / M.size + 1e-9)
     assert within.error <= 1.01 * fits[-1].error
+
+
+def test_without_a_target_an_exact_product_does_not_end_the_search_for_a_smaller_one():
+    """Low rank is exact, and its sum counts half; a butterfly of rank r is nearly exact and far smaller."""
+    matrix = spline_smoother()
+    fit = pp.factorize(matrix)
+    within = pp.factorize(matrix, complexity=0.1)
+    assert fit.error + fit.operator.relative_complexity <= within.error + within.operator.relative_complexity
+
+
+def test_large_sparse_matrices_are_not_filled_in():
+    rng = np.random.default_rng(0)
+    blocks = [np.outer(rng.standard_normal(60), rng.standard_normal(60)) for _ in range(110)]
+    rows, columns = rng.permutation(6600), rng.permutation(6600)
+    matrix = sp.csr_array(sp.block_diag(blocks))[rows][:, columns]
+    tracemalloc.start()
+    fit = pp.factorize(matrix)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 6600 * 6600 / 2
+    assert fit.method == "low_rank"
+    assert fit.error < 1e-12
+    assert fit.operator.nnz == 110 * 2 * 60
+    few = pp.factorize(matrix, complexity=7e-4)
+    assert few.operator.nnz <= 7e-4 * matrix.shape[0] ** 2
+    largest = pp.factorize(matrix, complexity=7e-4, method="thresholding")
+    kept = largest.operator.scale * sp.csr_array(largest.operator.factors[0])
+    assert largest.error == pytest.approx(sp.linalg.norm(matrix - kept) / sp.linalg.norm(matrix), rel=1e-6)
+    assert few.error <= largest.error

@@ -215,6 +215,32 @@ def test_what_is_stopped_is_never_worse_than_zeros():
     assert calls
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("largest", [1.0, 1e300])
+def test_a_coarse_product_is_no_worse_than_zeros_where_rows_are_of_different_sizes(seed, largest):
+    n = 2000
+    rows, columns = (np.sort(np.random.default_rng(seed + k).random(n)) for k in (0, 1))
+
+    def narrow(i, j):
+        return largest * np.exp(-300 * (rows[i][:, None] - columns[j]) ** 2)
+
+    def stepped(i, j):
+        return np.where(i[:, None] > n // 2, largest, 0.1) / (1 + np.abs(i[:, None] - j))
+
+    for entries in (narrow, stepped):
+        fit = pp.factorize(entries, shape=n, time_budget=1e-3, random_state=seed)
+        whole = entries(np.arange(n), np.arange(n)) / largest
+        assert true_error(whole, fit.operator * (1 / largest)) <= 1.0001
+
+
+def test_a_product_beyond_2_to_the_1000_of_a_matrix_that_fits_nowhere():
+    def entries(rows, columns):
+        return np.full((rows.size, columns.size), 1e302)
+
+    fit = pp.factorize(entries, shape=10**5, max_error=1e-3)
+    assert fit.error < 1e-3
+
+
 def test_a_callback_stops_it():
     phases = []
 

@@ -11,7 +11,7 @@ from . import typing as types
 from .linalg import error_in_words
 from .operators import SparseProduct
 from .operators.speed import Speedup as Speedup
-from .operators.speed import is_slower, slower_speedup, speedup_of, with_warning
+from .operators.speed import is_slower, modelled_speedup, speedup_of, with_warning
 from .runtime.files import as_path, replacing
 from .runtime.history import Callback as Callback
 from .runtime.history import History as History
@@ -191,19 +191,19 @@ class Factorization(Result):
 
 
 def warn_if_slower(fit: Factorization) -> None:
-    """Warn the caller's caller if the product is slower than the dense matrix, by a quick measurement."""
-    speedup = slower_speedup(fit.operator)
-    if speedup is not None:
-        warnings.warn(slower_sentence(fit.operator, speedup), UserWarning, stacklevel=3)
+    """Warn the caller's caller if the product is slower than the dense matrix, by the model of the kernels."""
+    sentence = slower_sentence(fit.operator, modelled_speedup(fit.operator), "by the model of the kernels")
+    if sentence:
+        warnings.warn(sentence, UserWarning, stacklevel=3)
 
 
-def slower_sentence(op: SparseProduct, speedup: Speedup) -> str:
+def slower_sentence(op: SparseProduct, speedup: Speedup, source: str = "measured on this machine") -> str:
     """A warning about a product that is slower than the dense matrix (`is_slower`), else an empty string."""
     if not is_slower(op, speedup):
         return ""
     figures = str(speedup).replace(" (slower)", "")  # The sentence already says so.
     return (
-        f"{SLOWER}: {figures}, measured on this machine. Ask for fewer entries (a lower complexity or a higher "
+        f"{SLOWER}: {figures}, {source}. Ask for fewer entries (a lower complexity or a higher "
         "max_error), or use the dense matrix, operator.toarray()"
     )
 

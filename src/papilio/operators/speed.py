@@ -33,7 +33,6 @@ _FIRST = 0.003  # seconds for the first measurements, which tell how many to tak
 # When a product counts as slower: so far below 1 that noise does not decide, and so large that the call does not.
 _SLOWER = 0.9
 _LEAST_SIZE = 128 * 128  # entries of the dense matrix, which take BLAS a few microseconds
-_QUICK = (0.015, 0.03)  # seconds for one vector and for a block
 
 
 _SHAPES = ((64, 64), (64, 128), (256, 256), (512, 512), (128, 1024))
@@ -168,19 +167,13 @@ def speedup_of(op: SparseProduct, budget: float = 0.15) -> Speedup:
     return Speedup(*(compare(op, dense, vectors, budget).gain for vectors in (1, BLOCK)))
 
 
-def slower_speedup(op: SparseProduct) -> Speedup | None:
-    """The speed-up if the operator `is_slower`, else None.
-
-    Takes less than 0.1 seconds unless a single product with the block does.
-    """
-    dense = _dense(op) if op.shape[0] * op.shape[1] >= _LEAST_SIZE else None
-    if dense is None:
-        return None
-    vector = compare(op, dense, 1, _QUICK[0]).gain
-    if vector >= _SLOWER:
-        return None
-    speedup = Speedup(vector, compare(op, dense, BLOCK, _QUICK[1]).gain)
-    return speedup if is_slower(op, speedup) else None
+def modelled_speedup(op: SparseProduct) -> Speedup:
+    """The speed-up by the model, with its fixed figures: the same in each run, whatever else the machine does."""
+    gains = []
+    for is_block in (False, True):
+        rate = rates(op.dtype, is_block)
+        gains.append(rate.blas(op.shape) / op._packed().cost(rate, is_block))
+    return Speedup(*gains)
 
 
 def is_slower(op: SparseProduct, speedup: Speedup) -> bool:

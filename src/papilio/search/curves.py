@@ -58,11 +58,6 @@ def failed(method: str, detail: str) -> Curve:
     return Curve(method, none, none.astype(float), lambda _: SparseProduct([]), lambda _: detail)
 
 
-def fit_of(matrix: Array, operator: SparseProduct) -> Factorization:
-    """A product with its error, measured."""
-    return Factorization(operator, error=relative_error(matrix, operator))
-
-
 def exact_error(dtype: np.dtype[Any]) -> float:
     """The relative error up to which a product counts as exact for a matrix of this dtype."""
     return 1e-4 if dtype.char in "fF" else 1e-9
@@ -81,7 +76,7 @@ def of_factors(method: str, detail: str, matrix: Array, factors: Sequence[sp.csr
 
 
 def thresholding(
-    values: Array,
+    values: Any,
     target: Target,
     around: Callable[[sp.csr_array], SparseProduct],
     fixed: int,
@@ -92,7 +87,7 @@ def thresholding(
 
     The errors are those of S if multiplying by the other factors keeps norms.
     """
-    sizes = np.abs(values).ravel().astype(np.float64)
+    sizes = sizes_of(values)
     squares = np.sort(sizes**2)
     missed = np.concatenate([[0.0], np.cumsum(squares)])[::-1]  # the energy outside of the k largest
     count = int(np.count_nonzero(squares))
@@ -108,19 +103,29 @@ def thresholding(
         return around(sp.csr_array(largest(values, sizes, int(kept[place]))))
 
     def detail(place: int) -> str:
-        return f"{name}{kept[place]:,} of {values.size:,} entries"
+        return f"{name}{kept[place]:,} of {values.shape[0] * values.shape[1]:,} entries"
 
     return Curve(method, fixed + kept, errors, build, detail)
 
 
-def largest(values: Array, sizes: Array, count: int) -> Array:
-    """``values`` with its ``count`` largest entries; of equal ones, the first."""
+def sizes_of(values: Any) -> Array:
+    """The absolute values of the entries, of a sparse matrix those that it stores."""
+    return np.abs(values.data if sp.issparse(values) else values.ravel()).astype(np.float64, copy=False)
+
+
+def largest(values: Any, sizes: Array, count: int) -> Any:
+    """An array or csr_array with its ``count`` largest entries, by their `sizes_of`; of equal ones, the first."""
     threshold = np.partition(sizes, sizes.size - count)[sizes.size - count]
     above, equal = np.flatnonzero(sizes > threshold), np.flatnonzero(sizes == threshold)
     places = np.concatenate([above, equal[: count - above.size]])
-    result = np.zeros(values.size, values.dtype)
-    result[places] = values.ravel()[places]
-    return result.reshape(values.shape)
+    entries = values.data if sp.issparse(values) else values.ravel()
+    result = np.zeros(entries.size, values.dtype)
+    result[places] = entries[places]
+    if not sp.issparse(values):
+        return result.reshape(values.shape)
+    kept = sp.csr_array((result, values.indices, values.indptr), shape=values.shape, copy=True)
+    kept.eliminate_zeros()
+    return kept
 
 
 def relative_error(matrix: Array, operator: SparseProduct) -> float:

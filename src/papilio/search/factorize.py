@@ -2,13 +2,16 @@
 
 import warnings
 from dataclasses import replace
+from math import prod
 from typing import Any
 
+import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..constraints.sparsity import as_block
 from ..linalg import in_units
 from ..operators.cost import BLOCK
+from ..operators.factors import as_csr
 from ..results import Callback, Factorization, Status, warn_if_slower
 from ..runtime.session import Session
 from ..typing import Array, ArrayLike, MatrixLike, RandomState
@@ -26,6 +29,7 @@ from .units import in_unit_of
 
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 _FEW, _SMALL = 96, 1 << 22  # rows or columns, and entries, up to which an operator is read as a whole
+_LARGE, _SPARSEST = 1 << 25, 0.01  # entries, and the share that is not zero, of what is never filled in
 _OPERATOR_ERROR = 1e-3  # the largest of a LinearOperator, by default
 
 
@@ -51,8 +55,8 @@ def factorize(
     Without a target, the result has the lowest sum of error and relative complexity that was found, where the sum
     of a product counts half if it is exact and has at most half of M's entries. M itself has the sum 1.
 
-    Methods run from the cheapest to the most expensive; the guide describes each. By the target, the product is
-    never worse than thresholding and low rank, where ``n_factors`` and ``method`` allow these.
+    Methods run from the cheapest to the most expensive; the guide describes each. By the target, the
+    product is never worse than thresholding and low rank, where ``n_factors`` and ``method`` allow these.
 
     Parameters
     ----------
@@ -60,39 +64,36 @@ def factorize(
         Real or complex, dense or sparse. A callable ``entries(rows, columns)`` takes two arrays of indices and
         returns the block ``M[np.ix_(rows, columns)]``; O(n log n) entries are looked at. Of a SciPy
         ``LinearOperator``, at most 1,000 products with random vectors are taken, with it and with its adjoint; one
-        of at most 96 rows or columns and 4 million entries is read as a whole. What they raise comes through, with
-        a note.
+        of at most 96 rows or columns and 4 million entries is read as a whole.
     shape : (int, int), optional
-        The shape of M, for a callable. A matrix has one, with which this must agree if it is given.
+        The shape of M, for a callable.
     n_factors : int, optional
         The number of factors, at least 2. By default the number that gives the best result.
     complexity : float, optional
-        The largest relative complexity: entries of all factors over m·n, above 0 and at most 1. The result has the
-        lowest error that was found within it.
+        Target: the largest relative complexity, entries of all factors over m·n, above 0 and at most 1. The result
+        has the lowest error that was found within it.
     max_error : float, optional
-        The largest relative error. The result has the fewest entries that were found to reach it. For a callable,
-        the default is 1e-6, and 1e-4 in single precision, if ``complexity`` is not given either. For a
-        LinearOperator, it is the only target, and the default is 1e-3.
+        Target: the largest relative error. The result has the fewest entries that were found to reach it. The only
+        target of a LinearOperator, by default 1e-3. A callable without a target has 1e-6, or 1e-4 in single
+        precision.
     speedup : float, optional
-        How many times faster than the dense matrix the product should be on this machine, above 1. The result has
-        the lowest error that was found for products as fast as that. Each product that may be returned is timed:
-        results depend on the machine, and on what else runs on it. ``complexity`` is the way to repeat them.
+        Target: how many times faster than the dense matrix the product should be on this machine, above 1. The
+        result has the lowest error that was found for products as fast as that. Each product that may be returned
+        is timed, so results depend on the machine and its load; with other targets they do not.
     vectors : int, default=256
         How many vectors are applied at a time, where ``speedup`` is given: 1 for ``op @ x``, else the columns of a
         block.
     block : int or (int, int), optional
         Rows and columns of the blocks that the hierarchical strategy makes its factors of, such as 4 or (4, 4).
-        Blocks run two to three times faster per entry than single entries, and at equal numbers of entries their
-        errors are higher. By default single entries, and both with ``speedup``.
+        Blocks run two to three times faster per entry than single entries, with higher errors at equal numbers of
+        entries. By default single entries, and both with ``speedup``.
     coordinates : pair of arrays, optional
         For nested low rank, where the rows and columns lie: arrays of shape (m, d) and (n, d), or (m,) and (n,).
-        None stands for lines that are clustered as they stand. By default clusters are runs of lines, or are found
-        from the entries of M, whichever is better. A callable or an operator needs both, in one space.
+        None stands for lines that are clustered as they stand. By default clusters are found. A callable or an
+        operator needs both, in one space.
     method : str, default="auto"
-        The only method to try: "thresholding", "low_rank", "subspaces", "convolution", "kronecker", "transform",
-        "layers", "rotations", "sparse_basis", "nested", "butterfly", "sparse_plus_low_rank" or "hierarchical";
-        "auto" tries all. For a callable, "butterfly" or "nested"; "auto" takes the one that needs fewer entries,
-        judging by some blocks, and the other one if it fails. For a LinearOperator, "nested" or "auto".
+        The only method to try; "auto" tries all of {methods}.
+        For a callable, "butterfly" or "nested"; for a LinearOperator, "nested".
     time_budget : float, optional
         Seconds after which the best result so far is returned. Results then depend on the machine's speed.
     progress : bool, default=False
@@ -108,16 +109,14 @@ def factorize(
     -------
     Factorization
         ``method`` is the method that found it; ``attempts`` lists all that was tried. ``status`` is "converged" if
-        the target was met; "stopped" if the search ended early, by the time budget, the callback or Ctrl-C (in the
-        main thread; a second one raises KeyboardInterrupt); and "no_structure" if no product with fewer entries
-        than M meets the target. Then M itself is returned: as one factor, or beside identities if ``n_factors`` is
-        given; within ``complexity``, its largest entries; and with a warning if no product is as fast as
-        ``speedup`` says.
+        the target was met; "stopped" if the time budget, the callback or Ctrl-C ended the search (a second Ctrl-C
+        raises KeyboardInterrupt); and "no_structure" if no product with fewer entries than M meets the target.
+        Then M itself is returned, within ``complexity`` its largest entries, beside identities if ``n_factors`` is
+        given.
 
-        For a callable or a LinearOperator, ``error`` is an estimate, and ``error_is_estimate`` says so: it is
-        measured on 50 rows drawn at random, or on 16 random vectors that were not used otherwise; ``n_products``
-        counts the products. "stopped" and "no_structure" then come with the product of the lowest error,
-        or with zeros if no error is below 1.
+        For a callable or a LinearOperator, ``error`` is an estimate, on 50 rows drawn at random or on 16 fresh
+        random vectors, and ``error_is_estimate`` says so; ``n_products`` counts the products. "stopped" and
+        "no_structure" then come with the product of the lowest error, or with zeros if no error is below 1.
 
     Examples
     --------
@@ -176,8 +175,8 @@ def factorize(
         in_one_space("coordinates", as_coordinates("coordinates", coordinates, operator.shape))
         products = Products(operator, session)
         M, n_products, coordinates = products.whole(), products.count, None
-    matrix, unit = in_units(as_matrix("M", M, None if shape is None else as_shape("shape", shape)))
     as_choice("method", method, ("auto", *NAMES))
+    matrix, unit = _in_memory(M, None if shape is None else as_shape("shape", shape), method)
     methods = [each for each in METHODS if method in ("auto", each.name)]
     if n_factors is not None:
         n_factors = as_factor_count("n_factors", n_factors)
@@ -186,7 +185,7 @@ def factorize(
     points = as_coordinates("coordinates", coordinates, matrix.shape)
     target = _target_of(matrix, n_factors, complexity, max_error, speedup, vectors, block)
     is_open = target.budget is None and target.limit is None and n_factors is None
-    is_tiny = least_entries(matrix.shape, 2) >= matrix.size  # no product could gain anything
+    is_tiny = least_entries(matrix.shape, 2) >= target.size  # no product could gain anything
     search = Search(Stored(session, matrix, points), target, () if is_tiny and is_open else methods)
     with session.interruptible():
         search.run()
@@ -206,8 +205,24 @@ def factorize(
     return fit
 
 
+if factorize.__doc__:
+    factorize.__doc__ = factorize.__doc__.replace("{methods}", ", ".join(f'"{name}"' for name in NAMES))
+
+
+def _in_memory(M: Any, shape: tuple[int, int] | None, method: str) -> tuple[Any, int]:
+    """The matrix in units, and its unit; a large sparse one is filled in only for a method that needs it."""
+    takes_sparse = method == "auto" or any(each.takes_sparse for each in METHODS if each.name == method)
+    if not sp.issparse(M) or prod(M.shape) < _LARGE or M.nnz > _SPARSEST * prod(M.shape) or not takes_sparse:
+        return in_units(as_matrix("M", M, shape))
+    matrix = as_csr("M", M)
+    if shape not in (None, matrix.shape):
+        raise ValueError(f"M must have shape {shape}, got {matrix.shape}")
+    matrix.data, unit = in_units(matrix.data)
+    return matrix, unit
+
+
 def _target_of(
-    matrix: Array,
+    matrix: Array | sp.csr_array,
     n_factors: int | None,
     complexity: float | None,
     max_error: float | None,
@@ -216,19 +231,19 @@ def _target_of(
     block: int | tuple[int, int] | None,
 ) -> Target:
     """What is looked for, after checks."""
-    shape, vectors = matrix.shape, as_integer("vectors", vectors, 1)
+    shape, size, vectors = matrix.shape, prod(matrix.shape), as_integer("vectors", vectors, 1)
     blocks: tuple[tuple[int, int] | None, ...] = (None,)
     if block is not None:
         blocks = (as_block(block, (min(shape),) * 2),)
     budget = pricing = None
     if speedup is not None:
-        budget = int(matrix.size / as_speedup("speedup", speedup))
+        budget = int(size / as_speedup("speedup", speedup))
         pricing = Pricing(shape, matrix.dtype, vectors)
         blocks = blocks if block is not None or min(shape) < _BLOCK else (None, (_BLOCK, _BLOCK))
     if complexity is not None:
-        budget = int(as_complexity("complexity", complexity, shape, n_factors) * matrix.size + 1e-9)
+        budget = int(as_complexity("complexity", complexity, shape, n_factors) * size + 1e-9)
     limit = None if max_error is None else as_real("max_error", max_error, 0.0)
-    return Target(matrix.size, budget, limit, matrix.dtype.char in "fF", n_factors, blocks, pricing)
+    return Target(size, budget, limit, matrix.dtype.char in "fF", n_factors, blocks, pricing)
 
 
 def _require_at_most_one(**targets: Any) -> None:

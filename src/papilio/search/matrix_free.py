@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
@@ -74,6 +75,8 @@ _DOUBLE_ERROR, _SINGLE_ERROR = 1e-6, 1e-4  # the largest, by precision, if nothi
 _ROWS = 50  # rows on which the error is measured
 _AT_A_TIME = 10  # of these rows: large products take a while
 _MOST_CHECKED = 1 << 23  # entries of these rows; of longer ones, some are drawn
+_WELL_CONDITIONED = 1e-3  # the least singular value of what is solved for a coarse product
+_CANDIDATES = 64  # for each rank: rows at random, and as many large ones, of which some are chosen
 _COARSE = 1, 4, 16  # ranks of the products that are there before all others
 _QUICK = 1 << 20  # entries that are looked at without any time, so that there is a product
 _STEP_SHARE = 0.35  # of the error that is allowed: the tolerance of each step, of which there are some
@@ -135,7 +138,7 @@ class _FromEntries:
         self.session, self.entries, self.shape, self.dtype = entries.session, entries, entries.shape, entries.dtype
         self.search, self._coordinates = Search(self, target), coordinates
         m, n = entries.shape
-        self._rows = np.sort(self.session.random.permutation(m)[:_ROWS])
+        self._rows = self.session.random.permutation(m)[:_ROWS]  # any of these tell of the whole matrix
         self._columns = np.arange(n)
         if n > _MOST_CHECKED // _ROWS:
             self._columns = np.unique(self.session.random.randint(n, size=_MOST_CHECKED // _ROWS))
@@ -186,7 +189,7 @@ class _FromEntries:
             image = image if self._columns.size == image.shape[1] else image[:, self._columns]
             missed += frobenius(operator.scale * image - self._exact[some]) ** 2
             seen += frobenius(self._exact[some]) ** 2
-            if self.session.stopped:
+            if self.session.stopped and seen > 0:
                 break
         return float(np.sqrt(missed / seen)) if seen > 0 else float(missed > 0)
 
@@ -220,9 +223,14 @@ class _FromEntries:
         if self.search.target.budget is not None:
             rank = max(min(rank, self.search.target.budget // (m + n)), 1)
         columns = np.sort(self.session.random.permutation(n)[:rank])
-        rows = np.sort(self.session.random.permutation(m)[: 4 * rank])
         left = in_chunks(self.entries, np.arange(m), columns)
-        right = np.linalg.pinv(left[rows], rcond=1e-6) @ in_chunks(self.entries, rows, np.arange(n))
+        # Rows at random alone may miss those in which the columns are large.
+        some, count = self.session.random.permutation(m)[: _CANDIDATES * rank], min(_CANDIDATES * rank, m)
+        sizes = (np.abs(left) ** 2).sum(axis=1)
+        candidates = np.union1d(some, np.argpartition(-sizes, count - 1)[:count])
+        pivots = scipy.linalg.qr(left[candidates].conj().T, mode="r", pivoting=True)[1][:rank]
+        rows = np.union1d(some[: 3 * rank], candidates[pivots])
+        right = np.linalg.pinv(left[rows], rcond=_WELL_CONDITIONED) @ in_chunks(self.entries, rows, np.arange(n))
         self.add("low_rank", f"rank {rank}", SparseProduct([left, right.astype(left.dtype)]), begin)
 
     def ways(self, methods: tuple[str, ...], tolerance: float, samples: float = 1.0) -> list[_Way]:

@@ -9,6 +9,7 @@ from ..constraints.sparsity import as_block
 from ..operators import SparseProduct
 from ..operators.speed import reference_for
 from ..solvers.schedule import Schedule
+from .roots import crossing
 from .targets import least_entries
 
 TOLERANCE = 1.06  # times the target: what measurements may vary by
@@ -70,32 +71,19 @@ class Pricing:
         return found
 
     def _largest(
-        self, build: Callable[[int], SparseProduct], low: int, high: int, budget: float
+        self, build: Callable[[int], SparseProduct], least: int, most: int, budget: float
     ) -> tuple[int, SparseProduct]:
-        """The same by the model, from ``low`` on, which fits.
+        """The same by the model, from ``least`` on, which fits."""
+        built: dict[int, SparseProduct] = {}
 
-        By false position and bisection in turns: costs are nearly linear, but not where many entries run faster as
-        a dense matrix.
-        """
-        fitting = build(low)
-        low_cost, place = self.modelled(fitting), high
-        high_cost = np.inf
-        for i in range(_TRIES):
-            if low >= high:
-                break
-            operator = build(place)
-            cost = self.modelled(operator)
-            if cost <= budget:
-                low, low_cost, fitting = place, cost, operator
-            else:
-                high, high_cost = place - 1, cost
-            if cost <= budget and cost >= _UNUSED * budget:
-                break
-            slope = (high_cost - low_cost) / max(high + 1 - low, 1)
-            is_linear = 0 < slope < np.inf and i % 2 == 0
-            guess = low + (budget - low_cost) / slope if is_linear else (low + high) / 2
-            place = int(np.clip(guess, low + 1, max(high, low + 1)))
-        return low, fitting
+        def spare(entries: int) -> float:
+            built[entries] = build(entries)
+            return budget - self.modelled(built[entries])
+
+        stride = max((most - least) // 2, 1)
+        near = (1 - _UNUSED) * budget
+        place, _ = crossing(spare, most, stride, least, most, _TRIES, lambda left: 0 < left < near)
+        return (least, build(least)) if place is None else (place, built[place])
 
 
 def random_member(schedule: Schedule, dtype: np.dtype[Any]) -> SparseProduct:

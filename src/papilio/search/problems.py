@@ -1,7 +1,8 @@
-"""What is factorized: a matrix in memory, or one that is known by its entries or by its products only."""
+"""What is factorized, as methods see it: a matrix in memory, with the singular vectors of its blocks."""
 
-from functools import cached_property
-from typing import Any, Protocol
+from collections.abc import Sequence
+from functools import cached_property, reduce
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,12 +10,98 @@ import scipy.sparse as sp
 from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..runtime.session import Session
+from ..runtime.threads import blas_threads
 from ..typing import Array
 from .curves import relative_error
 from .nested.cluster_trees import Coordinates
-from .singular import Block, assembled, blocks_of, decomposed
 
 _MOST_RANK = 256  # singular vectors of large matrices
+SVD_SIDE = 2048  # the short side up to which all singular values are computed
+_SPARE = 10  # more columns than singular vectors in subspace iteration
+_STEPS = 4  # of it
+_AT_ONCE = 1 << 22  # entries of a sparse matrix that are filled in at a time
+
+
+class Block(NamedTuple):
+    """Rows and columns of a block, its singular vectors (m, r) and (r, n), and its singular values (r,)."""
+
+    rows: Array
+    columns: Array
+    left: Array
+    values: Array
+    right: Array
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all singular values are there."""
+        return self.values.size == min(self.rows.size, self.columns.size)
+
+
+def blocks_of(matrix: Array | sp.csr_array) -> list[tuple[Array, Array]]:
+    """The rows and columns of each block of a matrix that is block-diagonal up to the order of its lines."""
+    m, n = matrix.shape
+    if not sp.issparse(matrix) and matrix.all():
+        return [(np.arange(m), np.arange(n))]
+    pattern = sp.csr_array(matrix != 0)
+    graph = sp.block_array([[None, pattern], [pattern.T, None]])
+    labels = sp.csgraph.connected_components(graph, directed=False)[1]
+    order = np.argsort(labels, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+    return [(g[g < m], g[g >= m] - m) for g in groups if (g < m).any() and (g >= m).any()]
+
+
+def assembled(blocks: Sequence[Block], counts: Array, shape: tuple[int, int]) -> SparseProduct:
+    """The product of two factors that hold the leading ``counts`` triplets of each block."""
+    dtype = blocks[0].left.dtype
+    left, right = np.zeros((shape[0], counts.sum()), dtype), np.zeros((counts.sum(), shape[1]), dtype)
+    begin = 0
+    for block, count in zip(blocks, counts, strict=True):
+        inner, roots = np.arange(begin, begin + count), np.sqrt(block.values[:count])
+        left[np.ix_(block.rows, inner)] = block.left[:, :count] * roots
+        right[np.ix_(inner, block.columns)] = roots[:, None] * block.right[:count]
+        begin += count
+    return SparseProduct([left, right])
+
+
+def leading_subspace(matrix: Array, basis: Array, n_iter: int) -> tuple[Array, Array]:
+    """Orthonormal columns Q that nearly span the leading left singular vectors, and QᴴM, by subspace iteration.
+
+    ``basis`` (n, r) is a guess for the right singular vectors.
+    """
+    for _ in range(n_iter):
+        left = np.linalg.qr(matrix @ basis)[0]
+        basis = (left.conj().T @ matrix).conj().T
+        right = basis
+        basis = np.linalg.qr(basis)[0]
+    return left, right.conj().T
+
+
+def decomposed(
+    session: Session, matrix: Array | sp.csr_array, rows: Array, columns: Array, rank: int, n_iter: int = _STEPS
+) -> Block:
+    """Singular vectors of a block; of a large one only the leading ones, up to ``rank``, by some iterations."""
+    block: Any = matrix if (rows.size, columns.size) == matrix.shape else matrix[np.ix_(rows, columns)]
+    short = min(block.shape)
+    if sp.issparse(block) and short <= SVD_SIDE:
+        block = block.toarray()
+    count = short if short <= SVD_SIDE else min(rank + _SPARE, short)
+    work = (block.nnz if sp.issparse(block) else block.size) * count
+
+    def decompose() -> tuple[Array, Array, Array]:
+        with blas_threads(work):
+            if short <= SVD_SIDE:
+                U, values, V = np.linalg.svd(block, full_matrices=False)
+                return U, values, V
+            basis = np.random.default_rng(0).standard_normal((block.shape[1], count)).astype(block.dtype)
+            left, right = leading_subspace(block, basis, n_iter)
+            U, values, V = np.linalg.svd(right, full_matrices=False)
+            return left @ U[:, :-_SPARE], values[:-_SPARE], V[:-_SPARE]
+
+    U, values, V = session.wait(decompose, work, "singular values")
+    return Block(rows, columns, U, values, V)
+
+
+# -- problems ------------------------------------------------------------------------------------------
 
 
 class Problem(Protocol):
@@ -24,49 +111,51 @@ class Problem(Protocol):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
 
-    def block(self, rows: Array, columns: Array) -> Array:
-        """The entries of some rows and columns."""
-        ...
-
-    def apply(self, vectors: Array) -> Array:
-        """The product with a block of vectors."""
-        ...
-
     def error_of(self, operator: SparseProduct) -> float:
         """The relative Frobenius error of a product, or an estimate of it."""
         ...
 
 
 class Stored:
-    """A matrix in memory, in units, with the coordinates of its lines where users know them."""
+    """A matrix in memory, in units, with the coordinates of its lines where users know them.
 
-    def __init__(self, session: Session, matrix: Array, coordinates: Coordinates | None = None) -> None:
-        self.session, self.matrix, self.coordinates = session, matrix, coordinates
+    Where `is_sparse`, it is a csr_array, too large to fill it in: only some methods take it.
+    """
+
+    def __init__(
+        self, session: Session, matrix: Array | sp.csr_array, coordinates: Coordinates | None = None
+    ) -> None:
+        self.session, self.coordinates = session, coordinates
+        self.matrix: Any = matrix
+        self.is_sparse = sp.issparse(matrix)
         self.shape, self.dtype = matrix.shape, matrix.dtype
         self._blocks: list[Block] = []
         self._rank = 0  # up to which singular vectors are known
 
-    def block(self, rows: Array, columns: Array) -> Array:
-        return self.matrix[np.ix_(rows, columns)]
-
-    def apply(self, vectors: Array) -> Array:
-        return self.matrix @ vectors
-
     def error_of(self, operator: SparseProduct) -> float:
-        return relative_error(self.matrix, operator)
+        if not self.is_sparse:
+            return relative_error(self.matrix, operator)
+        first, *others = operator.factors
+        missed, step = [0.0], max(_AT_ONCE // self.shape[1], 1)
+        for begin in range(0, self.shape[0], step):
+            rows = slice(begin, begin + step)
+            image = reduce(lambda left, right: left @ right, others, first[rows] * operator.scale)
+            difference = image - self.matrix[rows]
+            missed.append(frobenius(difference.data if sp.issparse(difference) else difference))
+        return frobenius(np.array(missed)) / np.sqrt(self.energy) if self.energy > 0 else 0.0
 
     @cached_property
     def is_zero(self) -> bool:
-        return not self.matrix.any()
+        return self.nnz == 0
 
     @cached_property
     def nnz(self) -> int:
-        return int(np.count_nonzero(self.matrix))
+        return int(self.matrix.nnz if self.is_sparse else np.count_nonzero(self.matrix))
 
     @cached_property
     def energy(self) -> float:
         """The squared norm."""
-        return frobenius(self.matrix) ** 2
+        return frobenius(self.matrix.data if self.is_sparse else self.matrix) ** 2
 
     def blocks(self, budget: int | None = None) -> list[Block]:
         """The leading singular vectors and values of each block of the matrix; none for zeros.

@@ -27,7 +27,8 @@ _AHEAD, _AHEAD_IF_LARGE = (
     0.4,
 )  # the rank of a best product that iterations will not reach, over other methods'
 _LARGE = 512  # the short side from which iterations take minutes
-_POLISHED = 1 << 16  # entries of a matrix up to which products are polished: it gains a hundredth at best
+_POLISHED = 1 << 16  # entries of a matrix up to which products are polished
+_GAIN, _POLISHES = 1.2, 4  # by which least squares mostly lowers errors; products that are tried
 
 
 def _is_not_zero(search: "Search") -> bool:
@@ -55,6 +56,7 @@ class Method:
         False  # whether iterations will not catch up with it where it is far ahead of the other methods
     )
     is_first: bool = False  # whether it runs without any time, too, so that there is a result
+    takes_sparse: bool = False  # whether it takes large sparse matrices as they are
     sweep: "Callable[[Search, Sequence[int]], Callable[[int], Iterable[Curve]]] | None" = None
 
     def over(self, search: "Search", budgets: Sequence[int]) -> Callable[[int], Iterable[Curve]]:
@@ -95,9 +97,14 @@ class Search:
         return inf if self.best is None else self.target.rank(self.cost_of(self.best.operator), self.best.error)
 
     @property
-    def is_settled(self) -> bool:
-        """Whether a longer search can hardly improve on the best product: it is exact."""
+    def is_exact(self) -> bool:
+        """Whether iterations can hardly improve on the best product: it is exact."""
         return self.best is not None and self.best.error <= EXACT and self.target.limit is None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no method can improve on the best product: it is exact, and only its error counts."""
+        return self.is_exact and self.target.budget is not None
 
     @property
     def is_won(self) -> bool:
@@ -148,15 +155,15 @@ class Search:
 
     def _run(self) -> None:
         methods = [each for each in self.methods if self.allows(each.name)]
+        if self.problem.is_sparse:
+            methods = [each for each in methods if each.takes_sparse]
         total = sum(each.share for each in methods)
         for method in methods:
             with self.session.part(method.share / total, f"{method.name.replace('_', ' ')}: "):
                 if not method.applies(self):
                     continue
                 if method.is_first or not self.session.tick("", 0, 1):
-                    self.explore(method.name, method.curves(self))
-                    if method.is_polished:
-                        self._polish(method.name)
+                    self.explore(method, method.curves(self))
 
     def _confirm(self, budget: int) -> None:
         """Time the best product once more; if it was mistaken for a faster one, search again for a smaller one.
@@ -194,12 +201,12 @@ class Search:
 
     # -- recording -------------------------------------------------------------------------------------
 
-    def explore(self, method: str, curves: Iterable[Curve]) -> None:
+    def explore(self, method: Method, curves: Iterable[Curve]) -> None:
         """Record what a method finds: each product by itself, and of all curves the best one by the target.
 
         Only that one is built, and it is kept if it is better than all others.
         """
-        begin = perf_counter()
+        begin, families = perf_counter(), []
         chosen: tuple[float, Curve, int] | None = None
         beyond, has_found = "nothing found", False
         with suppress(Interrupted):
@@ -208,6 +215,7 @@ class Search:
                     begin = self._record(curve, begin)
                     has_found = True
                     continue
+                families.append(curve)
                 rank, place = self._best_of(curve, min(self.best_rank, inf if chosen is None else chosen[0]))
                 if rank < inf and (chosen is None or rank < chosen[0]):
                     chosen = rank, curve, place
@@ -216,7 +224,11 @@ class Search:
         if chosen is not None:
             self._add_chosen(*chosen, begin)
         elif not has_found:
-            self.add_failure(method, beyond, begin)
+            self.add_failure(method.name, beyond, begin)
+        is_small = self.problem.shape[0] * self.problem.shape[1] <= _POLISHED
+        if method.is_polished and is_small and not self.is_exact:
+            with suppress(Interrupted):
+                self._polish(method.name, families)
 
     def _record(self, curve: Curve, begin: float) -> float:
         """Record a product that is there already, or an attempt that failed; returns the time."""
@@ -318,13 +330,19 @@ class Search:
         """Record an attempt that found nothing."""
         self.attempts.append(Attempt(method, detail, inf, 0, perf_counter() - begin))
 
-    def _polish(self, method: str) -> None:
-        """Least squares on the supports of the best product, if it is of this method and small."""
-        fit, (m, n) = self.best, self.problem.shape
-        if fit is None or fit.method != method or m * n > _POLISHED or self.is_settled:
-            return
-        begin, detail = perf_counter(), self.attempts[-1].detail
-        with suppress(Interrupted):
-            operator, error = polished(self.session, self.problem.matrix, fit.operator)
-            if error < fit.error:
-                self.add(method, f"{detail}, polished", replace(fit, operator=operator, error=error), begin)
+    def _polish(self, method: str, families: Sequence[Curve]) -> None:
+        """Least squares on the supports of those products that may become the best by it."""
+        begin = perf_counter()
+        ranks = [self.target.ranks(curve.entries, curve.errors / _GAIN) for curve in families]
+        promising = [
+            (rank, k, place)
+            for k, own in enumerate(ranks)
+            for place, rank in enumerate(own.tolist())
+            if rank < self.best_rank
+        ]
+        for rank, k, place in sorted(promising)[:_POLISHES]:
+            if rank < self.best_rank:
+                curve = families[k]
+                operator, error = polished(self.session, self.problem.matrix, curve.build(place))
+                fit = Factorization(operator, error, 0, Status.CONVERGED, History())
+                self.add(method, f"{curve.detail(place)}, polished", fit, begin)

@@ -16,7 +16,7 @@ from .curves import Curve
 from .methods import METHODS
 from .methods.thresholding import itself
 from .problems import Stored
-from .search import Search
+from .search import Method, Search
 from .targets import Target, as_complexity, least_complexity
 from .units import in_unit_of
 
@@ -127,17 +127,17 @@ def _fits(search: Search, budgets: Sequence[int]) -> Iterator[Factorization]:
     # Methods see how good the others are near the middle.
     middle = len(budgets) // 2
     search.aim(whole._replace(budget=budgets[middle]))
-    sweeps: dict[str, Callable[[int], Iterable[Curve]]] = {}
+    sweeps: list[tuple[Method, Callable[[int], Iterable[Curve]]]] = []
     for method in methods:
-        sweeps[method.name] = method.over(search, budgets)
+        sweeps.append((method, method.over(search, budgets)))
         if method.sweep is None:
-            search.explore(method.name, sweeps[method.name](middle))
+            search.explore(method, sweeps[-1][1](middle))
     search.forget()
     for i, budget in enumerate(budgets):
         with session.part(1 / len(budgets), f"point {i + 1} of {len(budgets)}, "):
             search.aim(whole._replace(budget=budget))
-            for name, curves in sweeps.items():
-                search.explore(name, curves(i))
+            for method, curves in sweeps:
+                search.explore(method, curves(i))
             if session.stopped and i:
                 return
         yield search.best or itself(search.problem, search.target)

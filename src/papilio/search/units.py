@@ -4,8 +4,10 @@ import numpy as np
 
 from ..linalg import shifted
 from ..operators import SparseProduct
+from ..typing import Array
 
 _ROOM = 32  # bits between the unit and the largest number, with which nothing can overflow
+_LARGE = 1 << 24  # entries of a product that are not all looked at
 _SPARE = 24  # bits of the unit that the last factor takes over otherwise
 
 
@@ -22,9 +24,17 @@ def in_unit_of(name: str, operator: SparseProduct, exponent: int) -> SparseProdu
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(scale):
             scaled = SparseProduct(factors, scale)
-            if np.isfinite(scaled.toarray()).all():
+            if np.isfinite(_looked_at(scaled)).all():
                 return scaled
     raise ValueError(
         f"{name} must leave room for rounding below the largest number of {operator.dtype}, got entries for which "
         f"the product overflows: divide {name} by a power of two"
     )
+
+
+def _looked_at(operator: SparseProduct) -> Array:
+    """All entries of a product, or sums of those of each row with random signs if there are many."""
+    if operator.shape[0] * operator.shape[1] <= _LARGE:
+        return operator.toarray()
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], operator.shape[1])
+    return np.asarray(operator @ signs.astype(operator.dtype))

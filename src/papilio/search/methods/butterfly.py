@@ -317,11 +317,8 @@ def _may_have_rank(search: Search) -> bool:
 
 def _may_win(search: Search) -> bool:
     """Whether an exact butterfly under unknown permutations would be better than the best product so far."""
-    entries, is_done = (
-        butterfly_entries(search.problem.shape),
-        search.is_settled and search.target.budget is not None,
-    )
-    return not is_done and entries < search.problem.nnz and search.may_win(entries)
+    entries = butterfly_entries(search.problem.shape)
+    return not search.is_settled and entries < search.problem.nnz and search.may_win(entries)
 
 
 def _curves(search: Search) -> Iterator[Curve]:

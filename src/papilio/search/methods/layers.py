@@ -224,5 +224,5 @@ METHOD = Method(
     "layers",
     "small sparse matrices that are products of sparser ones, without further structure",
     _of,
-    lambda search: not (search.problem.is_zero or search.is_settled),
+    lambda search: not (search.problem.is_zero or search.is_exact),
 )

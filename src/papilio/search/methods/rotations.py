@@ -181,5 +181,5 @@ METHOD = Method(
     "rotations",
     "orthogonal and nearly orthogonal matrices: layers of rotations of two coordinates",
     _of,
-    lambda search: not (search.problem.is_zero or search.is_settled),
+    lambda search: not (search.problem.is_zero or search.is_exact),
 )

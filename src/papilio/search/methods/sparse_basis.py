@@ -119,8 +119,7 @@ def _curves(search: Search) -> Iterator[Curve]:
 
 def _may_win(search: Search) -> bool:
     """Whether a product of the fewest entries would be better than the best so far."""
-    is_done = search.is_settled and search.target.budget is not None
-    return not (search.problem.is_zero or is_done) and search.may_win(sum(search.problem.shape))
+    return not (search.problem.is_zero or search.is_settled) and search.may_win(sum(search.problem.shape))
 
 
 METHOD = Method(

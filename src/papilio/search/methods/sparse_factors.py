@@ -539,7 +539,7 @@ def _family(option: Candidate) -> tuple[str, int]:
 
 
 def _may_gain(search: Search) -> bool:
-    return not (search.problem.is_zero or search.is_settled or search.is_won)
+    return not (search.problem.is_zero or search.is_exact or search.is_won)
 
 
 METHOD = Method(

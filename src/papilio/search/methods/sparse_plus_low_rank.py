@@ -12,8 +12,8 @@ from ...operators import SparseProduct
 from ...runtime.session import Session
 from ...typing import Array
 from ..curves import Curve, largest, single
+from ..problems import leading_subspace
 from ..search import Method, Search, two_factors
-from ..singular import leading_subspace
 from ..targets import Target
 
 NAME = "sparse_plus_low_rank"
@@ -169,7 +169,7 @@ METHOD = Method(
     NAME,
     "a sum of both, as one product",
     _curves,
-    lambda search: not (search.problem.is_zero or search.is_settled or search.is_won),
+    lambda search: not (search.problem.is_zero or search.is_exact or search.is_won),
     share=4.0,
     n_factors=two_factors,
     sweep=lambda search, budgets: lambda place: (),

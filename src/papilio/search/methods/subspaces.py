@@ -15,8 +15,9 @@ from ...linalg import column_norms, frobenius, inner
 from ...runtime.session import Session
 from ...typing import Array
 from ..curves import Curve
+from ..problems import Block, leading_subspace
 from ..search import Method, two_factors
-from ..singular import Block, leading_subspace, low_rank
+from .low_rank import low_rank
 
 # Of the entries, for the columns; with 0.5 and 0.7, errors of a gain matrix were up to a tenth higher.
 _COLUMNS_SHARE = 0.6

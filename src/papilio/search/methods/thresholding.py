@@ -1,14 +1,12 @@
 """The largest entries of a matrix, and the matrix itself where it is sparse."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-import numpy as np
 import scipy.sparse as sp
 
 from ...operators import SparseProduct
-from ...results import Factorization, Status
-from ..curves import Curve, fit_of, largest, single, thresholding
+from ...results import Factorization, History, Status
+from ..curves import Curve, largest, single, sizes_of, thresholding
 from ..problems import Stored
 from ..search import Method, Search
 from ..targets import Target
@@ -23,7 +21,7 @@ def _curves(search: Search) -> Iterator[Curve]:
     def around(kept: sp.csr_array) -> SparseProduct:
         return problem.beside_identities(target.n_factors, kept)
 
-    if not problem.matrix.all():
+    if problem.nnz < search.target.size:
         yield single("itself", "sparse as it is", around(sp.csr_array(problem.matrix)), 0.0)
     if not problem.is_zero:
         fixed = ((target.n_factors or 1) - 1) * min(problem.shape)
@@ -36,11 +34,17 @@ def itself(problem: Stored, target: Target) -> Factorization:
     if target.budget is not None and target.pricing is None:
         count = target.budget - ((target.n_factors or 1) - 1) * min(matrix.shape)
         if count < problem.nnz:
-            matrix, method = largest(matrix, np.abs(matrix).ravel(), count), NAME
-    fit = fit_of(problem.matrix, problem.beside_identities(target.n_factors, matrix))
-    return replace(fit, status=Status.NO_STRUCTURE, method=method)
+            matrix, method = largest(matrix, sizes_of(matrix), count), NAME
+    operator = problem.beside_identities(target.n_factors, matrix)
+    error = problem.error_of(operator)
+    return Factorization(operator, error, 0, Status.NO_STRUCTURE, History(), method)
 
 
 METHOD = Method(
-    NAME, "the largest entries of M, or M itself if it is sparse", _curves, lambda search: True, is_first=True
+    NAME,
+    "the largest entries of M, or M itself if it is sparse",
+    _curves,
+    lambda search: True,
+    is_first=True,
+    takes_sparse=True,
 )
