@@ -5,6 +5,7 @@ from functools import wraps
 from importlib import import_module
 
 import numpy as np
+from scipy.interpolate import BSpline
 
 from papilio.search.pricing import Pricing
 

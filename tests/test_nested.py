@@ -20,6 +20,8 @@ from papilio.search.nested.nested_bases import (
 )
 from papilio.search.roots import crossing
 
+from .helpers import spline_smoother
+
 DTYPES = [np.float32, np.float64, np.complex128]
 
 

@@ -2,8 +2,8 @@
 
 All choices follow one price λ, the energy that an entry has to save. A singular vector is kept if it saves more
 than the entries that it costs, and so is a block as it is, and a level of the tree. The price is found for the
-target: the lower, the more entries and the lower the error. The entries and the error of a product are known before
-it is built.
+target: the lower, the more entries and the lower the error. The entries and the error of a product are known
+before it is built.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
