@@ -344,5 +344,5 @@ class Search:
             if rank < self.best_rank:
                 curve = families[k]
                 operator, error = polished(self.session, self.problem.matrix, curve.build(place))
-                fit = Factorization(operator, error, 0, Status.CONVERGED, History())
+                fit = Factorization(operator, error=error)
                 self.add(method, f"{curve.detail(place)}, polished", fit, begin)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import scipy.sparse as sp
 
 from ...operators import SparseProduct
-from ...results import Factorization, History, Status
+from ...results import Factorization, Status
 from ..curves import Curve, largest, single, sizes_of, thresholding
 from ..problems import Stored
 from ..search import Method, Search
@@ -37,7 +37,7 @@ def itself(problem: Stored, target: Target) -> Factorization:
             matrix, method = largest(matrix, sizes_of(matrix), count), NAME
     operator = problem.beside_identities(target.n_factors, matrix)
     error = problem.error_of(operator)
-    return Factorization(operator, error, 0, Status.NO_STRUCTURE, History(), method)
+    return Factorization(operator, error=error, status=Status.NO_STRUCTURE, method=method)
 
 
 METHOD = Method(
