@@ -1,10 +1,13 @@
 """Applying products of 256 to a million rows, against a chain of SciPy's CSR products and against fast transforms.
 
 ``python benchmarks/sizes.py`` measures all cases (some twenty minutes), and
-``python benchmarks/sizes.py dct haar --sizes 4096 --dtypes float32`` some of them.
+``python benchmarks/sizes.py dct haar --sizes 4096 --dtypes float32`` some of them. With ``--memory`` they measure
+memory instead of time, each case in a process of its own.
 """
 
 import argparse
+import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import reduce
@@ -15,7 +18,7 @@ import numpy as np
 import pywt
 import scipy.fft
 import scipy.sparse as sp
-from common import OURS, Speeds, clock
+from common import OURS, Speeds, Table, clock
 from matplotlib.figure import Figure
 
 import papilio as pp
@@ -27,6 +30,7 @@ SECONDS = 0.06  # for each case and contestant, where one call does not take lon
 LARGEST = 1.5e8  # bytes of a block of vectors
 CHAIN = "SciPy chain"
 LEAST, LEAST_OF_BLOCKS = 0.9, 1.5  # times the speed of the chain, which is what we aim at
+MOST_MEMORY = 3  # times that of factors, input and output
 
 
 def banded(n: int) -> pp.SparseProduct:
@@ -150,7 +154,7 @@ def run(
     sizes: list[int] | None = None,
     dtypes: list[str] | None = None,
     counts: list[int | None] | None = None,
-) -> list[Speeds]:
+) -> list[Table | Speeds]:
     table = Speeds(
         "Products of every size",
         "Time of a chain of SciPy's CSR products divided by papilio's, in the same process. A transform is "
@@ -196,7 +200,55 @@ def run(
             curves.setdefault(kind, []).append((n, times[0], times[1]))
     if kinds is None:
         draw(curves, folder / "sizes.png")
-    return [table]
+    return [table, memory(kinds)] if kinds is None else [table]
+
+
+# -- memory --------------------------------------------------------------------------------------------
+
+
+def memory(kinds: list[str] | None = None, sizes: list[int] | None = None) -> Table:
+    table = Table("Memory of large products", "")
+    rows = []
+    for kind in kinds or list(KINDS):
+        for n in sizes or SIZES[-2:]:
+            if n > LARGEST_OF_KIND.get(kind, n):
+                continue
+            for direction in ("forward", "adjoint"):
+                command = [sys.executable, __file__, "--peak", kind, str(n), direction]
+                done = subprocess.run(command, check=True, capture_output=True, text=True)
+                used, needed = json.loads(done.stdout)
+                rows.append(f"{kind} {n:,}, {direction}: {used / needed:.2f}")
+                sys.stdout.write(f"{rows[-1]} ({used / 1e6:.0f} MB of {needed / 1e6:.0f} MB)\n")
+                sys.stdout.flush()
+    table.note = (
+        "Peak memory while a product or its adjoint is packed and applied to eight columns, beyond that of a "
+        "process that has applied a small one, divided by the bytes of factors, input and output (aim: at most "
+        f"{MOST_MEMORY}; Linux): {'; '.join(rows)}."
+    )
+    return table
+
+
+def peak(kind: str, n: int, direction: str) -> tuple[int, int]:
+    """The bytes that are used, and those of factors, input and output. What makes the factors does not count."""
+    small = KINDS[kind](256)
+    for turned in (small, small.H):
+        for columns in (1, 8, 32):
+            turned @ np.ones((256, columns), small.dtype)  # loads the kernels
+    before = status("VmRSS")
+    op = KINDS[kind](n)
+    parts = [part for factor in op.factors for part in (factor.data, factor.indices, factor.indptr)]
+    x = np.ones((n, 8), op.dtype)
+    Path("/proc/self/clear_refs").write_text("5")  # begins the measurement of the peak
+    turned = op if direction == "forward" else op.H
+    for _ in range(5):  # it is packed when it has been applied to 32 vectors
+        y = turned @ x
+    return status("VmHWM") - before, sum(part.nbytes for part in parts) + x.nbytes + y.nbytes
+
+
+def status(field: str) -> int:
+    """Bytes of memory of this process, as Linux tells them."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return 1024 * int(line.split()[1])
 
 
 def draw(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> None:
@@ -221,6 +273,13 @@ if __name__ == "__main__":
     parser.add_argument("--sizes", nargs="*", type=int)
     parser.add_argument("--dtypes", nargs="*", choices=[*DTYPES, "complex64"])
     parser.add_argument("--counts", nargs="*", type=int, help="columns; 0 for a vector")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.peak:
+        kind, size, direction = given.peak
+        sys.exit(sys.stdout.write(json.dumps(peak(kind, int(size), direction))) < 0)
+    if given.memory:
+        sys.exit(not memory(given.kinds or None, given.sizes).note)
     chosen = None if given.counts is None else [count or None for count in given.counts]
     run(Path(__file__).parent, given.kinds or None, given.sizes, given.dtypes, chosen)
