@@ -177,7 +177,7 @@ class UnitNorm(Constraint):
         if lines is not None:
             matrix = writeable(matrix)
             result = np.empty(matrix.shape, matrix.dtype)
-            if project_lines(matrix.ravel(), *lines, slack_of(matrix.real), result.ravel()):
+            if project_lines(matrix, *lines, _SLACK[matrix.real.itemsize], result):
                 return result
         values = writeable(self._coordinates(matrix))
         alone = self._may_stand_alone()

@@ -127,11 +127,12 @@ def at_unit_norm(values: Array, keep: Array, result: Array) -> None:
 
 
 @compiled
-def project_lines(values: Array, n_lines: int, count: int, slack: float, result: Array) -> bool:
-    """result = the largest ``count`` entries of each of the lines of ``values``, over their norm.
+def project_lines(matrix: Array, n_lines: int, count: int, slack: float, result: Array) -> bool:
+    """result = the largest ``count`` entries of each line of a row-major matrix, over their norm.
 
-    False, and no result, where squares may leave the number range, as for zero.
+    False, and no result, where squares may overflow or underflow, as for zero.
     """
+    values = matrix.ravel()
     worth = np.empty(values.size, values.real.dtype)
     for i in range(values.size):
         worth[i] = abs(values[i])
@@ -142,7 +143,7 @@ def project_lines(values: Array, n_lines: int, count: int, slack: float, result:
     for begin in range(0, values.size, length):
         end = begin + length
         keep_largest(worth[begin:end], count, slack, keep[begin:end])
-    at_unit_norm(values, keep, result)
+    at_unit_norm(values, keep, result.ravel())
     return True
 
 
