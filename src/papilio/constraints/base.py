@@ -269,7 +269,7 @@ def largest_per_row_and_column(worth: Array, count: int) -> Array:
         others = np.flatnonzero(~first & (flat > 0))
         fill(_descending(flat, others, slack), mask, rows, columns)
     if n_first <= np.count_nonzero(mask) and mask.ravel()[flat > slack].all():
-        return mask  # what is left out is rounding
+        return mask  # Only rounding is left out.
     squares = np.square(worth, dtype=np.float64, order="C")  # the kernel is compiled for each order
     exchange(squares, mask, rows, columns, 4 * slack_of(worth) * float(squares.max()))
     return mask

@@ -21,7 +21,7 @@ from .ksvd import KSVDIterations
 from .learner import Found, as_limits, as_rows, as_sparsity, warn_if_few
 from .signals import Coder, Held, enough
 
-_ROUNDS = 25  # of refinement: few, since the start from a neighbour is good
+_ROUNDS = 25  # Rounds of refinement; few, because the start from a neighbour is good.
 
 
 def dictionary_tradeoff(

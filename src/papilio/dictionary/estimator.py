@@ -446,7 +446,7 @@ def _described(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {_described(each)}' for key, each in sorted(value.items()))}}}"
     if sp.issparse(value):
-        return _described(as_array("a parameter", value))  # whose indices nobody has checked
+        return _described(as_array("a parameter", value))  # Its indices have not been checked.
     if isinstance(value, SparseProduct):
         return f"SparseProduct({value.scale!r}, {_described(value.factors)})"
     if value is None or isinstance(value, str | bool | int | float | np.generic):

@@ -40,19 +40,19 @@ from .learner import (
 from .online import FadingMoments, OnlineDictionaryLearning, as_window, online_start
 from .signals import Coder, Coding, Held, Signals, Statistics, code_part, multiplied, residuals_of
 
-_ITERATIONS = 16  # of K-SVD, for 10,000 signals and 256 atoms
+_ITERATIONS = 16  # Iterations of K-SVD for 10,000 signals and 256 atoms.
 _FEWEST_ITERATIONS, _MOST_ITERATIONS = 16, 100
-_ROUGH, _FINE = 3e-4, 1e-6  # of PALM's relative error, where refinement follows, and where it does not
+_ROUGH, _FINE = 3e-4, 1e-6  # Tolerances of PALM: if refinement follows, and if not.
 _SETTLED = 1e-2  # a fall of the error in the last round that is no reason to go on
-_ROUNDS = 5  # of refinement, for 10,000 signals and 256 atoms
+_ROUNDS = 5  # Rounds of refinement for 10,000 signals and 256 atoms.
 _FEWEST_ROUNDS, _MOST_ROUNDS = 5, 100
-_STEPS = 20  # of PALM in each round
-_ALONE = 30  # of PALM after a pass over all signals, or for a mini-batch: there are few of these
-_LEAST_GAIN = 1e-3  # in relative error, that makes another round with all signals worth its time
+_STEPS = 20  # Iterations of PALM in each round.
+_ALONE = 30  # Iterations of PALM after a pass over all signals, or for a mini-batch.
+_LEAST_GAIN = 1e-3  # Relative fall of the error for which another round with all signals follows.
 _EQUAL = 0.99  # the inner product of two atoms of which one is too many
-_RARE = 0.05  # of the mean number of uses
+_RARE = 0.05  # Relative to the mean number of uses.
 SIDE = 4  # rows and columns of blocks, by default
-LEAST_SIDE = 64  # of dictionaries in blocks, by default
+LEAST_SIDE = 64  # Dictionaries of at least this side have blocks by default.
 
 
 def fast_dictionary(

@@ -25,15 +25,15 @@ from ..validation import as_integer, as_matrix, as_real
 from .signals import Coder, Signals, Statistics, codes_of, open_signals, residuals_of, scaled, unit_for
 
 RARE = 0.25  # atoms used less often than this share of the mean are replaced
-COHERENT = 0.9  # of two atoms whose inner product exceeds this, one is replaced
-_FIRST_SHARE = 0.1  # of the signals, in the first iteration of `growing_share`
-_EARLY_SHARE = 0.4  # of the signals, in early iterations
-_USES = 10  # of each atom on average, at least, by the signals of an iteration
+COHERENT = 0.9  # If the inner product of two atoms exceeds this, one is replaced.
+_FIRST_SHARE = 0.1  # Share of the signals in the first iteration of `growing_share`.
+_EARLY_SHARE = 0.4  # Share of the signals in early iterations.
+_USES = 10  # Least average number of uses of an atom in an iteration.
 _FEW = 2  # samples per atom: with fewer, new samples gain nothing (see `warn_if_few`)
 _FEATURES_TO_ONE, _LEAST_REST = 20, 1e-6  # the share of energy that more than one feature in twenty should have
 _PATIENCE = 10  # iterations without progress after which a learner ends
 _SETTLED = 0.03  # a fall of the error in the latest ten iterations that leaves little to gain
-_LEAST_GAIN = 1e-3  # in relative error, that makes another pass over all signals worth its time
+_LEAST_GAIN = 1e-3  # Relative fall of the error for which another pass over all signals follows.
 _SWEEPS = 5  # over all atoms, on the same moments
 
 _CSR = ("data", "indices", "indptr", "shape")
@@ -247,7 +247,7 @@ class Best:
         return Status.CONVERGED if is_flat or self.has_settled(tol) else Status.MAX_ITER
 
 
-Model: TypeAlias = dict[str, Array]  # what is learned: the ``atoms``, one per row, and any other arrays
+Model: TypeAlias = dict[str, Array]  # The ``atoms``, one per row, and any other arrays.
 
 
 @stored

@@ -29,10 +29,10 @@ from .learner import Best, Found, LearnedDictionary, Outcome, PassesOverAll, Pla
 from .online import FadingMoments, as_window
 from .signals import Coder, Coding, Held, Signals, Statistics, code_part, moments_of_rows
 
-_COMPLEXITY = 0.5  # by default
-_FIRST = 0.75  # of the rotations, or entries, for a start near a known basis; data decide about the others
+_COMPLEXITY = 0.5  # Default of ``complexity``.
+_FIRST = 0.75  # Share of the rotations, or entries, that start near a known basis; data decide about the others.
 _NEAR = 1.03  # times the error of that basis; if the start has more, all rotations are for it
-_SWEEPS = 3  # in each iteration
+_SWEEPS = 3  # Sweeps in each iteration.
 _SOME = 5_000  # signals that are enough to tell which start is better
 
 stored(Turned)

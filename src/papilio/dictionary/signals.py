@@ -31,8 +31,9 @@ _SAMPLE, _LARGEST_SAMPLE, _SAMPLE_PER_ATOM = 50_000, 100_000, 200  # signals tha
 _SOME = 5_000  # signals that are enough to tell which of two dictionaries is better
 _PASSES = 4  # over all signals that improve a start from a sample
 _SIGNALS_PER_PASS = 20  # coded in a pass in the time that the start takes for one
-_ROWS_PER_ATOM = 4  # that are coded and summed together, at least
-_MOST_SHARES, _SHARE_BYTES = 8, 1 << 27  # of the signals, whose moments are summed in parallel
+_ROWS_PER_ATOM = 4  # Rows per atom that are coded and summed together, at least.
+# Parts of the signals whose moments are summed in parallel, and their size.
+_MOST_SHARES, _SHARE_BYTES = 8, 1 << 27
 SMALL = 1 << 15  # entries of a dictionary that BLAS is quick with
 _LEAST_SHARE = 8192  # signals that make a share worthwhile
 
@@ -139,7 +140,8 @@ def code_part(blocks: Iterator[tuple[int, Array]], coding: Coding) -> Statistics
             ready, atoms = prepared(coding.dictionary.astype(rows.dtype))
         codes = coding.coder.codes(ready, rows)
         new = statistics_of(rows, atoms, codes, coding.n_worst, coding.coder.penalty(codes))
-        found = new if found is None else merge_statistics([found, new])  # one at a time: they may be large
+        # One at a time, because they may be large.
+        found = new if found is None else merge_statistics([found, new])
     return _of_nothing(coding.dictionary) if found is None else found
 
 
@@ -316,8 +318,8 @@ def enough(n_components: int) -> int:
 class Held:
     """Signals in memory, divided by a power of two if their squares might overflow or underflow."""
 
-    n_passes = 0  # to improve a start from a sample: here the start has seen all signals
-    pass_share = 0.05  # of the time that a start takes
+    n_passes = 0  # No passes follow, because the start has seen all signals.
+    pass_share = 0.05  # Relative to the time that a start takes.
 
     def __init__(
         self,
@@ -329,8 +331,8 @@ class Held:
         self.unit = unit_for(largest_part(rows)) if unit is None else unit
         self.rows = scaled(rows, self.unit)
         self.coder = coder.within(self.unit)
-        self.share = share  # of all signals
-        self.codes: sp.csc_array | None = None  # in the dictionary that `statistics` saw last
+        self.share = share  # Share of all signals.
+        self.codes: sp.csc_array | None = None  # Codes in the last dictionary given to `statistics`.
 
     @property
     def start(self) -> "Held":
@@ -364,7 +366,7 @@ class Streamed:
         self.n_passes = _PASSES
         self._samples = samples
         self._session = session
-        self._count = 0  # of passes
+        self._count = 0  # Number of passes.
         drawn = _drawn(len(samples), enough(n_components), session.seed())
         self.pass_share = len(samples) / (_SIGNALS_PER_PASS * len(drawn))
 
@@ -421,7 +423,7 @@ def codes_of(signals: Signals, rows: Array, dictionary: SparseProduct | Array) -
 
 def _drawn(count: int, wanted: int, seed: int) -> Array:
     """The sorted indices of a random sample."""
-    from sklearn.utils.random import sample_without_replacement  # no permutation of a billion numbers
+    from sklearn.utils.random import sample_without_replacement  # It does not permute a billion numbers.
 
     return np.sort(sample_without_replacement(count, min(wanted, count), random_state=seed))
 

@@ -31,7 +31,7 @@ _POLISHES = 4  # corrections of the support's own correlations
 _DEPENDENT = 64  # rounding errors in the squared distance of an atom from the span of others
 _BLOCK = 64  # atoms of which one may enter at a time, and the largest number of such blocks
 _BLOCKS = 8
-_NEARLY = 0.5  # of the largest violation
+_NEARLY = 0.5  # Relative to the largest violation.
 
 
 @compiled

@@ -27,7 +27,7 @@ from .. import __version__
 
 config: Any = numba.config
 
-_KEPT_FOLDERS = 8  # of earlier versions, in each place
+_KEPT_FOLDERS = 8  # Folders of earlier versions that are kept in each place.
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -65,7 +65,7 @@ class KernelCache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
-        except Exception:  # no space left, or an index that is damaged
+        except Exception:  # The disk may be full, or an index damaged.
             with suppress(Exception):
                 self.flush()
 
@@ -74,7 +74,7 @@ def _cache_of(function: Callable[..., Any]) -> KernelCache | None:
     """A cache in our folder; None where no folder can be written to."""
     if (folder := _folder()) is None:
         return None
-    before, config.CACHE_DIR = config.CACHE_DIR, os.fspath(folder)  # which numba reads when a cache is made
+    before, config.CACHE_DIR = config.CACHE_DIR, os.fspath(folder)  # numba reads it when a cache is made.
     try:
         return KernelCache(function)
     except RuntimeError:  # sources that are no files

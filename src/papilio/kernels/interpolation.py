@@ -72,7 +72,7 @@ def interpolate(lines: Array, half: int, n_rows: int, limit: float, places: Arra
                 above[j, 0, rank], above[j, 1, rank] = project_out(unit, lines[j], half)
                 squares[j] = square(lines[j])
         rank += 1
-    order = np.argsort(np.argsort(chosen[:rank]))  # of the chosen columns among themselves
+    order = np.argsort(np.argsort(chosen[:rank]))  # Order of the chosen columns among themselves.
     for j in range(count):
         if places[j] < 0:
             for i in range(rank - 1, -1, -1):

@@ -56,9 +56,9 @@ ALIGNMENT = 64  # bytes of a line of cache
 # The fields of a job: those of the program, which stay the same, and those of a call.
 PROGRAM, INDICES, N_SLOTS, N_IN, N_OUT, ROW, IN_AT, OUT_AT, COPIES_IN, COPIES_OUT = range(10)
 VALUES, X_AT, X_STEP, Y_AT, Y_STEP, ROOM, BY_ROWS, COUNT, PER_TILE, PER_PART, PER_STEP = range(10, 21)
-JOB_BYTES = 192  # at the beginning of the room: whole lines of cache
+JOB_BYTES = 192  # Size of the job at the beginning of the memory: whole cache lines.
 
-ALONE, SHARES, HELPS = 0, 1, 2  # what a thread does: see `work`
+ALONE, SHARES, HELPS = 0, 1, 2  # The kinds of work of a thread: see `work`.
 _NO_CALL = (0, 0, 0, 0)
 _NUMBERS = {dtype: number for number, dtype in enumerate(DTYPES)}
 
@@ -125,7 +125,7 @@ def _do_part(box: int, job: int, room: int, part: int, values: Array) -> None:
     near_x, near_y = room + row * get(job, IN_AT), room + row * get(job, OUT_AT)
     for begin in range(start, stop, per_tile):
         bytes_in = (min(begin + per_tile, stop) - begin) * item
-        width = -(-bytes_in // REGISTER) * REGISTER  # what is computed behind the last vector is not kept
+        width = -(-bytes_in // REGISTER) * REGISTER  # Values beyond the last vector are not kept.
         is_whole = by_rows != 0 and width == bytes_in
         copies_in = count and (not is_whole or get(job, COPIES_IN))
         copies_out = count and (not is_whole or get(job, COPIES_OUT))
@@ -260,5 +260,5 @@ def _help(box: int, kind: int, index: int, looks: int = LOOKS) -> bool:
 
 
 pool = Pool(_run, _help)
-if hasattr(os, "register_at_fork"):  # in a forked process, no thread survives
+if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.
     os.register_at_fork(after_in_child=lambda: pool.__init__(_run, _help))  # type: ignore[misc]

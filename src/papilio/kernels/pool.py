@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 # The words of the box: the first two have a line of cache each.
 STATE, DONE, PARTS, JOB_AT, KIND, THREADS, ROOM_SIZE, AWAKE = 0, 8, *range(16, 22)
 BOX, CLOSED = 32, (1 << 32) - 1  # its length; no part is left
-LOOKS = 1_500_000  # at the box: some four tenths of a millisecond
+LOOKS = 1_500_000  # Looks at the queue before a thread sleeps: about 0.4 ms.
 _LOOKS_IN_A_ROW = 200_000  # while parts of others are awaited: some 60 µs
 _BURST = 1e-3  # seconds: for short jobs, workers are woken at the second of two within this time, once in it
 _WORD = ir.IntType(64)

@@ -20,7 +20,7 @@ from numba.core import config
 from numba.core.cgutils import unpack_tuple
 from numba.extending import intrinsic
 
-HEIGHTS = (4, 2, 1)  # of the groups, as many rows as there are registers for
+HEIGHTS = (4, 2, 1)  # Heights of the groups: as many rows as there are registers for.
 TILE = 256  # bytes of one row of a tile at the most: all registers for a row of a group together, with AVX-512
 
 # What numba compiles for: this machine, or what its settings name.

@@ -81,7 +81,7 @@ def choose(
                 is_new &= state.atoms[s, i] != j
             if not is_new:
                 continue
-            k = found if found < most else most - 1  # by descending violation; the last one drops out
+            k = found if found < most else most - 1  # In the order of violations; the last one is dropped.
             while k > 0 and best[k - 1] < value * sizes[j]:
                 best[k], chosen[k] = best[k - 1], chosen[k - 1]
                 k -= 1

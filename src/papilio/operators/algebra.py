@@ -20,11 +20,12 @@ from .factors import Factor, entries, pruned, same, scaled, to_csr, to_dense
 from .product import SparseProduct
 
 _LARGEST = 2**31 - 1  # rows or columns of a factor
-_BLOCK_ENTRIES = 1 << 22  # of the matrix are formed at once for a norm: 32 MB of float64
+_BLOCK_ENTRIES = 1 << 22  # Entries of the matrix that are computed at a time for a norm: 32 MB of float64.
 _MODERATE = 1e100  # a norm from which, or below whose inverse, squares may overflow or underflow
 _FEW = 8  # rows or columns up to which the matrix is formed: Lanczos iteration needs more of them than of vectors
-_TOL = {"f": 1e-6, "d": 1e-12}  # of a pseudoinverse, by the letter of the real dtype
-_LEAST_ITERATIONS = 20  # of a pseudoinverse: rounding may need more than there are columns
+_TOL = {"f": 1e-6, "d": 1e-12}  # Tolerance of a pseudoinverse by the letter of the real dtype.
+# Iterations of a pseudoinverse; because of rounding it may need more than there are columns.
+_LEAST_ITERATIONS = 20
 
 
 def hstack(operators: "Iterable[SparseProduct | MatrixLike]") -> SparseProduct:

@@ -21,10 +21,11 @@ _WIDE_REGISTERS = {
     "far_four": ((0.5, 0.65, 0.7, 1.1), (0.046, 0.106, 0.19, 0.4)),
     "far_two": ((0.4, 0.5, 0.6, 0.8), (0.03, 0.07, 0.095, 0.19)),
     "far_one": ((0.45, 0.48, 0.6, 0.7), (0.028, 0.057, 0.063, 0.13)),
-    "row": ((0.9, 0.6, 0.7, 0.7), (0.01, 0.05, 0.03, 0.1)),  # of a factor, besides its strips
+    "row": ((0.9, 0.6, 0.7, 0.7), (0.01, 0.05, 0.03, 0.1)),  # Per row of a factor, besides its strips.
     "blas_entry": ((0.05, 0.1, 0.14, 0.24), (0.012, 0.027, 0.046, 0.09)),
-    "call": ((1000.0,) * 4, (6.0, 6.0, 8.0, 8.0)),  # of the kernel, for several factors, or of BLAS, for one
-    "line": ((0.0,) * 4, (0.08, 0.12, 0.14, 0.3)),  # of what a call reads, and of what it writes
+    # Per call of the kernel (several factors) or of BLAS (one factor).
+    "call": ((1000.0,) * 4, (6.0, 6.0, 8.0, 8.0)),
+    "line": ((0.0,) * 4, (0.08, 0.12, 0.14, 0.3)),  # Per line that a call reads, and that it writes.
     "mixing": ((1.0,) * 4, (1.25,) * 4),  # times all that: their threads get in each other's way
 }
 _NARROW_REGISTERS = {
@@ -43,7 +44,7 @@ _NARROW_REGISTERS = {
 _NEAR = 128  # columns of which a tile fits into the first cache
 _DENSE_ENOUGH = 8 / _NEAR  # strips for each entry of the dense matrix: see `is_near`
 BLOCK = 256  # vectors
-HEIGHTS = (4, 2, 1)  # of the groups of rows that kernels take at a time
+HEIGHTS = (4, 2, 1)  # Heights of the groups of rows that kernels take.
 _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 

@@ -43,17 +43,17 @@ from .factors import Factor, Link, frozen, scaled, to_dense
 _WHERE_READING_DECIDES = (1.0, 1.1, 1.5)
 _WHERE_MULTIPLYING_DECIDES = (1.0, 1.6, 3.0)
 
-_NEAR_BYTES = 1 << 15  # of the columns of a tile that are read at a time: they fit into the first cache
-_TILE_BYTES = 1 << 21  # of a whole tile: it stays in the second cache
-_MANY_STRIPS = 8  # of a group of four
+_NEAR_BYTES = 1 << 15  # Columns of a tile that are read at a time: they fit into the first-level cache.
+_TILE_BYTES = 1 << 21  # A whole tile: it stays in the second-level cache.
+_MANY_STRIPS = 8  # Strips of a group of four rows.
 _FEW_READS = 1.5  # strips per row of the vectors up to which the first factor reads them where they are
 
 _LINE = 64  # bytes that go to and from memory together: no two threads should write into the same
 _THREAD_WORK = 2_000_000  # multiplications from which a second thread pays for BLAS
 _SHARED_BYTES = 2_000_000  # multiplications, times the bytes of a number: the same for the kernel, if it is awake
 _LONG_BYTES = 80_000_000  # the same if it has to be woken
-_SHARED_VECTOR_BYTES = 1_000_000  # of the values: the same for one vector
-_PARTS = 4  # of a product, for each thread: the last ones to be done are waited for
+_SHARED_VECTOR_BYTES = 1_000_000  # The same for one vector, in bytes of the values.
+_PARTS = 4  # Parts of a product for each thread; with more, threads wait less for the last one.
 
 
 # -- packing -------------------------------------------------------------------------------------------
@@ -63,10 +63,10 @@ class Groups(NamedTuple):
     """Groups of rows of one height, as `papilio.kernels.simd` reads them; all arrays have one dimension."""
 
     height: int
-    rows: Array  # those of group g from g · height on
+    rows: Array  # The rows of group g begin at g · height.
     pointers: Array  # group g has the strips from pointers[g] to pointers[g + 1]
-    columns: Array  # of the strips
-    places: Array  # of the values of strips among the factor's; -1 for zeros that fill up a group
+    columns: Array  # Columns of the strips.
+    places: Array  # Places of the values of strips among the factor's; -1 for zeros that fill up a group.
 
 
 class PackedFactor:
@@ -229,7 +229,7 @@ def _join(earlier: PackedFactor, later: PackedFactor) -> "JoinedFactor | None":
     if not np.array_equal(earlier.passed, later.passed):
         return None
     earlier_pairs, later_pairs = (each.groups[0].rows.reshape(-1, 2) for each in (earlier, later))
-    in_earlier, in_later = np.zeros((2, later.shape[0]), np.int32)  # where rows stand
+    in_earlier, in_later = np.zeros((2, later.shape[0]), np.int32)  # Positions of the rows.
     in_earlier[earlier_pairs], in_later[later_pairs] = (
         np.arange(pairs.size, dtype=np.int32).reshape(pairs.shape) for pairs in (earlier_pairs, later_pairs)
     )
@@ -273,7 +273,7 @@ class JoinedFactor(PackedFactor):
         ik, jm, ij, km = self._pairs
         # Strips are columns: the blocks of a product are those of the transposed factors in reverse order.
         earlier, later = (each.values[each.groups[0].places].reshape(-1, 2, 2) for each in self._parts)
-        first, second = np.zeros((2, ij.size, 4, 4), dtype=self.dtype)  # both factors on the rows i, j, k, m
+        first, second = np.zeros((2, ij.size, 4, 4), dtype=self.dtype)  # Both factors on the rows i, j, k, m.
         first[:, 0::2, 0::2] = earlier[ik]
         first[:, 1::2, 1::2] = earlier[jm]
         second[:, :2, :2] = later[ij]
@@ -302,7 +302,7 @@ def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: 
     pointers: list[Array] = []
     indices: list[Array] = []
     values: list[Array] = []
-    ends = [0, 0, 0]  # of pointers, indices and values
+    ends = [0, 0, 0]  # Ends of pointers, indices and values.
     n_in, last = factors[0].shape[1], len(factors) - 1
     slots, n_slots = np.arange(n_in, dtype=np.int32), n_in if copies_in else 0
     for f, (factor, width) in enumerate(zip(factors, widths, strict=True)):
@@ -361,7 +361,7 @@ def _placed(
     for each in groups:
         height, begins, sources = each.height, each.pointers[:-1], slots[each.columns]
         is_alone = np.diff(each.pointers) >= (height if is_whole and not reads_input else np.inf)
-        if is_alone.any():  # no others read these slots
+        if is_alone.any():  # No other rows read these slots.
             others = np.append(0, np.cumsum(reads[sources] != 1))
             is_alone &= others[begins] == others[each.pointers[1:]]
         targets, n_new = np.empty((begins.size, height), np.int32), height * int((~is_alone).sum())
@@ -439,7 +439,7 @@ class Fused:
             row = max(row // 2 // REGISTER, 1) * REGISTER
         is_direct = program.n_slots == 0 and not program.copies_out
         if is_direct:
-            row = REGISTER  # for the last vectors, where they do not fill a register
+            row = REGISTER  # For the last vectors if they do not fill a register.
         template = np.array([*program.template, row, in_at, out_at, program.copies_in, program.copies_out])
         return _Tiles(program, template, row, row * n_lines, is_direct)
 
@@ -519,8 +519,8 @@ class _Tiles(NamedTuple):
     program: Program
     template: Array  # the fields of a job that are the same at each call
     row: int  # bytes of one row of a tile
-    n_bytes: int  # of a tile, with copies of input and output
-    is_direct: bool  # from memory to memory
+    n_bytes: int  # Bytes of a tile, with copies of input and output.
+    is_direct: bool  # Input and output are read and written in place.
 
 
 def _widest_tile(factors: Sequence[PackedFactor]) -> int:
@@ -572,7 +572,7 @@ class Dense:
             return self._matrix @ X
         if X.flags.f_contiguous:
             return (X.T @ self._matrix.T).T
-        return self._matrix @ np.ascontiguousarray(X)  # which BLAS could not read otherwise
+        return self._matrix @ np.ascontiguousarray(X)  # BLAS needs this layout.
 
 
 class Packed:
@@ -623,7 +623,7 @@ def modelled_times(packed: Sequence[PackedFactor], dtype: np.dtype[Any]) -> tupl
 
 # -- faster chains -------------------------------------------------------------------------------------
 
-_LEAST_GAIN = 0.02  # of both times together, below which a merger is not worth its rounding errors
+_LEAST_GAIN = 0.02  # Relative to both times; smaller gains do not justify the rounding errors of a merger.
 _SMALL_PRODUCT = 100_000  # entries: products of so many are always tried
 _LARGE_PRODUCT = 16  # times the entries of its factors: a product of more cannot pay, as BLAS gains less per entry
 _FILLED = 3  # times the work of its parts: a product that takes so much is not extended, as it only fills up

@@ -112,7 +112,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
     _links: tuple[Link, ...]
     _scale: float
-    _cache: dict[Any, Any]  # what is made when it is first needed: packed, turned, and in other dtypes
+    _cache: dict[Any, Any]  # Packed and transposed forms, and those in other dtypes, made on first use.
     __iter__ = None  # NumPy would take it for a sequence of vectors, but op[i] is a matrix of one row
 
     def __init__(self, factors: "Iterable[MatrixLike | SparseProduct]", scale: float = 1.0) -> None:

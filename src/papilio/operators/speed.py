@@ -37,10 +37,10 @@ _LEAST_SIZE = 128 * 128  # entries of the dense matrix, which take BLAS a few mi
 
 _SHAPES = ((64, 64), (64, 128), (256, 256), (512, 512), (128, 1024))
 _DENSITIES = (0.04, 0.4)
-_PROBE_SECONDS = 0.005  # for each measurement
-_REFERENCE_SECONDS = 0.05  # for that of the dense matrix
-_COMPARISON_SECONDS = 0.08  # for a product and the dense matrix
-_PRIOR = 0.02  # the weight of the fixed figures beside the measurements
+_PROBE_SECONDS = 0.005  # Duration of each measurement.
+_REFERENCE_SECONDS = 0.05  # Duration of the measurement of the dense matrix.
+_COMPARISON_SECONDS = 0.08  # Duration for a product and the dense matrix.
+_PRIOR = 0.02  # Weight of the fixed figures relative to the measurements.
 
 
 # -- the timer -----------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def _burst(call: Callable[[], Any], repeats: int, best: float, end: float) -> fl
 class Speed(NamedTuple):
     """Seconds for a block of vectors with the dense matrix and with the product."""
 
-    form: str  # what was applied: the operator or its adjoint
+    form: str  # "operator" or "adjoint".
     vectors: int
     dense: float
     product: float
@@ -195,7 +195,7 @@ def compare(op: SparseProduct, dense: Array, vectors: int, budget: float = 0.3) 
     The dense matrix is measured with one thread and with all: on a busy machine, several threads wait for each
     other.
     """
-    op._packed()  # as it is after its first uses
+    op._packed()  # Measure it in the form that it has after its first uses.
     x = vectors_of(op.shape[1], op.dtype, vectors)
     calls = [lambda: dense @ x, lambda: dense @ x, lambda: op @ x]
     times = best_times(calls, budget, [nullcontext(), one_blas_thread, nullcontext()], _SPINNING)

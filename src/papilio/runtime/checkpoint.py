@@ -146,7 +146,7 @@ class Checkpoint:
         self._theirs: dict[str, str] = {}
         self._lock = Lock(self._path)
         try:
-            self._fresh.unlink(missing_ok=True)  # of a run that was killed
+            self._fresh.unlink(missing_ok=True)  # Left over from a run that was killed.
             self.state = self._read() if self._path.exists() else None
         except BaseException:
             self.release()

@@ -22,7 +22,7 @@ from ..validation import memory
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))  # errors of a disk that has no room
 _VARIABLE = "PAPILIO_MAX_FILE_BYTES"
 _CEILING = 1 << 30  # bytes that any file may unpack to
-_RATIO = 4  # what grows no more than this is no surprise: text of short numbers, packed measurements
+_RATIO = 4  # Files that grow no more than this are accepted: text of short numbers, packed measurements.
 
 
 def as_path(name: str, value: Any) -> Path:

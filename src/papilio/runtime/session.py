@@ -26,8 +26,8 @@ from .progress import ProgressLine
 from .threads import start_aside
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
-_SECONDS_BETWEEN_LOOKS = 0.05  # at the stop flag, while a long call runs
-_SECONDS_BETWEEN_SIGNS = 0.5  # to the callback, that work still goes on
+_SECONDS_BETWEEN_LOOKS = 0.05  # Between two checks of the stop flag during a long call.
+_SECONDS_BETWEEN_SIGNS = 0.5  # Between two calls of the callback during a long call.
 _SHORT_WORK = 1 << 24  # multiplications of a call that is not worth a thread: it takes some 50 ms
 
 _LARGEST_SEED = 2**31 - 1
@@ -193,7 +193,7 @@ class Session:
         self._begin = self._clock = perf_counter()
         self._label, self._place, self._width, self._done = "", 0.0, 1.0, 0.0
         self._is_new_part = False
-        self._last = ("", 0, "")  # what was told last: phase, iteration, and how it is shown
+        self._last = ("", 0, "")  # The last report: phase, iteration, and how it is shown.
         self._told_at, self._thread = self._begin, threading.get_ident()
         self._checkpoint = None if checkpoint is None else Checkpoint(checkpoint, identity or {})
         self._has_warned = False

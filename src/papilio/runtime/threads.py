@@ -20,7 +20,7 @@ import numpy as np
 from ..typing import Array
 from ..validation import as_integer
 
-_KEPT_BYTES = 1 << 28  # of scratch memory, for each thread and name
+_KEPT_BYTES = 1 << 28  # Scratch memory that is kept for each thread and name.
 _BLAS_WORK = 1 << 23  # multiplications in a product of matrices up to which BLAS gets one thread
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ def split_work(run: Callable[[int, int], Any], size: int, grain: int, shares: in
             for start in starts:
                 run(start, min(start + length, size))
         except BaseException:
-            deque(starts, 0)  # which leaves nothing for the others
+            deque(starts, 0)  # Leave no work for the others.
             raise
 
     others: list[Future[None]] = []
@@ -178,7 +178,7 @@ class _OneBlasThread:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._depth = 0  # of all threads together; the thread's own is in `_local`
+        self._depth = 0  # Depth of all threads together; the thread's own is in `_local`.
         self._controller: Any = None
         self._limit: Any = None
         if hasattr(os, "register_at_fork"):  # a fork waits until no other thread holds the lock

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 
 from ..runtime.progress import write_line
 
-_SECONDS_BETWEEN_LOOKS = 5.0  # at the workers, while no result comes
+_SECONDS_BETWEEN_LOOKS = 5.0  # Between two checks of the workers while no result arrives.
 _SECONDS_BETWEEN_NOTICES = 60.0
-_SECONDS_WITHOUT_WORKERS = 300.0  # that are waited for some, unless PAPILIO_WORKER_TIMEOUT says otherwise
+_SECONDS_WITHOUT_WORKERS = 300.0  # Timeout without workers, unless PAPILIO_WORKER_TIMEOUT sets another.
 
 
 def current_client() -> Any:
@@ -73,7 +73,7 @@ def completed(client: Any, futures: Collection[Any], idle: Callable[[], None] = 
     from distributed import as_completed
 
     watched, watch = as_completed(futures, loop=client.loop), _Watch(client)
-    del futures  # each is released when it has been used
+    del futures  # Release each future after use.
     while not watched.is_empty():
         if watched.has_ready():
             watch.begin()
@@ -94,7 +94,7 @@ def result_of(client: Any, future: Any) -> Any:
             return future.result(timeout=seconds)
         except TimeoutError:
             watch.look()
-            seconds *= 2  # it may just be large
+            seconds *= 2  # It may just be a large part.
     return future.result()  # raises the error
 
 

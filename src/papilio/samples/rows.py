@@ -22,8 +22,8 @@ from ..validation import working_dtype
 from .dask import computed, with_checked_chunks
 
 _PART_ROWS = 1 << 17  # a quarter of a second of coding: much more than the overhead of a task
-_FEW_PARTS = 4  # of smaller data, for as many threads
-_MOST_PARTS = 512  # so that the results of a pass do not grow with the number of samples
+_FEW_PARTS = 4  # Parts of small data, for as many threads.
+_MOST_PARTS = 512  # The results of a pass do not grow with the number of samples.
 _BLOCK_BYTES = 1 << 23  # read and processed at a time
 
 
@@ -33,7 +33,7 @@ _BLOCK_BYTES = 1 << 23  # read and processed at a time
 class ArrayReader:
     """An array in memory, or a view of a file that only this process has; ``is_sound`` if known to be finite."""
 
-    is_shared = False  # with other processes
+    is_shared = False  # Whether other processes share the rows.
 
     def __init__(self, array: Array, is_sound: bool) -> None:
         self._array = array

@@ -14,7 +14,7 @@ from ..runtime.threads import blas_threads
 from ..typing import Array
 from .splitting import ROUNDING, STARTS, Split, best_split, leading_vectors
 
-RADICES = (2, 3, 5, 7)  # by which a matrix is split; what remains stays a block
+RADICES = (2, 3, 5, 7)  # Prime factors by which a matrix is split; the rest stays a block.
 HOPELESS = 0.2  # the share of the energy that a butterfly may miss
 _HOPELESS_AT_FIRST = 0.15  # the share that its first split may miss; a Gaussian matrix misses about 0.4
 _LOST = 0.3  # the share that all splits may miss: the factors that are fitted afterwards miss less
@@ -56,7 +56,7 @@ class Effort:
         self.share = inf
         self._noise: float | None = None  # its mean energy per entry
         self._failures = 0
-        self._cost = self._explained = 0.0  # of all splits below the first level
+        self._cost = self._explained = 0.0  # Sums over all splits below the first level.
 
     def end_first_level(self, share: float, n: int) -> None:
         """Note the share of the noise in the unit energy of an n×n matrix."""
@@ -154,7 +154,7 @@ def _split(session: Session, nodes: Sequence[Node], radix: int, effort: Effort) 
             return None
         count = len(split.groups)
         for p, part in enumerate(split.parts):
-            inner = offset + p * count + np.arange(count)  # one for each group
+            inner = offset + p * count + np.arange(count)  # One row for each group.
             rows.append(node.rows[split.groups].ravel())
             columns.append(np.repeat(inner, radix))
             project = partial(leading_vectors, node.block, split.groups, part)

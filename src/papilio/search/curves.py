@@ -13,7 +13,7 @@ from ..typing import Array
 from .targets import Target
 
 _MANY = 1 << 19  # places of a curve; above, those of many entries are thinned out
-_STEP = 1.002  # by which the entries of two places grow then
+_STEP = 1.002  # Growth of the number of entries between two points of a thinned curve.
 
 
 class Curve(NamedTuple):

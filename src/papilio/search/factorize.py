@@ -185,7 +185,7 @@ def factorize(
     points = as_coordinates("coordinates", coordinates, matrix.shape)
     target = _target_of(matrix, n_factors, complexity, max_error, speedup, vectors, block)
     is_open = target.budget is None and target.limit is None and n_factors is None
-    is_tiny = least_entries(matrix.shape, 2) >= target.size  # no product could gain anything
+    is_tiny = least_entries(matrix.shape, 2) >= target.size  # No product could have fewer entries.
     search = Search(Stored(session, matrix, points), target, () if is_tiny and is_open else methods)
     with session.interruptible():
         search.run()

@@ -19,9 +19,9 @@ EntriesFunction = Callable[[Array, Array], Any]
 CHUNK = 1 << 20  # entries that are asked for at a time: the function may need several times their memory
 _FEWEST = 1 << 12  # the same of a slow function
 _LARGEST = 2.0**400  # beyond it, relative to the first block, squares and their sums may overflow
-_MODERATE = 60  # bits of a number whose square is far from the limits of the number range
+_MODERATE = 60  # Bits of a number whose square neither overflows nor underflows.
 _PROBED = 16  # rows and columns of the block that shows the dtype
-_SECONDS = 0.3  # that one call should take at most, so that there are looks at the session in between
+_SECONDS = 0.3  # Largest duration of one call, so that the session is checked in between.
 _MOST_AT_ONCE = 64
 _EQUAL = {"f": 1e-4, "F": 1e-4}  # a relative difference of products that are equal up to rounding, by dtype
 _ADJOINT = {"f": 3e-4, "F": 3e-4}  # the same for inner products, also of solvers that are not exact
@@ -86,7 +86,7 @@ class Entries:
             return np.zeros(wanted, self.dtype)
         begin = perf_counter()
         try:
-            result = self._function(rows.copy(), columns.copy())  # which the function may change
+            result = self._function(rows.copy(), columns.copy())  # The function may change them.
         except Exception as error:
             error.add_note(
                 f"raised by entries(rows, columns), which factorize called with {wanted[0]} rows and {wanted[1]} "

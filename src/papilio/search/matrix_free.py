@@ -73,19 +73,19 @@ def _outcome(search: Search, name: str, unit: int, is_zero: bool) -> Factorizati
 _METHODS = ("butterfly", "nested")
 _DOUBLE_ERROR, _SINGLE_ERROR = 1e-6, 1e-4  # the largest, by precision, if nothing is asked for
 _ROWS = 50  # rows on which the error is measured
-_AT_A_TIME = 10  # of these rows: large products take a while
+_AT_A_TIME = 10  # Rows that are compared at a time, because large products take long.
 _MOST_CHECKED = 1 << 23  # entries of these rows; of longer ones, some are drawn
 _WELL_CONDITIONED = 1e-3  # the least singular value of what is solved for a coarse product
-_CANDIDATES = 64  # for each rank: rows at random, and as many large ones, of which some are chosen
+_CANDIDATES = 64  # Candidate rows for each rank: random ones, and as many large ones.
 _COARSE = 1, 4, 16  # ranks of the products that are there before all others
 _QUICK = 1 << 20  # entries that are looked at without any time, so that there is a product
-_STEP_SHARE = 0.35  # of the error that is allowed: the tolerance of each step, of which there are some
-_TRIES = 4  # of a method, with other tolerances
+_STEP_SHARE = 0.35  # Tolerance of each step relative to the error that is allowed.
+_TRIES = 4  # Trials of a method with other tolerances.
 _MORE_SAMPLES = 1.5  # times as many with each smaller tolerance: they may be what was missing
 _STAGNATION = 0.5  # times the error before: what a smaller tolerance should reach
 _COARSEST = 0.3  # the first tolerance where the number of entries is limited
 _FAR_BEYOND = 1.5  # times the entries that are allowed: a plan that is not tried
-_BYTES = 24  # of an entry of a product, about
+_BYTES = 24  # Approximate bytes of an entry of a product.
 _PROMISING = 0.7  # the same for a product that is not built yet
 _SMALL = 1 << 22  # entries of a matrix that can be its own product
 
@@ -343,11 +343,11 @@ _FINEST = 2  # levels that the clusters of a square matrix do without: they woul
 _MOST = 1000  # products in all
 _CHECKED = 16  # fresh vectors on which the error is measured
 _VECTORS_PER_NEIGHBOUR = 24
-_SHARE = 0.7  # of the error that is allowed: what is left out on purpose
+_SHARE = 0.7  # Truncation error relative to the error that is allowed.
 _FAR_BEHIND = 2.0  # times the lowest error: what is not followed any longer
-_STALLED = 0.9  # of the error of two rounds before: nothing is gained by more products
+_STALLED = 0.9  # If the error exceeds this share of the error two rounds before, more products gain nothing.
 _NOTHING = 0.99  # an error that is hardly below that of zeros
-_CLEARLY = 0.9  # of what the given order leaves: another order is better
+_CLEARLY = 0.9  # Another order is better if it leaves at most this share.
 _LOOSE, _TRIMS = 0.6, 2  # an error so far below the target allows fewer entries; how often they are looked for
 
 
@@ -363,7 +363,7 @@ class _FromProducts:
         self.limit = max(max_error, 1e-6 if is_single else 1e-13)
         self.search = Search(self, Target(m * n, None, self.limit, is_single))
         self._errors: list[float] = []  # the lowest of each round
-        self._is_tried = {True: True, False: True}  # with and without neighbours
+        self._is_tried = {True: True, False: True}  # Whether it was tried with and without neighbours.
         self._checked: tuple[Array, Array] | None = None
 
     @property

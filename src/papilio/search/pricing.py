@@ -13,9 +13,9 @@ from .roots import crossing
 from .targets import least_entries
 
 TOLERANCE = 1.06  # times the target: what measurements may vary by
-_AIM = 0.98  # of the target, so that most products that the model finds are within it
-_UNUSED = 0.92  # of the target: a product that takes less may be larger
-_ROUNDS = 4  # of measurements, each of which corrects the model
+_AIM = 0.98  # Relative to the target, so that most products that the model finds are within it.
+_UNUSED = 0.92  # Relative to the target; a product that takes less time may have more entries.
+_ROUNDS = 4  # Rounds of measurements; each corrects the model.
 _TRIES = 12  # products that are built in each round, to find the largest one by the model
 
 

@@ -18,7 +18,7 @@ from .nested.cluster_trees import Coordinates
 _MOST_RANK = 256  # singular vectors of large matrices
 SVD_SIDE = 2048  # the short side up to which all singular values are computed
 _SPARE = 10  # more columns than singular vectors in subspace iteration
-_STEPS = 4  # of it
+_STEPS = 4  # Number of these steps.
 _AT_ONCE = 1 << 22  # entries of a sparse matrix that are filled in at a time
 
 

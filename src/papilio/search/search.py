@@ -20,15 +20,16 @@ from .targets import EXACT, Target
 
 _BUILDS, _SPARE_SHARE = 3, 0.01  # how often a product is built larger, if so much of the budget is not used
 _FASTEST = 1.7  # entries of a product that may take as long as one of the dense matrix
-_MOST_CURVES = 4  # of a method, where times are measured
-_REPEATS = 2  # of a search for a product that is fast enough
+_MOST_CURVES = 4  # Curves of a method if times are measured.
+_REPEATS = 2  # Repetitions of a search for a product that is fast enough.
 _AHEAD, _AHEAD_IF_LARGE = (
     0.2,
     0.4,
 )  # the rank of a best product that iterations will not reach, over other methods'
 _LARGE = 512  # the short side from which iterations take minutes
 _POLISHED = 1 << 16  # entries of a matrix up to which products are polished
-_GAIN, _POLISHES = 1.2, 4  # by which least squares mostly lowers errors; products that are tried
+# Factor by which least squares usually lowers errors; number of products that are polished.
+_GAIN, _POLISHES = 1.2, 4
 
 
 def _is_not_zero(search: "Search") -> bool:
@@ -49,8 +50,8 @@ class Method:
     summary: str  # its line of documentation
     curves: Callable[["Search"], Iterator[Curve]]
     applies: Callable[["Search"], bool] = _is_not_zero
-    share: float = 1.0  # of the progress, beside the other methods
-    n_factors: Callable[[int], bool] = lambda count: True  # which numbers of factors its products may have
+    share: float = 1.0  # Share of the progress, relative to the other methods.
+    n_factors: Callable[[int], bool] = lambda count: True  # Which numbers of factors its products can have.
     is_polished: bool = False  # whether least squares on the supports of its best product pays
     outruns: bool = (
         False  # whether iterations will not catch up with it where it is far ahead of the other methods

@@ -23,7 +23,7 @@ from ..runtime.session import Session
 from ..typing import Array
 
 STARTS = 4  # rows to start from
-_ROUNDS = 12  # of alternation, at most
+_ROUNDS = 12  # Largest number of alternations.
 _ALL = 8  # the size up to which all splits into pairs and halves are tried
 _SMALL = 64  # the size up to which eigenvectors are computed directly, and nothing is spared
 ROUNDING = 1e-14  # a cost, relative to the energy, that is rounding
@@ -31,7 +31,7 @@ _FAR = 2.0  # times the cost that is hopeless: farther, no alternation comes dow
 _LEAST_GAIN = 0.01  # relative, of a round of alternation; any gain for a small matrix, which takes no time
 _MORE_GAINS = 3  # like the last one are all that is to be expected: they shrink
 _WORSE = 0.8  # the cost of the best groups over that of those formed greedily, at least
-_SWEEPS = 20  # of exchanges between groups, at most
+_SWEEPS = 20  # Largest number of sweeps of exchanges between groups.
 _CHUNK = 1 << 18  # entries of a matrix of pairs and columns that are worked on at a time
 
 
@@ -321,7 +321,7 @@ def _leading_components(session: Session, features: Array, count: int) -> Array:
             session.check()
             return features.T @ (features @ vector)
 
-        with suppress(ArpackError):  # with equal leading eigenvalues it may not converge
+        with suppress(ArpackError):  # It may not converge if leading eigenvalues are equal.
             operator = LinearOperator((m, m), matvec=gram, dtype=features.dtype)
             values, vectors = eigsh(operator, count, v0=probe(m).astype(features.dtype), tol=1e-6)
             return vectors * np.sqrt(np.maximum(values, 0))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .pricing import Pricing
 
 EXACT = 1e-6  # an error at which a longer search is not worth its time
-_WORTHWHILE = 0.99  # of the dense matrix's entries: a product with more is none
+_WORTHWHILE = 0.99  # Relative to the entries of the dense matrix; products with more are not useful.
 
 
 class Target(NamedTuple):

@@ -21,8 +21,8 @@ from .targets import Target, as_complexity, least_complexity
 from .units import in_unit_of
 
 _POINTS = 12
-_MOST_POINTS = 1000  # each takes as long as a fit
-_LOWEST, _HIGHEST = 0.05, 0.8  # of the complexities by default, where the matrix is large enough
+_MOST_POINTS = 1000  # Each point takes as long as a fit.
+_LOWEST, _HIGHEST = 0.05, 0.8  # Range of the default complexities, if the matrix is large enough.
 
 
 def tradeoff(

@@ -20,7 +20,7 @@ from .schedule import Schedule
 
 _WARM, _COLD = 0.5, 0.02  # how far sets are relaxed in the first and in the last round
 _NOISE = 0.5  # times the relaxation and the size of an entry
-STEPS = 30  # of PALM in the relaxed sets, and again in the sets themselves
+STEPS = 30  # Iterations of PALM in the relaxed sets, and again in the sets themselves.
 _EXACT = 1e-12
 
 
@@ -45,7 +45,7 @@ def annealed(
     limits = Limits(schedule.order, STEPS, tol=0.0, inertia=True)
     factors = dense_factors(start.operator)
     if is_rough(exact, schedule.constraints, start.error):
-        moments = moments.in_single_precision  # in which steps of large factors take half the time
+        moments = moments.in_single_precision  # Steps of large factors then take half the time.
         factors = [factor.astype(moments.cross.dtype) for factor in factors]
     fit = best = Fit(factors, start.operator.scale, start.error, start.status)
     for r in range(rounds):

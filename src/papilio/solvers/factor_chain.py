@@ -49,7 +49,7 @@ class Chain:
         self._start(moments, order, dtype, tolerance)
         longest = max(*target.shape, *(max(factor.shape) for factor in self.factors))
         self._is_small = longest <= _SMALL_DENSE
-        if self._is_small:  # what the kernel takes: start vectors with a probe, and what stands for the identity
+        if self._is_small:  # The kernel takes start vectors with a probe, and a placeholder for the identity.
             self._none = self.target[:0]
             self._starts = np.zeros((len(self.factors), 3, longest), dtype)
             self._starts[:, 2] = probe(longest, dtype)
@@ -248,7 +248,7 @@ class ChainOnMoments(Chain):
     def ahead(self, before: Array, inertia: float) -> Array:
         factor, gram = self.factors[self.visited], self.right.gram
         point = super().ahead(before, inertia)
-        if gram is self._gram and point is not factor:  # no product is needed, as both images are known
+        if gram is self._gram and point is not factor:  # Both images are known, so no product is needed.
             image = self._times_gram(factor, self.right)
             change = image - self._times_gram(before, self.right)
             self._next = point, image + change * change.real.dtype.type(inertia)

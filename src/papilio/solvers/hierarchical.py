@@ -18,8 +18,8 @@ from .polish import polish as fit_on_supports
 from .schedule import Schedule
 
 Retarget: TypeAlias = Callable[[SparseProduct], Moments]
-_SHARES = (0.4, 0.2)  # by which sets of blocks are relaxed, one after the other
-_STEPS = 15  # of PALM in each of these
+_SHARES = (0.4, 0.2)  # Relaxations of sets of blocks, one after the other.
+_STEPS = 15  # Iterations of PALM in each relaxed set.
 
 
 def hierarchical(

@@ -12,7 +12,7 @@ from ..runtime.threads import blas_threads
 from ..typing import Array, MatrixLike
 from ..validation import as_array, as_matrix, as_real
 
-_ROOM = 2.0**-32  # of the number range, that the dictionaries of some moments may take
+_ROOM = 2.0**-32  # Share of the exponent range that the dictionaries of some moments may use.
 CANCELLING = 1e-4  # relative errors below which squares lose too many digits
 
 

@@ -192,7 +192,8 @@ def descend(
     """PALM's iterations from the given factors and scale."""
     descent = Descent(moments, sets, factors, limits)
     if scale == 0.0:
-        return Fit(descent.factors, 0.0, descent.error(0.0), Status.CONVERGED)  # no step could leave it
+        # No step could change a zero product.
+        return Fit(descent.factors, 0.0, descent.error(0.0), Status.CONVERGED)
     error, status, tol = np.inf, Status.MAX_ITER, limits.tol
     # From a given start, the first change counts too; from zero there is nothing to compare with.
     from_zero = any(not factor.any() for factor in factors)
@@ -293,7 +294,7 @@ def _is_farther(new: Array, old: Array, point: Array, rounding: float) -> bool:
     All members of a set have the same norm, so that the nearer one has the larger inner product.
     """
     change = new - old
-    if np.vdot(change, point).real >= 0:  # as nearly always: the sum in its own precision has this sign
+    if np.vdot(change, point).real >= 0:  # Nearly always, single precision is enough to see the sign.
         return False
     gain = inner(change, point)
     return gain < 0 and gain < -rounding * frobenius(change) * frobenius(point)

@@ -11,7 +11,7 @@ from .factor_chain import Chain, Matrix, adjoint, compact, dense, times
 from .moments import Moments
 
 _MAX_SWEEPS = 20
-_MAX_STEPS = 50  # of conjugate gradients
+_MAX_STEPS = 50  # Largest number of steps of conjugate gradients.
 _WORK = 1 << 26  # steps times the target's entries, over all sweeps: no limit for 128×128 and less
 
 

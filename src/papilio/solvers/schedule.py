@@ -183,7 +183,8 @@ class Schedule:
         [Sparse((32, 32), 153), Sparse((32, 32), 128), Sparse((32, 32), 128), Sparse((32, 32), 128)]
         """
         d = as_integer("d", d, 2)
-        splits = as_integer("Q", Q, 3, (d * d).bit_length() + 2) - 2  # with more, a residual would be empty
+        # With more factors, a residual would be empty.
+        splits = as_integer("Q", Q, 3, (d * d).bit_length() + 2) - 2
         entries = max(int(as_real("p", p, 1.0 / d, d) * d + 1e-9), 1)
         start = as_real("P", P, 2.0 ** (splits - 1), d * d)
         return cls(
@@ -371,8 +372,8 @@ def _deal(budget: int, weights: Sequence[float], floors: Sequence[int], caps: Se
 
 
 _MAX_SWEEPS = 30
-_ALL = 1 - 1e-12  # of the energy, up to rounding
-_LEAST_GAIN = 1e-3  # of a sweep that is worth another one, relative
+_ALL = 1 - 1e-12  # Share of the energy that counts as all, up to rounding.
+_LEAST_GAIN = 1e-3  # Relative gain of a sweep for which another one follows.
 
 
 def regrouped(constraint: SparseBlocks, matrix: Array) -> SparseBlocks:
@@ -427,7 +428,7 @@ def _labels(order: Array, size: int) -> Array:
 
 def _similar(magnitudes: Array, size: int) -> Array:
     """Groups of similar lines: the largest one left, then one by one the most similar to those in the group."""
-    lines = magnitudes - magnitudes.mean(axis=0)  # what all lines have in common tells nothing
+    lines = magnitudes - magnitudes.mean(axis=0)  # The mean of all lines says nothing about groups.
     norms = np.linalg.norm(lines, axis=1)
     lines /= np.where(norms > 0, norms, 1)[:, None]
     sizes = np.linalg.norm(magnitudes, axis=1)
@@ -454,7 +455,7 @@ def _with_equal_supports(used: Array, size: int) -> Array:
     if not (np.bincount(which) % size).any():  # whole groups of each
         return _labels(np.argsort(np.argsort(largest_first)[which], kind="stable"), size)
     complete: list[int] = []
-    open_groups: list[tuple[Array, list[int]]] = []  # each with its support
+    open_groups: list[tuple[Array, list[int]]] = []  # Each group with its support.
     for s in largest_first:
         for line in np.flatnonzero(which == s):
             fitting = [group for group in open_groups if not (supports[s] & ~group[0]).any()]
@@ -480,7 +481,7 @@ def _improve(energies: Array, rows: Array, columns: Array, n_blocks: int, kept: 
     for _ in range(_MAX_SWEEPS):
         before = kept
         for lines, groups, others in ((energies, rows, columns), (energies.T, columns, rows)):
-            parts = sums_of_groups(lines.T, others).T  # of each line in the groups of the other side
+            parts = sums_of_groups(lines.T, others).T  # Sums of each line over the groups of the other side.
             blocks = sums_of_groups(parts, groups)
             chosen = np.zeros(blocks.size)
             chosen[np.argsort(-blocks, axis=None, kind="stable")[:n_blocks]] = 1

@@ -30,7 +30,7 @@ from ..targets import Target
 from ..units import in_unit_of
 
 _WAYS = ((False, False), (False, True), (True, False), (True, True))  # balanced, transposed
-_SHARES = (0.4, 0.2, 0.2, 0.2)  # of the time, by estimate
+_SHARES = (0.4, 0.2, 0.2, 0.2)  # Estimated shares of the time.
 _EVEN = 1.25  # the largest ratio of norms of lines that scaling them would hardly change
 _POLISH_SIDE = 256  # the size up to which factors are polished, as dense matrices; it takes some 70 ms there
 _EXACT = 1e-12
@@ -40,10 +40,10 @@ _SHORTEST = 128  # sides of matrices for rank r: smaller ones have too few level
 _TOLERANCES = (0.2, 0.1, 0.05, 0.02, 0.01, 5e-3, 2e-3, 1e-3, 3e-4, 1e-4, *(10.0**-k for k in range(5, 13)))
 _SMALL = 1 << 16  # entries of a matrix of which all products are built: each takes milliseconds there
 _BUILT = 5  # products for a limit on the entries, as plans may be wrong
-_GROWTH = 2.5  # of the tolerance of one step to the error of a product
+_GROWTH = 2.5  # Growth of the error from the tolerance of one step to the product.
 _MORE = 1.15  # entries than a few blocks tell, or as many less
 _FAR = 1.5  # times the entries that are allowed: such plans are not followed
-_PROMISING = 0.7  # of the entries of the matrix: a first plan with more is not continued
+_PROMISING = 0.7  # Relative to the entries of the matrix; a first plan with more is not continued.
 
 
 def butterfly(
@@ -88,7 +88,7 @@ def butterfly(
     session = Session(random_state=random_state)
     try:
         fit = find_butterfly(session, matrix) if masks is None else _fit_on(matrix, masks)
-    except Interrupted:  # by Ctrl-C, where this is part of something else that it stops
+    except Interrupted:  # Ctrl-C also stops the call that this is a part of.
         fit = replace(_itself(matrix), status=Status.STOPPED)
     return replace(fit, operator=in_unit_of("M", fit.operator, unit))
 

@@ -23,7 +23,7 @@ from ..search import Method, Search
 _SAMPLES = 256  # entries at which a form is tested before it is fitted
 _FEW = 4  # entries per row and column, of a matrix that no fast product can beat
 _NEAR = 0.1  # the largest error of a convolution that is near a matrix
-_GRID = 1.5  # by this factor a grid has to be nearer than a line
+_GRID = 1.5  # A grid must fit better than a line by this factor.
 
 
 class Fit(NamedTuple):
@@ -39,7 +39,7 @@ def convolutions(matrix: Array) -> list[Curve]:
     if min(matrix.shape) < 2 or np.count_nonzero(matrix) <= _FEW * sum(matrix.shape):
         return []
     samples = _samples(matrix)
-    limit = 2 * exact_error(matrix.dtype) * frobenius(matrix)  # of the difference of two entries
+    limit = 2 * exact_error(matrix.dtype) * frobenius(matrix)  # Error of the difference of two entries.
     spreads: dict[Form, float] = {}
     for form in chain(_line_forms(matrix.shape), _grid_forms(matrix.shape)):
         differences, entries = _differences(matrix, form, samples)

@@ -23,10 +23,10 @@ from ..search import Method, Search
 
 _SAMPLES = 64  # entries whose rows and columns in R are looked at first
 _MOST_TERMS = 48
-_MOST_SPLITS = 3  # for which R is formed
+_MOST_SPLITS = 3  # Splits for which R is formed.
 _HOPELESS = 0.9  # estimated error + relative complexity
 _NEAR = 0.1  # an error of one product, below which products of more parts are tried
-_EXTRA, _ROUNDS = 8, 2  # of the randomised decomposition
+_EXTRA, _ROUNDS = 8, 2  # Oversampling and iterations of the randomised decomposition.
 
 
 class Split(NamedTuple):
@@ -220,7 +220,7 @@ def _errors_at(matrix: Array, split: Split, rows: Array, columns: Array) -> Arra
     """
     i1, j1, i2, j2 = split.places(rows, columns)
     left, right = np.unique(i1 * split.n1 + j1), np.unique(i2 * split.n2 + j2)
-    half, other = slice(0, None, 2), slice(1, None, 2)  # of what is sorted
+    half, other = slice(0, None, 2), slice(1, None, 2)  # Even and odd places of the sorted entries.
 
     def entries(of_rows: slice, of_columns: slice) -> Array:
         a_row, a_column = np.divmod(left[of_rows, np.newaxis], split.n1)

@@ -25,7 +25,7 @@ _LARGEST_SIDE = 128  # pairs of columns, and sorted ratios for each
 _DENSEST = 0.75  # share of entries: in denser products no ratios are equal
 _DISTINCT = 0.5  # share of different absolute values
 _EQUAL = 1e-7  # relative difference of equal ratios
-_ZERO = 1e-9  # of the largest entry: less is zero
+_ZERO = 1e-9  # Relative to the largest entry; smaller entries are zero.
 _LEAST = 2  # places of a unit
 _MOST_LAYERS, _ROUNDS, _PATIENCE, _MOST_READ = 8, 12, 2, 32
 

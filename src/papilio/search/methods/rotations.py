@@ -24,11 +24,11 @@ from ..known_supports import polished
 from ..search import Method, Search
 from ..targets import Target
 
-TOLERANCE = 0.3  # of ‖MMᴴ − cI‖ over ‖cI‖, up to which a matrix is nearly orthogonal
+TOLERANCE = 0.3  # Largest ‖MMᴴ − cI‖ / ‖cI‖ of a nearly orthogonal matrix.
 _PROBES = 4  # random vectors with which that is estimated
 _NEAR = 1.3  # times the best rank so far, up to which sweeps may make up for the difference
 _TRIES = 6  # products that are swept and polished, where an error is to be reached
-_GAINED = 0.7  # of the error of a chain, that sweeps and polishing leave at best
+_GAINED = 0.7  # Smallest share of a chain's error that sweeps and polishing may leave.
 _POLISHED = 1 << 21  # rows times rows times factors: larger products are not polished
 
 

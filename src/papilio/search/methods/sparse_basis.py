@@ -20,8 +20,8 @@ from ..search import Method, Search, two_factors
 NAME = "sparse_basis"
 _WORK = 4e10  # multiplications at most
 _PROBES = 6  # columns to start from, of which one must find a sparse vector
-_STEPS = 30  # of reweighting
-_LEAST_WEIGHT = 1e-7  # of the root mean square, by which squares are kept from zero in the last step
+_STEPS = 30  # Steps of reweighting.
+_LEAST_WEIGHT = 1e-7  # Relative to the root mean square; keeps squares away from zero in the last step.
 _SPARSE = 0.7  # times the entries of vectors that vanish at as many columns as any basis can make zero
 
 

@@ -29,13 +29,13 @@ from ..search import Method, Search, two_factors
 from ..targets import EXACT, least_entries
 from .low_rank import NAME as LOW_RANK
 
-_ROUNDS = 60  # of annealing at most
+_ROUNDS = 60  # Largest number of rounds of annealing.
 _WORK = 1.3e10  # multiplications that the annealing of one candidate may take: all rounds for 90×90 and less
-_MANY_ROUNDS = 15  # with fewer, annealing takes long enough without trying both sides
+_MANY_ROUNDS = 15  # With fewer rounds, only one side is tried.
 _TRIAL = 4  # a candidate is tried with the rounds divided by this
-_MOST_STEPS, _LEAST_STEPS = 100, 10  # of a start, in each of its phases
+_MOST_STEPS, _LEAST_STEPS = 100, 10  # Iterations of a start in each of its phases.
 _START_WORK = 3e10  # multiplications that a phase of a start may take
-_STEPS_BEFORE = 20  # of a start in each phase, if a few rounds of annealing follow, which gain more per step
+_STEPS_BEFORE = 20  # The same if a few rounds of annealing follow, which gain more per step.
 _BEHIND = 2  # a candidate that starts with more than this many times the lowest error is not annealed
 _HOPELESS = 5  # nor is its start finished if its first steps end with more than this many times
 _LAGGING = 1.03  # the same for large matrices, in terms of the first steps of other candidates
@@ -45,13 +45,14 @@ _INNER = 2  # columns of the sparse factors of low rank over those of the dense 
 
 NAME = "hierarchical"
 _KNEES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)  # complexities at which the knee may be
-_FEW_KNEES = (0.05, 0.1, 0.25, 0.5)  # for large matrices
+_FEW_KNEES = (0.05, 0.1, 0.25, 0.5)  # The complexities that are tried for large matrices.
 _QUICK_STEPS = 50
-_HALVINGS, _FEW_HALVINGS = 6, 2  # of the interval in which the fewest entries lie, for small and large matrices
+# Halvings of the interval that contains the fewest entries, for small and large matrices.
+_HALVINGS, _FEW_HALVINGS = 6, 2
 _PROMISING = 1.5  # a quick fit within this many times the target is worth longer ones
 _ANNEALED = 4  # the same where there is time for annealing
 _SHORTER, _LONGER = 8, 2  # divide the rounds of a fit from nothing, for a candidate near a known one and the best
-_TRIALS_SHARE = 1 / 2  # of the work at a point of a sweep, by estimate
+_TRIALS_SHARE = 1 / 2  # Estimated share of the work at a point of a sweep.
 _PROBE_EVERY = 4  # points: there all candidates are tried, and from nothing, too
 
 

@@ -21,8 +21,8 @@ from .low_rank import low_rank
 
 # Of the entries, for the columns; with 0.5 and 0.7, errors of a gain matrix were up to a tenth higher.
 _COLUMNS_SHARE = 0.6
-_LEAST_CLUSTERS = 4  # with fewer, low rank alone does nearly as well
-_RANKS = (2, 4, 8, 16, 32, 64)  # of the subspaces, where the number of entries is not given
+_LEAST_CLUSTERS = 4  # With fewer clusters, low rank alone is nearly as good.
+_RANKS = (2, 4, 8, 16, 32, 64)  # Ranks of the subspaces if the number of entries is not given.
 _ROUNDS = 20
 _STALLED = 3e-3  # the relative change of the error over a round at which it ends
 _FIRST, _LAST = 3, 3  # subspace iterations from a random start, and for the bases that are kept

@@ -23,15 +23,15 @@ _DIRECTIONS = 3  # iterations for the direction in which points spread most
 # Of rows and of columns, one point per line; None for lines that are clustered as they stand.
 Coordinates: TypeAlias = tuple[Array | None, Array | None]
 
-_RANGE = 1e100  # beyond it, squares are not far from the limits of the number range
-_STEPS = 8  # of subspace iteration, each with the matrix and its adjoint
-_VECTORS = 6  # of the subspace
+_RANGE = 1e100  # Squares of larger numbers may overflow.
+_STEPS = 8  # Steps of subspace iteration, each with the matrix and its adjoint.
+_VECTORS = 6  # Vectors of the subspace.
 _PLACED = 2  # singular vectors that places are made of: as many as points in the plane need
 _AROUND = 3  # lines that places are found from, over those of a cluster: beyond its ends, too
 _WHOLE = 4  # clusters of at least this part of all lines are seen by themselves
 _BEHIND, _EQUAL = 10.0, 1e-10  # a tail larger than these times and by this much is that of a worse order
 _LOW_RANK = 0.01  # the energy beyond a rank of a quarter that blocks of low rank have at most, of all
-_MOST_LINES = 256  # that are looked at for it
+_MOST_LINES = 256  # Lines that are sampled for it.
 
 
 class Clusters(NamedTuple):

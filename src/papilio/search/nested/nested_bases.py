@@ -25,7 +25,7 @@ from ...operators.factors import pruned
 from ...typing import Array
 from .cluster_trees import Clusters
 
-Blocks = Mapping[tuple[int, int], Array]  # by the clusters of their rows and columns
+Blocks = Mapping[tuple[int, int], Array]  # Keys are the clusters of rows and columns.
 
 
 class Bases(NamedTuple):

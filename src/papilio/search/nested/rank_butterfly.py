@@ -27,11 +27,11 @@ from ..implicit import CHUNK, Entries, in_chunks, sampled_lines
 from .cluster_trees import Clusters
 
 _MORE_ROWS, _ROWS_PER_RANK = 8, 2  # sampled rows: more than the columns of a block, or than its expected rank
-_MOST_RANK = 0.7  # of the sampled rows: a block of a higher rank is looked at with twice as many
+_MOST_RANK = 0.7  # Relative to the sampled rows; blocks of a higher rank are sampled with twice as many.
 _ASSEMBLED = 1000  # multiplications that take as long as what a column adds to the assembly
 _GRAIN = 8  # blocks that a thread takes at a time
 _SAMPLED = 96  # rows and columns of a block that is looked at
-_BLOCKS = 12  # that are looked at for each depth
+_BLOCKS = 12  # Blocks that are sampled for each depth.
 LEAF = 4  # the fewest lines of a cluster
 
 
@@ -41,7 +41,7 @@ class Shape(NamedTuple):
     depth: int  # the sum of the levels of rows and columns
     first: int
     last: int
-    rank: int  # of most blocks, as far as is known
+    rank: int  # Rank of most blocks, by estimate.
 
     @property
     def row_levels(self) -> range:
@@ -140,7 +140,7 @@ class _Piece(NamedTuple):
 class _Done(NamedTuple):
     """Blocks that were decomposed: what `write_rows` needs."""
 
-    blocks: Array  # by their numbers in the level
+    blocks: Array  # Numbers of the blocks within their level.
     lines: Array
     begins: Array
     places: Array
@@ -227,7 +227,7 @@ def _batch(
     is_short = (ranks > _MOST_RANK * n_rows) & (n_rows < most_rows)
     most = int(ranks.max(initial=0))
     kept = [lines[:, :most], lines[:, half : half + most]] if middle else [lines[:, :most]]
-    places[np.repeat(is_short, widths)] = -1  # they come again, and do not count here
+    places[np.repeat(is_short, widths)] = -1  # They are repetitions, and do not count here.
     ranks[is_short] = 0
     return _Done(numbers, np.concatenate(kept, axis=1), begins, places, ranks), is_short
 
@@ -357,5 +357,6 @@ def block_rank(block: Array, limit: float) -> int:
     """The rank up to what is neglected."""
     half = block.shape[0] if block.dtype.kind == "c" else 0
     parts = [block.real.T, block.imag.T] if half else [block.T]
-    lines = np.concatenate(parts, axis=1).astype(np.float64, order="C")  # as all callers of the kernel give them
+    # The layout for which the kernel is compiled.
+    lines = np.concatenate(parts, axis=1).astype(np.float64, order="C")
     return int(interpolate(lines, half, block.shape[0], limit, np.empty(len(lines), np.int64)))

@@ -25,7 +25,7 @@ from .nested_bases import Bases, nested_product
 from .rank_butterfly import Precision, block_rank
 
 _SAMPLED = 96  # rows and columns of a block whose rank is looked at
-_CLUSTERS = 4  # of a level that are looked at
+_CLUSTERS = 4  # Clusters of a level that are sampled.
 _SAMPLES, _MORE = 2, 16  # columns through which a cluster is seen: so many for each row, and some more
 _AT_ONCE = 1 << 22  # entries of clusters that are decomposed together
 _ASSEMBLED = 1000  # multiplications that take as long as what a line adds to the assembly
@@ -224,7 +224,7 @@ def _predicted(size: tuple[int, int], ranks: dict[int, float], leaves: int, top:
     for level in range(leaves, top - 1, -1):
         rank = ranks[level]
         height = sum(size) if level == leaves else 2 * 2.0 ** (level + 1) * ranks[level + 1]
-        total += passed + height + height * rank  # what is passed through, the identity, and the bases
+        total += passed + height + height * rank  # Entries passed through, the identity, and the bases.
         total += (4.0**level if level == top else 2.0**level) * rank**2
         passed += height
     return total
