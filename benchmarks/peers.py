@@ -29,10 +29,8 @@ try:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from lazylinop.butterfly import Chain, ksd  # needs pandas and psutil, which it does not ask for
-
-        square_dyadic = Chain.square_dyadic
 except ImportError:
-    ksd = square_dyadic = None
+    ksd = Chain = None
 
 try:
     import torch

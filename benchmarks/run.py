@@ -13,7 +13,7 @@ from pathlib import Path
 from common import machine
 
 PARTS = (
-    *("apply", "sizes", "blocks", "learn", "structure", "matrices", "coding", "lasso", "encoders"),
+    *("apply", "sizes", "blocks", "learn", "butterflies", "structure", "matrices", "coding", "lasso", "encoders"),
     *("dictionaries", "scale", "tradeoff", "images", "startup", "operators", "products", "kernels"),
     *("graphs", "covariance", "orthogonal", "algebra", "torch_layers", "convolutions", "nonnegative"),
     "break_even",

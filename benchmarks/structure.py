@@ -1,4 +1,4 @@
-"""Finding structure: butterflies with known and unknown supports, and matrices without any, beside the peers.
+"""Finding structure: butterflies with unknown supports, and matrices without any, beside the peers.
 
 ``python benchmarks/structure.py draws N`` counts, for N draws each, how often permuted butterflies are found.
 """
@@ -11,8 +11,8 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from common import OURS, Table, best_times, clock
-from peers import ksd, pyfaust, square_dyadic
+from common import OURS, clock
+from peers import Chain, ksd, pyfaust
 from scipy.fft import dct, fft
 from scipy.linalg import hadamard
 
@@ -48,32 +48,8 @@ class Comparison:
         return "\n".join([f"## {self.title}", "", self.note, "", head, *self.rows, ""])
 
 
-def run(folder: Path) -> list[Table | Comparison]:
-    return [known_supports(), unknown_structure()]
-
-
-def known_supports() -> Table:
-    """The Hadamard matrix, exact and with noise, on the supports of its butterflies."""
-    table = Table("Butterfly factors on known supports", "")
-    for n in (256, 1024):
-        H = pp.transforms.hadamard(n).toarray() / np.sqrt(n)
-        noisy = H + 0.01 * np.random.default_rng(0).standard_normal((n, n)) / np.sqrt(n)
-        supports = [factor != 0 for factor in pp.transforms.hadamard(n).factors]
-        for case, matrix in (("exact", H), ("noise 0.01", noisy)):
-            contestants = {OURS: lambda M=matrix, supports=supports: pp.butterfly(M, supports)}
-            if pyfaust is not None:
-                contestants["pyfaust butterfly"] = lambda M=matrix: pyfaust.fact.butterfly(M, type="bbtree")
-            if ksd is not None:
-                chain = square_dyadic((n, n))
-                contestants["lazylinop ksd"] = lambda M=matrix, chain=chain: ksd(M, chain)
-            times = best_times(contestants, 3, 3)
-            table.add(f"n = {n}, {case}", times, dict.fromkeys(list(times)[1:], 1) if n == 1024 else None)
-    n = 4096
-    H = pp.transforms.hadamard(n).toarray()
-    begin = perf_counter()
-    fit = pp.butterfly(H, [factor != 0 for factor in pp.transforms.hadamard(n).factors])
-    table.note = f"n = {n}: papilio {clock(perf_counter() - begin)}, error {fit.error:.0e}."
-    return table
+def run(folder: Path) -> list[Comparison]:
+    return [unknown_structure()]
 
 
 def unknown_structure() -> Comparison:
@@ -81,7 +57,8 @@ def unknown_structure() -> Comparison:
     table = Comparison(
         "Structure that is not given",
         "papilio: `factorize(M)`, or with the complexity that is named. pyfaust and lazylinop: their butterfly "
-        "factorizations in natural order, the hierarchical one with its Hadamard parameters or with the sets that "
+        "factorizations in natural order, lazylinop's on the best of its own chains within that complexity; the "
+        "hierarchical one with its Hadamard parameters or with the sets that "
         "papilio's own plain hierarchical PALM has. Times are of one run, compilation not counted.",
     )
     pp.factorize(np.eye(8) + 0.1)  # compiles
@@ -94,7 +71,6 @@ def unknown_structure() -> Comparison:
 
 
 def peers(matrix: np.ndarray, complexity: float | None) -> dict[str, Callable[[], tuple[np.ndarray, int]]]:
-    n = len(matrix)
     found: dict[str, Callable[[], tuple[np.ndarray, int]]] = {}
     if complexity is not None:
         side = "right" if matrix.shape[0] < matrix.shape[1] else "left"
@@ -107,15 +83,24 @@ def peers(matrix: np.ndarray, complexity: float | None) -> dict[str, Callable[[]
         else:
             found["pyfaust hierarchical"] = lambda: _of_faust(_faust_hierarchical(matrix, schedule))
     if ksd is not None:
-        found["lazylinop ksd"] = lambda: (
-            ksd(matrix, square_dyadic(matrix.shape)).toarray(),
-            2 * n * int(np.log2(n)),
-        )
+        found["lazylinop ksd"] = lambda: _by_ksd(matrix, complexity)
     return found
 
 
 def _of(op: pp.SparseProduct) -> tuple[np.ndarray, int]:
     return op.toarray(), op.nnz
+
+
+def _by_ksd(matrix: np.ndarray, complexity: float | None) -> tuple[np.ndarray, int]:
+    """lazylinop's chain of prime factors, or the better one of it and of its Monarch chain within the limit."""
+    chains = [Chain.chainable(matrix.shape), *([] if complexity is None else [Chain.monarch(matrix.shape)])]
+    counts = [sum(int(np.prod(pattern)) for pattern in chain.ks_patterns) for chain in chains]
+    fits = [
+        (ksd(matrix, chain).toarray(), count)
+        for chain, count in zip(chains, counts, strict=True)
+        if complexity is None or count <= complexity * matrix.size
+    ]
+    return min(fits or [(np.zeros_like(matrix), 0)], key=lambda fit: float(np.linalg.norm(fit[0] - matrix)))
 
 
 def _of_faust(faust: object) -> tuple[np.ndarray, int]:

@@ -120,6 +120,9 @@ class Factorization(Result):
         Whether ``error`` was measured on a part of X only, as for a matrix that is not stored.
     n_products : int
         How many products with vectors were taken, of an operator that is known by them only.
+    least_error : float
+        No factors on the same supports have a smaller error; 0 where no such bound is known, as it is from
+        `papilio.butterfly` on chainable supports.
 
     Examples
     --------
@@ -138,6 +141,7 @@ class Factorization(Result):
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
     error_is_estimate: bool = False
     n_products: int = 0
+    least_error: float = 0.0
 
     @cached_property
     def speedup(self) -> Speedup:

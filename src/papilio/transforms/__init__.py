@@ -1,10 +1,12 @@
-"""Exact SparseProducts: known fast transforms, convolutions, and random products for experiments."""
+"""Exact SparseProducts: known fast transforms, convolutions, random products; and the supports of butterflies."""
 
+from .chains import butterfly_chain
 from .convolutions import circulant, toeplitz
 from .known import dct, dft, haar, hadamard, hartley, wavelet
 from .random import random_butterfly, random_product
 
 __all__ = [
+    "butterfly_chain",
     "circulant",
     "dct",
     "dft",

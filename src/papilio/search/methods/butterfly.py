@@ -1,5 +1,6 @@
 """Butterfly factorizations: on known supports, on supports found under unknown permutations, and of rank r."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,12 +18,13 @@ from ...operators.factors import as_csr
 from ...results import Factorization, Status
 from ...runtime.session import Interrupted, Session
 from ...runtime.threads import blas_threads
+from ...transforms.chains import Pattern, is_chainable
 from ...typing import Array, MatrixLike, RandomState
-from ...validation import as_matrix, is_series
+from ...validation import as_integer, as_matrix, is_scalar, is_series
 from ..butterfly_supports import HOPELESS, RADICES, Effort, find_supports
 from ..curves import Curve, failed, found, relative_error, single
 from ..implicit import Entries
-from ..known_supports import fit_factors, polish_factors
+from ..known_supports import arranged, fit_chain, fit_masks
 from ..nested.cluster_trees import clusters_in_order
 from ..nested.rank_butterfly import Plan, Precision, butterfly_of_rank, deepest, planned
 from ..search import Method, Search
@@ -32,7 +34,7 @@ from ..units import in_unit_of
 _WAYS = ((False, False), (False, True), (True, False), (True, True))  # balanced, transposed
 _SHARES = (0.4, 0.2, 0.2, 0.2)  # Estimated shares of the time.
 _EVEN = 1.25  # the largest ratio of norms of lines that scaling them would hardly change
-_POLISH_SIDE = 256  # the size up to which factors are polished, as dense matrices; it takes some 70 ms there
+_SAFE = 1e-9, 1e9  # Root mean squares of entries whose squares neither overflow nor underflow.
 _EXACT = 1e-12
 
 NAME = "butterfly"
@@ -47,7 +49,9 @@ _PROMISING = 0.7  # Relative to the entries of the matrix; a first plan with mor
 
 
 def butterfly(
-    M: MatrixLike, supports: Sequence[MatrixLike] | None = None, random_state: RandomState = 0
+    M: MatrixLike,
+    supports: Sequence[MatrixLike] | Sequence[tuple[int, int, int, int]] | None = None,
+    random_state: RandomState = 0,
 ) -> Factorization:
     """Factorize a matrix into butterfly factors, M ≈ S₁S₂…S_L.
 
@@ -60,10 +64,10 @@ def butterfly(
     M : (m, n) matrix
         Without ``supports``, structure is found only in square matrices of a size n > r that is divisible by
         r = 2, 3, 5 or 7.
-    supports : sequence of boolean matrices, optional
-        Where the factors may have entries, left to right, such that each cut of the chain has blocks of low rank,
-        like those of fast Fourier and Hadamard transforms. By default they are searched for: M may be a product
-        of butterfly factors with its rows and columns permuted in any way.
+    supports : sequence of (a, b, c, d) or of boolean matrices, optional
+        Where the factors may have entries, left to right: patterns I_a ⊗ 1_{b×c} ⊗ I_d, as
+        `papilio.transforms.butterfly_chain` gives them, or matrices. By default they are searched for: M may be
+        a product of butterfly factors with its rows and columns permuted in any way.
     random_state : int, RandomState, Generator or None, default=0
         The source of random numbers: it chooses the rows from which the search starts.
 
@@ -74,6 +78,14 @@ def butterfly(
         over the prime factors of n: n·Σr entries in all, 2n·log₂n for powers of two. A matrix without such
         structure is returned as one factor, with ``status`` "no_structure".
 
+        ``least_error`` is a bound: no factors on these supports have a smaller error. For L chainable factors,
+
+            error ≤ √(L − 1) · least_error.
+
+        They are chainable if they are patterns, up to permutations of rows, inner indices and columns, for which
+        aᵢ divides aᵢ₊₁, dᵢ₊₁ divides dᵢ, and aᵢcᵢ/aᵢ₊₁ = bᵢ₊₁dᵢ₊₁/dᵢ is an integer. Other supports are fitted by
+        cuts and least squares, after a warning, and ``least_error`` is 0.
+
     Examples
     --------
     >>> import numpy as np, papilio as pp
@@ -82,12 +94,23 @@ def butterfly(
     >>> fit = pp.butterfly(shuffled, random_state=0)
     >>> fit.operator.nnz, bool(fit.error < 1e-12)
     (128, True)
+
+    On known supports, with noise:
+
+    >>> noisy = pp.transforms.dct(16).toarray() + 0.01 * np.random.default_rng(0).standard_normal((16, 16))
+    >>> fit = pp.butterfly(noisy, pp.transforms.butterfly_chain((16, 16), n_factors=2, rank=2))
+    >>> bool(fit.least_error <= fit.error <= fit.least_error * (1 + 1e-12))
+    True
     """
-    matrix, unit = in_units(as_matrix("M", M))
-    masks = None if supports is None else _as_masks(supports, matrix.shape)
-    session = Session(random_state=random_state)
+    matrix, session = as_matrix("M", M), Session(random_state=random_state)
+    if supports is not None:
+        known = _as_supports(supports, matrix.shape)
+        matrix, unit = _in_safe_units(matrix)
+        fit = _fit_on(matrix, known)
+        return replace(fit, operator=in_unit_of("M", fit.operator, unit)) if unit else fit
+    matrix, unit = in_units(matrix)
     try:
-        fit = find_butterfly(session, matrix) if masks is None else _fit_on(matrix, masks)
+        fit = find_butterfly(session, matrix)
     except Interrupted:  # Ctrl-C also stops the call that this is a part of.
         fit = replace(_itself(matrix), status=Status.STOPPED)
     return replace(fit, operator=in_unit_of("M", fit.operator, unit))
@@ -147,35 +170,53 @@ def _is_balanced(matrix: Array) -> bool:
     return all(size.max() <= _EVEN * size.min() for size in norms)
 
 
-def _fit_on(matrix: Array, masks: Sequence[sp.csr_array]) -> Factorization:
+def _fit_on(matrix: Array, supports: Sequence[Pattern] | Sequence[sp.csr_array]) -> Factorization:
     with blas_threads(max(matrix.shape) ** 3 // 2):
-        factors: Sequence[Any] = fit_factors(matrix, masks)
-        error = relative_error(matrix, SparseProduct(factors))
-        if error > _EXACT and max(matrix.shape) <= _POLISH_SIDE:
-            factors = polish_factors(matrix, masks, factors)
-            error = relative_error(matrix, SparseProduct(factors))
-    return Factorization(SparseProduct(factors), error=error)
+        fit = (fit_chain if isinstance(supports[0], Pattern) else fit_masks)(matrix, supports)
+    operator = SparseProduct._trusted(fit.factors, 1.0)
+    return Factorization(operator, error=fit.error, least_error=fit.least_error)
 
 
-def _as_masks(supports: Any, shape: tuple[int, int]) -> list[sp.csr_array]:
+def _in_safe_units(matrix: Array) -> tuple[Array, int]:
+    """`in_units` where squares of entries might overflow or underflow, which spares two copies in most cases."""
+    size = float(np.linalg.norm(matrix)) / np.sqrt(matrix.size)
+    return (matrix, 0) if _SAFE[0] < size < _SAFE[1] else in_units(matrix)
+
+
+def _as_supports(supports: Any, shape: tuple[int, int]) -> list[Pattern] | list[sp.csr_array]:
+    """Chainable patterns, or masks."""
     if not is_series(supports):
-        raise TypeError(f"supports must be a sequence of boolean matrices, got {supports!r}")
-    masks = []
-    for i, support in enumerate(supports):
-        # Sparse ones are not filled in.
-        mask = as_csr(f"supports[{i}]", support).astype(bool)
-        if not mask.nnz:
-            raise ValueError(f"supports[{i}] must allow at least one entry, got none")
-        masks.append(mask)
-    for i, (left, right) in enumerate(pairwise(masks)):
+        raise TypeError(
+            f"supports must be a sequence of boolean matrices or of patterns (a, b, c, d), got {supports!r}"
+        )
+    given = [_as_support(f"supports[{i}]", support) for i, support in enumerate(supports)]
+    for i, (left, right) in enumerate(pairwise(given)):
         if left.shape[1] != right.shape[0]:
             raise ValueError(
                 f"supports must chain: supports[{i}] has {left.shape[1]} columns but supports[{i + 1}] has "
                 f"{right.shape[0]} rows"
             )
-    if not masks or (masks[0].shape[0], masks[-1].shape[1]) != shape:
+    if not given or (given[0].shape[0], given[-1].shape[1]) != shape:
         raise ValueError(f"supports must chain to the shape {shape} of M")
+    if is_chainable(given):
+        return given
+    masks = [support.support() if isinstance(support, Pattern) else support for support in given]
+    if arranged(masks) is None:
+        warnings.warn(
+            "supports are no chainable patterns (a, b, c, d), in any order of their lines: the factors are fitted "
+            "by cuts and least squares, without a bound on the error",
+            stacklevel=3,
+        )
     return masks
+
+
+def _as_support(name: str, support: Any) -> Pattern | sp.csr_array:
+    if is_series(support) and len(support) == 4 and all(map(is_scalar, support)):
+        return Pattern(*(as_integer(name, number, 1) for number in support))
+    mask = as_csr(name, support).astype(bool)  # sparse ones are not filled in
+    if not mask.nnz:
+        raise ValueError(f"{name} must allow at least one entry, got none")
+    return mask
 
 
 # -- butterflies of rank r, in the order of the lines ---------------------------------------------------
