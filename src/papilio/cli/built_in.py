@@ -61,7 +61,7 @@ BUILT_IN: Mapping[str, BuiltIn] = {
     "dct": BuiltIn(
         Kind.MATRIX,
         "dct:32",
-        "size, a power of two",
+        "size",
         "discrete cosine transform (DCT-II), orthonormal",
         lambda n: pp.transforms.dct(n),
     ),

@@ -2,8 +2,9 @@
 
 from .chains import butterfly_chain
 from .convolutions import circulant, toeplitz
-from .known import dct, dft, haar, hadamard, hartley, wavelet
+from .known import dct, dft, hadamard, hartley
 from .random import random_butterfly, random_product
+from .wavelets import haar, wavelet
 
 __all__ = [
     "butterfly_chain",

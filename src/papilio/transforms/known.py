@@ -1,7 +1,7 @@
-"""Known fast transforms: Hadamard, Fourier, Hartley, cosine, Haar and orthogonal wavelets.
+"""Known fast transforms: Hadamard, Fourier, Hartley and cosine transforms.
 
-Sizes are powers of two, or any for Fourier and Hartley. ``T @ x`` is the analysis (the transform), ``T.H`` the
-synthesis. Factors that equal the identity are left out, unless no other is left.
+Sizes are any, or powers of two for Hadamard. ``T @ x`` is the analysis (the transform), ``T.H`` the synthesis.
+Factors that equal the identity are left out, unless no other is left.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +16,7 @@ from ..validation import as_integer, as_power_of_two
 
 _SQRT_HALF = np.sqrt(0.5)
 _LONGEST = 2**31 - 1
+_LARGE_PRIME = 200  # stages of larger primes have fewer than half as many entries as convolutions
 
 
 def hadamard(n: int) -> SparseProduct:
@@ -40,7 +41,7 @@ def hadamard(n: int) -> SparseProduct:
     array([ 3., -1., -1.,  3.])
     """
     n, depth = as_power_of_two("n", n)
-    return _product(n, (_repeated(_butterfly(sp.eye_array(2**k)), n) for k in reversed(range(depth))))
+    return _product(n, (_repeated(_butterfly(sp.eye_array(2**k)), n >> (k + 1)) for k in reversed(range(depth))))
 
 
 def dft(n: int) -> SparseProduct:
@@ -48,18 +49,21 @@ def dft(n: int) -> SparseProduct:
 
     X_k = Σ_j x_j exp(−2πi jk/n), by Cooley and Tukey's decimation in time: F_n = S₁S₂…S_L P. For n = 2^L, P is the
     bit reversal, S_k = I_{n/2h} ⊗ [[I, D], [I, −D]], h = n/2^k and D = diag(exp(−πi j/h)), j < h. Otherwise there
-    is one stage per prime factor of n, in ascending order, and P reverses the digits.
+    is one stage per prime factor of n, in ascending order, and P reverses the digits. The stage of a large prime p
+    is a convolution with a chirp (Bluestein): 2jk = j² + k² − (k − j)² gives F_p = C T C with
+    C = diag(exp(−πi j²/p)) and the Toeplitz matrix T of exp(πi (k − j)²/p), itself a fast product.
 
     Parameters
     ----------
     n : int
-        Rows and columns. The transform is fast if all prime factors are small.
+        Rows and columns: any size.
 
     Returns
     -------
     SparseProduct
         One stage of p·n entries per prime factor p of n and, if there are several, the permutation, complex128.
-        ``T.H @ T`` is n times the identity.
+        From some p = 200 on, stages are convolutions of some 7·n·log₂ p entries. ``T.H @ T`` is n times
+        the identity.
 
     Examples
     --------
@@ -81,13 +85,14 @@ def hartley(n: int) -> SparseProduct:
     Parameters
     ----------
     n : int
-        Rows and columns. The transform is fast if all prime factors are small.
+        Rows and columns: any size.
 
     Returns
     -------
     SparseProduct
         Two factors for each factor 4 of n, with at most 5.5n entries together, then one with at most (2p − 1)·n
-        entries for each other prime factor p and, if there are several stages, the permutation, float64. Powers
+        entries for each other prime factor p (from some p = 200 on, convolutions as in `dft`, of some
+        24·n·log₂ p entries) and, if there are several stages, the permutation, float64. Powers
         of two have less than 2.75·n·log₂ n entries in all. The transform is symmetric, and ``T @ T`` is n times
         the identity.
 
@@ -118,19 +123,19 @@ def dct(n: int) -> SparseProduct:
     Parameters
     ----------
     n : int
-        Rows and columns: a power of two.
+        Rows and columns: any size.
 
     Returns
     -------
     SparseProduct
-        T = L₁L₂…L_{K−1} R_K…R₂R₁ with K = log₂ n, at most 4n log₂ n entries in all, float64. Every factor is
-        orthogonal, so that rounding errors are not amplified.
+        For n = 2^K, T = L₁L₂…L_{K−1} R_K…R₂R₁, at most 4n log₂ n entries in all, float64. Every factor is
+        orthogonal, so that rounding errors are not amplified. Other sizes have 2n entries more than `hartley`.
 
     Notes
     -----
-    With √2 s_j = x_j + x_{n−1−j} and √2 d_j = x_j − x_{n−1−j}, j < n/2, the transform of size n (type 2) is
-    that of s at the even outputs and the type-4 transform of d at the odd ones. A type-4 transform of size m
-    comes from two type-2 transforms of size h = m/2: with θ_j = π(2j+1)/(4m) and j < h they are
+    Powers of two: with √2 s_j = x_j + x_{n−1−j} and √2 d_j = x_j − x_{n−1−j}, j < n/2, the transform of size n
+    (type 2) is that of s at the even outputs and the type-4 transform of d at the odd ones. A type-4 transform of
+    size m comes from two type-2 transforms of size h = m/2: with θ_j = π(2j+1)/(4m) and j < h they are
 
     - U of u_j = x_j cos θ_j + x_{m−1−j} sin θ_j and
     - W of w_j = (−1)^j (x_j sin θ_j − x_{m−1−j} cos θ_j);
@@ -138,13 +143,19 @@ def dct(n: int) -> SparseProduct:
     X_0 = U_0, X_{m−1} = W_0 and, for 0 < l < h, √2 X_{2l} = U_l − W_{h−l} and √2 X_{2l−1} = U_l + W_{h−l}.
     R_k does what comes before the smaller transforms, L_k what comes after, for all blocks of level k.
 
+    Other sizes: with the Hartley transform H of x₀, x₂, …, x₃, x₁ and θ_k = πk/(2n),
+    X_k = c_k √(2/n) ((cos θ_k − sin θ_k) H_k + (cos θ_k + sin θ_k) H_{−k})/2.
+
     Examples
     --------
     >>> from papilio.transforms import dct
     >>> (dct(4) @ [1, 1, 1, 1]).round(12) + 0.0
     array([2., 0., 0., 0.])
     """
-    n, depth = as_power_of_two("n", n)
+    n = as_integer("n", n, 1, _LONGEST)
+    if n & (n - 1):
+        return _cosine_from_hartley(n)
+    depth = n.bit_length() - 1
     before: list[sp.csr_array] = []
     after: list[sp.csr_array] = []
     is_type4 = np.array([False])
@@ -157,78 +168,10 @@ def dct(n: int) -> SparseProduct:
     return _product(n, [*after, *before])
 
 
-def haar(n: int) -> SparseProduct:
-    """The orthonormal Haar transform, all levels: coefficients from coarse to fine.
-
-    T = S_L…S₂S₁ with L = log₂ n. S_k maps the coarse signal a of the level before, of size m = n/2^(k−1), to the
-    sums (a_{2i} + a_{2i+1})/√2 and the differences (a_{2i} − a_{2i+1})/√2, i < m/2, and leaves the other n − m
-    values unchanged.
-
-    Parameters
-    ----------
-    n : int
-        Rows and columns: a power of two.
-
-    Returns
-    -------
-    SparseProduct
-        log₂ n orthogonal factors, float64; factor S_k has 2m + (n − m) entries.
-
-    Examples
-    --------
-    >>> from papilio.transforms import haar
-    >>> haar(32).nnz
-    222
-    """
-    n, depth = as_power_of_two("n", n)
-    return _filter_bank(n, np.array([_SQRT_HALF, _SQRT_HALF]), depth)
-
-
-def wavelet(n: int, name: str = "db4", level: int | None = None) -> SparseProduct:
-    """An orthogonal wavelet transform on the circle: ``pywt.wavedec(x, name, "periodization", level)``.
-
-    T = S_J…S₂S₁ with J = ``level``. S_k maps the coarse signal a of the level before, of size m = n/2^(k−1), to
-    Σ_t g_t a_{(2i + F/2 − t) mod m} and Σ_t h_t a_{(2i + F/2 − t) mod m}, i < m/2, for the filter's F low-pass
-    taps g and high-pass taps h_t = −(−1)^t g_{F−1−t}, and leaves the other values unchanged.
-    The coefficients are in the order of ``numpy.concatenate(pywt.wavedec(…))``: from coarse to fine.
-
-    Parameters
-    ----------
-    n : int
-        Rows and columns: a power of two.
-    name : str, default="db4"
-        An orthogonal discrete wavelet of PyWavelets: a Haar, Daubechies, symlet or coiflet filter. "dmey" is
-        accepted too, but its truncated taps are orthogonal only to 2e-3.
-    level : int, optional
-        The number of levels, from 0 (the identity) to log₂ n. By default ``pywt.dwt_max_level(n, F)``. Where
-        a level's signal is shorter than the filter, the taps wrap around it and add up.
-
-    Returns
-    -------
-    SparseProduct
-        One factor per level, float64. ``T.H`` is ``pywt.waverec``, the inverse.
-
-    Raises
-    ------
-    ImportError
-        If PyWavelets is not installed, and ``name`` is not "db4".
-
-    Examples
-    --------
-    >>> from papilio.transforms import wavelet
-    >>> wavelet(64, "db2", level=3).nnz
-    528
-    """
-    n, depth = as_power_of_two("n", n)
-    if level is not None:
-        level = as_integer("level", level, 0, depth)
-    low_pass, default_level = _orthogonal_filter(name, n)
-    return _filter_bank(n, low_pass, default_level if level is None else level)
-
-
 def _product(n: int, factors: Iterable[sp.csr_array], dtype: DTypeLike = np.float64) -> SparseProduct:
     identity = sp.eye_array(n, dtype=dtype, format="csr")
-    return SparseProduct([factor for factor in factors if (factor - identity).count_nonzero()] or [identity])
+    others = [each for each in factors if each.shape != identity.shape or (each - identity).count_nonzero()]
+    return SparseProduct(others or [identity])
 
 
 def _from_rows(columns: Array, values: Array) -> sp.csr_array:
@@ -238,9 +181,9 @@ def _from_rows(columns: Array, values: Array) -> sp.csr_array:
     return sp.csr_array((values.ravel(), columns.ravel(), row_starts), shape=(n, n))
 
 
-def _repeated(block: sp.csr_array, n: int) -> sp.csr_array:
-    """I ⊗ block, of size n."""
-    return sp.kron(sp.eye_array(n // block.shape[0]), block, format="csr")
+def _repeated(block: sp.csr_array, count: int) -> sp.csr_array:
+    """I ⊗ block, with ``count`` blocks."""
+    return sp.kron(sp.eye_array(count), block, format="csr")
 
 
 # -- Fourier and Hartley transforms --------------------------------------------------------------------
@@ -252,7 +195,7 @@ def _decimated(
     """Decimation in time: ``stage(size, p)`` makes a transform out of p interleaved ones of size/p."""
     factors, size = [], n
     for p in radices:
-        factors += [_repeated(factor, n) for factor in stage(size, p)]
+        factors += [_repeated(factor, n // size) for factor in stage(size, p)]
         size //= p
     digits_reversed = np.arange(n).reshape([*reversed(radices), 1]).T.reshape(n, 1)
     return _product(n, [*factors, _from_rows(digits_reversed, np.ones((n, 1)))], dtype)
@@ -267,12 +210,19 @@ def prime_factors(n: int) -> list[int]:
 
 
 def _fourier_stage(size: int, p: int) -> list[sp.csr_array]:
+    if p > _LARGE_PRIME:
+        m = size // p
+        turns = sp.diags_array(_roots(np.outer(np.arange(p), np.arange(m)).ravel(), size))
+        *others, last = (sp.kron(factor, sp.eye_array(m), "csr") for factor in _chirp_transform(p))
+        return [*others, last @ turns]
     rows, parts = np.arange(size)[:, np.newaxis], np.arange(p)
     cos, sin = _unit_circle(rows * parts, size)
     return [_from_rows(parts * (size // p) + rows % (size // p), cos - 1j * sin)]
 
 
 def _hartley_stage(size: int, p: int) -> list[sp.csr_array]:
+    if p > _LARGE_PRIME:
+        return _hartley_chirp_stage(size, p)
     rows, parts, m = np.arange(size)[:, np.newaxis], np.arange(p), size // p
     columns = np.hstack([parts * m + rows % m, parts * m + -rows % m])
     if p != 4:
@@ -291,12 +241,46 @@ def _hartley_stage(size: int, p: int) -> list[sp.csr_array]:
     return [_butterfly(sp.eye_array(2 * m)), _without_zeros(_from_rows(columns, first))]
 
 
+def _chirp_transform(p: int) -> list[sp.csr_array]:
+    """F_p as chirp · Toeplitz · chirp: 2jk = j² + k² − (k − j)²."""
+    from .convolutions import toeplitz  # which is made of transforms of smooth sizes
+
+    chirp = _roots(np.arange(p) ** 2, 2 * p)
+    convolution = toeplitz(chirp.conj(), chirp.conj())
+    first, *between, last = map(sp.csr_array, convolution.factors)
+    diagonal = sp.diags_array(chirp)
+    return [convolution.scale * (diagonal @ first), *between, last @ diagonal]
+
+
+def _hartley_chirp_stage(size: int, p: int) -> list[sp.csr_array]:
+    """A stage for a large prime p in real numbers: Re F_p (U_j(k) + i W_j(k)), for each k.
+
+    With the transforms Y_j and a = 2πjk/size, U_j(k) = cos a · Y_j(k) + sin a · Y_j(−k) and
+    W_j(k) = cos a · Y_j(−k) − sin a · Y_j(k).
+    """
+    m = size // p
+    first, *others = (sp.kron(factor, sp.eye_array(m), "csr") for factor in _chirp_transform(p))
+    part, k = np.divmod(np.arange(size), m)
+    cos, sin = (sp.diags_array(values) for values in _unit_circle(part * k, size))
+    mirror = sp.eye_array(size, format="csr")[part * m + -k % m]
+    start = sp.block_array([[cos + sin @ mirror], [cos @ mirror - sin]], format="csr")
+    *between, last = (sp.block_array([[f.real, -f.imag], [f.imag, f.real]], format="csr") for f in others)
+    real_part = sp.block_array([[first.real, -first.imag]], format="csr")
+    return [_without_zeros(factor) for factor in (real_part, *between, last @ start)]
+
+
 def _without_zeros(matrix: sp.csr_array) -> sp.csr_array:
     """The same matrix with entries at the same place added up, and those removed that are rounding."""
     matrix.sum_duplicates()
     matrix.data[np.abs(matrix.data) < 1e-15] = 0
     matrix.eliminate_zeros()
     return matrix
+
+
+def _roots(steps: Array, size: int) -> Array:
+    """exp(−2πi steps/size)."""
+    cos, sin = _unit_circle(steps, size)
+    return np.asarray(cos - 1j * sin)
 
 
 def _unit_circle(steps: Array, size: int) -> tuple[Array, Array]:
@@ -357,43 +341,13 @@ def _after_type4(size: int) -> sp.csr_array:
     return _from_rows(np.stack((u_column, -u_column % size), axis=1), np.stack((u_weight, w_weight), axis=1))
 
 
-# -- wavelets ------------------------------------------------------------------------------------------
-
-
-# The taps of "db4" are stored because `factorize` compresses kernels with them, also without PyWavelets.
-_DB4 = (
-    *(-0.010597401785069032, 0.0328830116668852, 0.030841381835560764, -0.18703481171909309),
-    *(-0.027983769416859854, 0.6308807679298589, 0.7148465705529157, 0.2303778133088965),
-)
-
-
-def _orthogonal_filter(name: str, n: int) -> tuple[Array, int]:
-    """The low-pass analysis taps of a wavelet and PyWavelets's default number of levels."""
-    if isinstance(name, str) and name == "db4":
-        return np.array(_DB4), max((n // (len(_DB4) - 1)).bit_length() - 1, 0)
-    try:
-        import pywt
-    except ImportError as error:
-        raise ImportError("wavelets other than db4 need PyWavelets: pip install PyWavelets") from error
-    is_known = isinstance(name, str) and name in pywt.wavelist(kind="discrete")
-    if not is_known or not pywt.Wavelet(name).orthogonal:
-        raise ValueError(
-            "name must be an orthogonal discrete wavelet of PyWavelets ('haar', 'db1' to 'db38', 'sym2' to "
-            f"'sym20', 'coif1' to 'coif17' or 'dmey'), got {name!r}"
-        )
-    low_pass = np.array(pywt.Wavelet(name).dec_lo)
-    return low_pass, pywt.dwt_max_level(n, low_pass.size)
-
-
-def _filter_bank(n: int, low_pass: Array, levels: int) -> SparseProduct:
-    """The transform of `wavelet` for these taps: the deepest level is the leftmost factor."""
-    return _product(n, (_analysis(n, n >> level, low_pass) for level in reversed(range(levels))))
-
-
-def _analysis(n: int, size: int, low_pass: Array) -> sp.csr_array:
-    """One level of the filter bank on the first ``size`` of n values, and the identity on the others."""
-    tap = np.arange(low_pass.size)
-    high_pass = np.where(tap % 2, 1, -1) * low_pass[::-1]
-    columns = (2 * np.arange(size // 2)[:, np.newaxis] + tap.size // 2 - tap) % size
-    block = _from_rows(np.tile(columns, (2, 1)), np.repeat([low_pass, high_pass], size // 2, axis=0))
-    return sp.block_diag([block, sp.eye_array(n - size)], format="csr")
+def _cosine_from_hartley(n: int) -> SparseProduct:
+    """The cosine transform of any size from the Hartley transform, as `dct` has it."""
+    k = np.arange(n)
+    angle = np.pi * k / (2 * n)
+    norm = np.sqrt(np.where(k == 0, 1.0, 2.0) / n)
+    weights = norm / 2 * np.array([np.cos(angle) - np.sin(angle), np.cos(angle) + np.sin(angle)])
+    last_step = _without_zeros(_from_rows(np.stack([k, -k % n], axis=1), weights.T))
+    order = np.concatenate([k[::2], k[1::2][::-1]])
+    *stages, first_step = hartley(n).factors
+    return SparseProduct([last_step, *stages, sp.csr_array(first_step) @ sp.eye_array(n, format="csr")[order]])
