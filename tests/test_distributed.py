@@ -148,7 +148,6 @@ def small_cluster(n_workers):
 def impatient(monkeypatch):
     lower(monkeypatch, seconds_between_looks=0.2)
     monkeypatch.setenv("PAPILIO_WORKER_TIMEOUT", "1")
-    monkeypatch.delenv("PAPILIO_QUIET", raising=False)
 
 
 def kinds(tmp_path):
@@ -158,12 +157,10 @@ def kinds(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["files", "Dask", "few"])
-def test_without_workers_a_fit_says_so_and_ends(kind, tmp_path, impatient, capsys):
-    with small_cluster(0) as cluster:
-        with pytest.raises(TimeoutError, match=rf"X .* at {cluster.scheduler_address} has no workers, for 1 sec"):
-            make("ksvd").fit(kinds(tmp_path)[kind])
-        told = capsys.readouterr().err
-    assert told.count("has no workers; waiting for some, up to 1 seconds") == 1
+def test_without_workers_a_fit_says_so_and_ends(kind, tmp_path, impatient):
+    message = "X must be read by workers, .* has no workers, for 1 seconds"
+    with small_cluster(0), pytest.raises(TimeoutError, match=message):
+        make("ksvd").fit(kinds(tmp_path)[kind])
 
 
 def slow_rows_of(blocks, payload):

@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..runtime.progress import write_line
-
 _SECONDS_BETWEEN_LOOKS = 5.0  # Between two checks of the workers while no result arrives.
-_SECONDS_BETWEEN_NOTICES = 60.0
 _SECONDS_WITHOUT_WORKERS = 300.0  # Timeout without workers, unless PAPILIO_WORKER_TIMEOUT sets another.
 
 
@@ -72,30 +69,26 @@ def completed(client: Any, futures: Collection[Any], idle: Callable[[], None] = 
     """
     from distributed import as_completed
 
-    watched, watch = as_completed(futures, loop=client.loop), _Watch(client)
+    watched = as_completed(futures, loop=client.loop)
     del futures  # Release each future after use.
+    begin = looked = monotonic()  # of waiting without results and workers
     while not watched.is_empty():
         if watched.has_ready():
-            watch.begin()
+            begin = looked = monotonic()
             yield next(watched)
             continue
         with watched.thread_condition:
             watched.thread_condition.wait(0.1)
-        if watch.is_due():
+        if monotonic() - looked >= _SECONDS_BETWEEN_LOOKS:
             idle()
-            watch.look()
-
-
-def result_of(client: Any, future: Any) -> Any:
-    """The result of a future that was completed, which may be lost again with the worker that holds it."""
-    watch, seconds = _Watch(client), 2 * _SECONDS_BETWEEN_LOOKS
-    while future.status != "error":
-        try:
-            return future.result(timeout=seconds)
-        except TimeoutError:
-            watch.look()
-            seconds *= 2  # It may just be a large part.
-    return future.result()  # raises the error
+            looked = monotonic()
+            if workers_of(client):
+                begin = looked
+            elif looked - begin >= _patience():
+                raise TimeoutError(
+                    f"X must be read by workers, but the Dask cluster at {_address(client)} has no workers, for "
+                    f"{_patience():g} seconds: start some, or set PAPILIO_WORKER_TIMEOUT to more seconds"
+                )
 
 
 def workers_of(client: Any) -> dict[str, int]:
@@ -106,39 +99,6 @@ def workers_of(client: Any) -> dict[str, int]:
         return dict(client.ncores())
     except OSError as error:
         raise CommClosedError(f"the scheduler does not answer: {error}") from error
-
-
-class _Watch:
-    """Looks whether a cluster has workers; says so on the standard error if it has none, and gives up at last."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self.begin()
-
-    def begin(self) -> None:
-        """A result has come, or a worker."""
-        self._begin = self._looked = monotonic()
-        self._noticed = float("-inf")
-
-    def is_due(self) -> bool:
-        """Whether no result has come for a while."""
-        return monotonic() - self._looked >= _SECONDS_BETWEEN_LOOKS
-
-    def look(self) -> None:
-        if workers_of(self._client):
-            self.begin()
-            return
-        now = self._looked = monotonic()
-        what = f"the Dask cluster at {_address(self._client)} has no workers"
-        patience = _patience()
-        if now - self._begin >= patience:
-            raise TimeoutError(
-                f"X must be read by workers, but {what}, for {patience:g} seconds: start some, or set "
-                "PAPILIO_WORKER_TIMEOUT to more seconds"
-            )
-        if now - self._noticed >= _SECONDS_BETWEEN_NOTICES and not os.environ.get("PAPILIO_QUIET"):
-            self._noticed = now
-            write_line(sys.stderr, f"papilio: {what}; waiting for some, up to {patience:g} seconds\n")
 
 
 def _patience() -> float:

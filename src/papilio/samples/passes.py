@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ..runtime.session import Interrupted
 from ..runtime.threads import get_num_threads, one_thread, split_work
 from ..typing import Array
-from .dask import completed, current_client, naming_losses, result_of, workers_of
+from .dask import completed, current_client, naming_losses, workers_of
 from .rows import DaskSamples, Part, Samples
 
 _GROUPS = 16  # sums that the workers return at most, however many parts and workers there are
@@ -135,7 +135,7 @@ def _on_client(
     del watched
     for future in waiting:
         if future in sums:
-            kept[sums.pop(future)] = result_of(client, future)
+            kept[sums.pop(future)] = future.result()
         elif future.status in ("error", "cancelled"):
             future.result()  # raises it
         count(future.key in keys)
