@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtri
 
+from ..kernels.pursuit import mark_candidates
 from ..linalg import column_norms, wide
 from ..operators import SparseProduct
 from ..operators.cost import rates
@@ -224,9 +225,10 @@ class Atoms:
         """
         if self._norms is None or self._norms.exact.all():
             return
-        sizes = np.abs(correlations)
-        low, high = (inverse(bound, self.dtype)[:, None] for bound in self._norms.bounds())
-        self.look_at(np.flatnonzero((sizes * low >= (sizes * high).max(axis=0)).any(axis=1)))
+        high, low = (inverse(bound, self.dtype).astype(self.scales.dtype) for bound in self._norms.bounds())
+        marks, tops = np.empty(len(low), bool), np.empty(correlations.shape[1], low.dtype)
+        mark_candidates(correlations, low, high, tops, marks)
+        self.look_at(np.flatnonzero(marks))
 
     def look_at(self, indices: Array) -> None:
         """Make the norms of some atoms exact."""

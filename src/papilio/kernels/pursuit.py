@@ -128,6 +128,26 @@ def search(correlations: Array, scales: Array, tops: Array, atoms: Array, values
 
 
 @compiled
+def mark_candidates(correlations: Array, low: Array, high: Array, tops: Array, marks: Array) -> None:
+    """Mark the atoms that may have the largest correlation with any signal, a signal per column.
+
+    The inverse norms of the atoms are between ``low`` and ``high``: an atom may if its correlation by ``high`` is
+    at least the largest one by ``low``. ``tops`` is room for a real number per signal.
+    """
+    n_atoms, n_signals = correlations.shape
+    tops[:] = 0
+    for j in range(n_atoms):
+        alpha, scale = correlations[j], low[j]
+        for s in range(n_signals):
+            tops[s] = max(tops[s], _square(alpha[s] * scale))
+    for j in range(n_atoms):
+        alpha, scale, is_one = correlations[j], high[j], False
+        for s in range(n_signals):
+            is_one |= _square(alpha[s] * scale) >= tops[s]
+        marks[j] = is_one
+
+
+@compiled
 def extend(
     state: Any,
     residuals: Array,
