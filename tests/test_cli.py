@@ -144,7 +144,7 @@ def test_invalid_requests_are_refused_in_one_line_before_any_work(tmp_path, in_h
     cases = {
         ("factorize", "gone.npy", "-o", "op.npz"): "gone.npy: there is no such file",
         ("factorize", "nan.npy", "-o", "op.npz"): "nan.npy must hold finite numbers only",
-        ("factorize", "objects.npy", "-o", "op.npz"): "Python objects",
+        ("factorize", "objects.npy", "-o", "op.npz"): "not an intact .npy file",
         ("factorize", "M.npy", "-o", "gone/op.npz"): "there is no folder",
         ("factorize", "M.npy", "-o", "op.npy"): "must end in .npz",
         ("factorize", "M.npy"): "--output",

@@ -10,9 +10,11 @@ compiled = kernel(nogil=True, fastmath={"contract", "nsz"})
 # Sums may be reordered, so that they run on vector units. No loop both sums up and writes: whether such a loop
 # runs on vector units, and so the order of its sum, depends on how near to each other its arrays happen to lie.
 summing = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"})
+# Part of its caller: a second copy beside one from the cache might sum in another order.
+inlined = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"}, forceinline=True)
 
 
-@summing
+@inlined
 def norm_squared(matrix: Array, probe: Array, push: float, start: Array, tol: float) -> float:
     """‖matrix‖₂² by power iteration on matrixᴴ·matrix: see `papilio.linalg.largest_eigenvalue`.
 
