@@ -13,10 +13,10 @@ from pathlib import Path
 from common import machine
 
 PARTS = (
-    *("apply", "sizes", "blocks", "learn", "butterflies", "structure", "matrices", "coding", "lasso", "encoders"),
-    *("dictionaries", "scale", "tradeoff", "images", "startup", "operators", "products", "kernels"),
-    *("graphs", "covariance", "orthogonal", "algebra", "torch_layers", "convolutions", "nonnegative"),
-    "break_even",
+    *("apply", "sizes", "blocks", "learn", "butterflies", "structure", "matrices", "coding", "pursuit"),
+    *("lasso", "encoders", "dictionaries", "l1_learning", "scale", "tradeoff", "images", "startup", "operators"),
+    *("products", "kernels", "graphs", "covariance", "orthogonal", "algebra", "torch_layers", "convolutions"),
+    *("nonnegative", "break_even"),
 )
 FOLDER = Path(__file__).parent
 
