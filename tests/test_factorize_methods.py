@@ -112,12 +112,12 @@ def test_without_a_target_nothing_is_worse_than_the_matrix_itself(name, few_roun
 @pytest.mark.slow
 @pytest.mark.parametrize("M", [kernel(16, 16), orthogonal(16)], ids=["kernel", "orthogonal"])
 def test_the_knee_is_not_above_other_complexities(M):
-    def worth(result):
+    def cost(result):
         return result.error + result.operator.relative_complexity
 
-    knee = worth(pp.factorize(M))
+    knee = cost(pp.factorize(M))
     for complexity in (0.2, 0.5):
-        assert knee <= worth(pp.factorize(M, complexity=complexity)) + 0.05
+        assert knee <= cost(pp.factorize(M, complexity=complexity)) + 0.05
 
 
 @pytest.mark.slow

@@ -161,39 +161,39 @@ def test_the_largest_are_kept_with_ties_at_the_lowest_indices(levels, data, size
     """Levels are far apart, and entries of one level, apart by ``jitter`` times the slack, are ties."""
     slack = slack_of(np.ones(1, kind))
     spread = 1 + jitter * slack * np.random.default_rng(0).random(len(levels))
-    worth = (size * np.array(levels) * spread).astype(kind)
+    score = (size * np.array(levels) * spread).astype(kind)
     count = data.draw(st.integers(1, len(levels)))
-    expected = twins.keep_largest(worth, count, slack)
-    keep = np.ones(worth.size, dtype=bool)
-    keep_largest(worth, count, slack, keep)
+    expected = twins.keep_largest(score, count, slack)
+    keep = np.ones(score.size, dtype=bool)
+    keep_largest(score, count, slack, keep)
     np.testing.assert_array_equal(keep, expected)
-    if count < worth.size:
-        nth = np.partition(worth, -count)[-count]
-        assert abs(nth_largest(worth, count, slack * float(worth.max())) - nth) <= 0.25 * slack * worth.max()
-        assert nth_largest(worth, count, 0.0) == nth
+    if count < score.size:
+        nth = np.partition(score, -count)[-count]
+        assert abs(nth_largest(score, count, slack * float(score.max())) - nth) <= 0.25 * slack * score.max()
+        assert nth_largest(score, count, 0.0) == nth
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", ["even", "few large", "one large"])
 def test_the_largest_of_long_lines_are_those_of_a_partition(kind, shape):
     rng = np.random.default_rng(0)
-    worth = rng.random(5001)
-    worth *= {"even": 1.0, "few large": np.where(rng.random(5001) < 0.02, 1e6, 1.0)}.get(shape, 1.0)
-    worth[17] = 1e9 if shape == "one large" else worth[17]
-    worth = worth.astype(kind)
+    score = rng.random(5001)
+    score *= {"even": 1.0, "few large": np.where(rng.random(5001) < 0.02, 1e6, 1.0)}.get(shape, 1.0)
+    score[17] = 1e9 if shape == "one large" else score[17]
+    score = score.astype(kind)
     for count in (1, 2, 100, 4000, 5000):
-        assert nth_largest(worth, count, 0.0) == np.partition(worth, -count)[-count]
+        assert nth_largest(score, count, 0.0) == np.partition(score, -count)[-count]
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
 def test_each_line_keeps_its_own_largest(kind, count):
-    worth = np.round(np.abs(gaussian((30, 40), kind)), 1)
-    worth[[3, 29]] = 0
-    worth[5, 1:] = 0
-    keep = np.ones(worth.shape, dtype=bool)
-    keep_largest_of_lines(worth, count, 1e-5, keep)
-    np.testing.assert_array_equal(keep, [twins.keep_largest(line, count, 1e-5) for line in worth])
+    score = np.round(np.abs(gaussian((30, 40), kind)), 1)
+    score[[3, 29]] = 0
+    score[5, 1:] = 0
+    keep = np.ones(score.shape, dtype=bool)
+    keep_largest_of_lines(score, count, 1e-5, keep)
+    np.testing.assert_array_equal(keep, [twins.keep_largest(line, count, 1e-5) for line in score])
 
 
 # -- convert -------------------------------------------------------------------------------------------
@@ -230,10 +230,10 @@ def test_norms_of_the_step_kernel_are_numpys(dtype):
 
 def test_blocks_of_any_groups_are_measured_and_spread(dtype):
     rows, columns = np.array([0, 1, 0, 2, 1]), np.array([1, 0, 1, 1])
-    worth = np.abs(gaussian((5, 4), dtype))
-    norms = np.empty((3, 2), worth.dtype)
-    norms_of_blocks(worth, rows, columns, norms)
-    expected = [[np.linalg.norm(worth[rows == i][:, columns == j]) for j in range(2)] for i in range(3)]
+    score = np.abs(gaussian((5, 4), dtype))
+    norms = np.empty((3, 2), score.dtype)
+    norms_of_blocks(score, rows, columns, norms)
+    expected = [[np.linalg.norm(score[rows == i][:, columns == j]) for j in range(2)] for i in range(3)]
     np.testing.assert_allclose(norms, expected, rtol=1e-5)
     keep = np.empty((5, 4), bool)
     spread(norms > 1, rows, columns, keep)

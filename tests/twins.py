@@ -27,13 +27,13 @@ def palm(X, constraints, factors, scale, order, n_iter):
     return S, scale, errors
 
 
-def keep_largest(worth, count, slack):
+def keep_largest(score, count, slack):
     """The ``count`` largest entries, positive ones only; ties within ``slack`` go to the lowest indices."""
-    worth = worth.astype(np.float64)
-    slack = slack * worth.max()
-    threshold = np.partition(worth, -count)[-count] if count < worth.size else 0.0
-    keep = worth > threshold + slack
-    ties = np.flatnonzero(~keep & (worth > 0) & (worth >= threshold - slack))
+    score = score.astype(np.float64)
+    slack = slack * score.max()
+    threshold = np.partition(score, -count)[-count] if count < score.size else 0.0
+    keep = score > threshold + slack
+    ties = np.flatnonzero(~keep & (score > 0) & (score >= threshold - slack))
     keep[ties[: count - np.count_nonzero(keep)]] = True
     return keep
 

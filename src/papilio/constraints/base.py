@@ -74,8 +74,8 @@ class Constraint(ABC):
     def _project(self, matrix: Array, nonnegative: bool) -> Array:
         """`project` without checks, onto the non-negative members if requested; always a new array."""
 
-    def _project_weighted(self, matrix: Array, worth: Array) -> Array:
-        """The values of ``matrix`` at the places of largest ``worth`` > 0, for sets that are `free_on_support`.
+    def _project_weighted(self, matrix: Array, score: Array) -> Array:
+        """The values of ``matrix`` at the places of largest ``score`` > 0, for sets that are `free_on_support`.
 
         PALM takes such steps in a metric in which entries count differently.
         """
@@ -159,8 +159,8 @@ class UnitNorm(Constraint):
         return None
 
     @abstractmethod
-    def _select(self, worth: Array) -> Array:
-        """A mask of the admissible support with the largest sum of squares of ``worth`` ≥ 0."""
+    def _select(self, score: Array) -> Array:
+        """A mask of the admissible support with the largest sum of squares of ``score`` ≥ 0."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """A class that selects in a way of its own does not inherit `_lines`, which would bypass it."""
@@ -185,42 +185,42 @@ class UnitNorm(Constraint):
             values = np.where(alone, values, 0)
         # All members have the same norm, so a positive multiple has the same nearest member.
         values = rescaled(values)
-        worth = np.maximum(values.real, 0) if nonnegative else np.abs(values)
-        if worth.any():
-            kept = worth.astype(matrix.dtype) if nonnegative else values
-            return self._matrix(at_unit_norm(kept, self._select(worth)))
+        score = np.maximum(values.real, 0) if nonnegative else np.abs(values)
+        if score.any():
+            kept = score.astype(matrix.dtype) if nonnegative else values
+            return self._matrix(at_unit_norm(kept, self._select(score)))
         kept = np.zeros(values.shape, dtype=matrix.dtype)
         kept.flat[first_largest(values.real, alone)] = 1
         return self._matrix(kept)
 
-    def _project_weighted(self, matrix: Array, worth: Array) -> Array:
-        worth = writeable(self._coordinates(worth))
-        if not worth.any():
+    def _project_weighted(self, matrix: Array, score: Array) -> Array:
+        score = writeable(self._coordinates(score))
+        if not score.any():
             return self._project(matrix, nonnegative=False)
-        return self._matrix(at_unit_norm(writeable(self._coordinates(matrix)), self._select(worth)))
+        return self._matrix(at_unit_norm(writeable(self._coordinates(matrix)), self._select(score)))
 
 
 # -- which entries to keep ------------------------------------------------------------------------------
 
 
-def slack_of(worth: Array) -> float:
+def slack_of(score: Array) -> float:
     """How far apart, relative to the largest, magnitudes may be and still be equal up to rounding."""
-    return _SLACK[worth.dtype.itemsize]
+    return _SLACK[score.dtype.itemsize]
 
 
-def largest(worth: Array, count: int) -> Array:
+def largest(score: Array, count: int) -> Array:
     """A mask of the ``count`` largest positive entries of each line (along the last axis)."""
-    if count >= worth.shape[-1]:
-        return worth > 0
-    keep = np.zeros(worth.shape, dtype=bool)
+    if count >= score.shape[-1]:
+        return score > 0
+    keep = np.zeros(score.shape, dtype=bool)
     if count == 0:
         return keep
-    worth = writeable(worth)
-    if worth.ndim == 1:
-        keep_largest(worth, count, slack_of(worth), keep)
+    score = writeable(score)
+    if score.ndim == 1:
+        keep_largest(score, count, slack_of(score), keep)
     else:
-        lines = worth.reshape(-1, worth.shape[-1])
-        keep_largest_of_lines(lines, count, slack_of(worth), keep.reshape(lines.shape))
+        lines = score.reshape(-1, score.shape[-1])
+        keep_largest_of_lines(lines, count, slack_of(score), keep.reshape(lines.shape))
     return keep
 
 
@@ -231,10 +231,10 @@ def at_unit_norm(values: Array, keep: Array) -> Array:
     return result
 
 
-def largest_with_columns(worth: Array, count: int) -> Array:
+def largest_with_columns(score: Array, count: int) -> Array:
     """A mask of the ``count`` largest positive entries of a matrix, the largest of each column first."""
-    keep = np.zeros(worth.shape, dtype=bool)
-    keep_largest_with_columns(np.ascontiguousarray(worth), count, slack_of(worth), keep)
+    keep = np.zeros(score.shape, dtype=bool)
+    keep_largest_with_columns(np.ascontiguousarray(score), count, slack_of(score), keep)
     return keep
 
 
@@ -247,20 +247,20 @@ def first_largest(values: Array, allowed: Array | None = None) -> int:
     return int(np.argmax(flat >= top - slack_of(values) * abs(top)))
 
 
-def largest_per_row_and_column(worth: Array, count: int) -> Array:
+def largest_per_row_and_column(score: Array, count: int) -> Array:
     """A mask of at most ``count`` entries in each row and column with a large sum of squares.
 
     The best mask is a maximum-weight b-matching. This one is filled greedily from the largest entry down, and
     then improved by exchanges of two entries for two, or of one for two where rows and columns have room.
     """
-    flat = worth.ravel()
-    slack = slack_of(worth) * float(flat.max())
-    mask = np.zeros(worth.shape, dtype=bool)
-    rows = np.full(worth.shape[0], count)
-    columns = np.full(worth.shape[1], count)
+    flat = score.ravel()
+    slack = slack_of(score) * float(flat.max())
+    mask = np.zeros(score.shape, dtype=bool)
+    rows = np.full(score.shape[0], count)
+    columns = np.full(score.shape[1], count)
     # Most places go to the few largest entries: the others are looked at only where room is left.
     first = flat > slack
-    few = 4 * count * min(worth.shape)
+    few = 4 * count * min(score.shape)
     n_first = int(np.count_nonzero(first))
     if n_first > 4 * few:
         first = flat > max(nth_largest(np.ascontiguousarray(flat), few, slack) - slack, slack)
@@ -270,8 +270,8 @@ def largest_per_row_and_column(worth: Array, count: int) -> Array:
         fill(_descending(flat, others, slack), mask, rows, columns)
     if n_first <= np.count_nonzero(mask) and mask.ravel()[flat > slack].all():
         return mask  # Only rounding is left out.
-    squares = np.square(worth, dtype=np.float64, order="C")  # the kernel is compiled for each order
-    exchange(squares, mask, rows, columns, 4 * slack_of(worth) * float(squares.max()))
+    squares = np.square(score, dtype=np.float64, order="C")  # the kernel is compiled for each order
+    exchange(squares, mask, rows, columns, 4 * slack_of(score) * float(squares.max()))
     return mask
 
 

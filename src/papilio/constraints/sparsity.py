@@ -33,8 +33,8 @@ class Dense(UnitNorm):
     def _lines(self) -> tuple[int, int]:
         return 1, self.n_nonzero
 
-    def _select(self, worth: Array) -> Array:
-        return worth > 0
+    def _select(self, score: Array) -> Array:
+        return score > 0
 
 
 class Sparse(UnitNorm):
@@ -73,10 +73,10 @@ class Sparse(UnitNorm):
     def _lines(self) -> tuple[int, int] | None:
         return None if self.every_column else (1, self.n_nonzero)
 
-    def _select(self, worth: Array) -> Array:
+    def _select(self, score: Array) -> Array:
         if self.every_column:
-            return largest_with_columns(worth, self.n_nonzero)
-        return largest(worth.ravel(), self.n_nonzero).reshape(self.shape)
+            return largest_with_columns(score, self.n_nonzero)
+        return largest(score.ravel(), self.n_nonzero).reshape(self.shape)
 
     def relaxed(self, share: float) -> "Sparse":
         entries = between(self.n_nonzero, self.shape[0] * self.shape[1], share)
@@ -131,8 +131,8 @@ class SparseRows(_SparseLines):
     def _lines(self) -> tuple[int, int]:
         return self.shape[0], self.k
 
-    def _select(self, worth: Array) -> Array:
-        return largest(worth, self.k)
+    def _select(self, score: Array) -> Array:
+        return largest(score, self.k)
 
 
 class SparseColumns(_SparseLines):
@@ -159,8 +159,8 @@ class SparseColumns(_SparseLines):
     def _length(self) -> int:
         return self.shape[0]
 
-    def _select(self, worth: Array) -> Array:
-        return largest(worth.T, self.k).T
+    def _select(self, score: Array) -> Array:
+        return largest(score.T, self.k).T
 
 
 class SparseRowsAndColumns(_SparseLines):
@@ -196,8 +196,8 @@ class SparseRowsAndColumns(_SparseLines):
 
     exact = False
 
-    def _select(self, worth: Array) -> Array:
-        return largest_per_row_and_column(worth, self.k)
+    def _select(self, score: Array) -> Array:
+        return largest_per_row_and_column(score, self.k)
 
 
 class Support(UnitNorm):
@@ -242,8 +242,8 @@ class Support(UnitNorm):
         matrix[self._mask] = coordinates
         return matrix
 
-    def _select(self, worth: Array) -> Array:
-        return largest(worth, self.n_nonzero)
+    def _select(self, score: Array) -> Array:
+        return largest(score, self.n_nonzero)
 
     def _describe(self) -> str:
         return f"{self.shape}, {self.n_nonzero} of {np.count_nonzero(self._mask)} places"
@@ -313,10 +313,10 @@ class SparseBlocks(UnitNorm):
         sizes = np.sort(np.multiply.outer(heights, widths), axis=None)
         self.n_nonzero = int(sizes[-self.n_blocks :].sum())
 
-    def _select(self, worth: Array) -> Array:
-        keep = np.empty(worth.shape, dtype=bool)
-        norms = np.empty((self.row_groups.max() + 1, self.column_groups.max() + 1), worth.dtype)
-        norms_of_blocks(worth, self.row_groups, self.column_groups, norms)
+    def _select(self, score: Array) -> Array:
+        keep = np.empty(score.shape, dtype=bool)
+        norms = np.empty((self.row_groups.max() + 1, self.column_groups.max() + 1), score.dtype)
+        norms_of_blocks(score, self.row_groups, self.column_groups, norms)
         if self.every_column:
             kept = largest_with_columns(norms, self.n_blocks)
         else:

@@ -124,8 +124,8 @@ class _Tied(UnitNorm):
         values = coordinates / np.sqrt(self._sizes).astype(coordinates.real.dtype)
         return values[self._groups].reshape(self.shape)
 
-    def _select(self, worth: Array) -> Array:
-        return largest(worth, self._count)
+    def _select(self, score: Array) -> Array:
+        return largest(score, self._count)
 
     def _describe(self) -> str:
         return f"{self.shape}, {self._count}"
@@ -214,24 +214,24 @@ class Symmetric(_Tied):
     def _may_stand_alone(self) -> Array | None:
         return self._sizes <= self.n_nonzero
 
-    def _select(self, worth: Array) -> Array:
+    def _select(self, score: Array) -> Array:
         diagonal = self._sizes == 1
         # Sums of what is lost, not of what is kept: beside large squares, small ones would be lost in rounding.
-        lost_diagonal = _lost(worth[diagonal])
-        lost_pairs = _lost(worth[~diagonal])
+        lost_diagonal = _lost(score[diagonal])
+        lost_pairs = _lost(score[~diagonal])
         n_diagonal = np.arange(min(lost_diagonal.size, self.n_nonzero + 1))
         n_pairs = np.minimum((self.n_nonzero - n_diagonal) // 2, lost_pairs.size - 1)
         lost = lost_diagonal[n_diagonal] + lost_pairs[n_pairs]
-        n_diagonal = n_diagonal[lost <= lost.min() * (1 + slack_of(worth))][-1]
-        mask = np.zeros(worth.shape, dtype=bool)
-        mask[diagonal] = largest(worth[diagonal], int(n_diagonal))
-        mask[~diagonal] = largest(worth[~diagonal], int(n_pairs[n_diagonal]))
+        n_diagonal = n_diagonal[lost <= lost.min() * (1 + slack_of(score))][-1]
+        mask = np.zeros(score.shape, dtype=bool)
+        mask[diagonal] = largest(score[diagonal], int(n_diagonal))
+        mask[~diagonal] = largest(score[~diagonal], int(n_pairs[n_diagonal]))
         return mask
 
 
-def _lost(worth: Array) -> Array:
+def _lost(score: Array) -> Array:
     """The sum of all squares but the k largest, for k = 0, 1, …"""
-    squares = np.sort(np.square(worth, dtype=np.float64))
+    squares = np.sort(np.square(score, dtype=np.float64))
     return np.concatenate([[0.0], np.cumsum(squares)])[::-1]
 
 
@@ -316,8 +316,8 @@ class Circulant(UnitNorm):
         members.ravel()[self._places] = values[:, None]
         return members
 
-    def _select(self, worth: Array) -> Array:
-        return largest(worth, self._count)
+    def _select(self, score: Array) -> Array:
+        return largest(score, self._count)
 
     def _describe(self) -> str:
         places = self.support.ravel() if len(self.grid) == 1 else self.support

@@ -11,47 +11,47 @@ summing = kernel(nogil=True, fastmath={"nsz", "reassoc", "contract"})
 
 
 @compiled
-def largest_of(worth: Array) -> float:
-    """The largest of ``worth`` ≥ 0, in four independent chains, as each comparison waits for the one before."""
-    a = b = c = d = worth.dtype.type(0)
-    whole = worth.size // 4 * 4
+def largest_of(score: Array) -> float:
+    """The largest of ``score`` ≥ 0, in four independent chains, as each comparison waits for the one before."""
+    a = b = c = d = score.dtype.type(0)
+    whole = score.size // 4 * 4
     for i in range(0, whole, 4):
-        a = worth[i] if worth[i] > a else a
-        b = worth[i + 1] if worth[i + 1] > b else b
-        c = worth[i + 2] if worth[i + 2] > c else c
-        d = worth[i + 3] if worth[i + 3] > d else d
-    for i in range(whole, worth.size):
-        a = worth[i] if worth[i] > a else a
+        a = score[i] if score[i] > a else a
+        b = score[i + 1] if score[i + 1] > b else b
+        c = score[i + 2] if score[i + 2] > c else c
+        d = score[i + 3] if score[i + 3] > d else d
+    for i in range(whole, score.size):
+        a = score[i] if score[i] > a else a
     return max(max(a, b), max(c, d))
 
 
 @compiled
-def _count_from(worth: Array, least: float) -> int:
+def _count_from(score: Array, least: float) -> int:
     count = 0
-    for i in range(worth.size):
-        count += worth[i] >= least
+    for i in range(score.size):
+        count += score[i] >= least
     return count
 
 
 @compiled
-def _bisect(worth: Array, count: int, top: float, slack: float) -> tuple[float, int]:
+def _bisect(score: Array, count: int, top: float, slack: float) -> tuple[float, int]:
     """A threshold that just ``count`` entries reach, or at most ``slack`` below the ``count``-th largest.
 
     And how many entries reach it. Counting is fast on vector units, and needs no copy. The first steps alternate
     between the middle and where as many entries should be larger if they were spread evenly.
     """
-    low, high = worth.dtype.type(0), top  # at least ``count`` entries are ≥ low, fewer are > high
-    n_low, n_high = worth.size, 0
+    low, high = score.dtype.type(0), top  # at least ``count`` entries are ≥ low, fewer are > high
+    n_low, n_high = score.size, 0
     for step in range(2000):
         if high - low <= slack or n_low == count:
             break
         share = 0.5
         if step % 2 == 1 and step < 16:
             share = (n_low - count + 0.5) / (n_low - n_high + 1)
-        middle = worth.dtype.type(low + share * (high - low))
+        middle = score.dtype.type(low + share * (high - low))
         if not low < middle < high:
             middle = high
-        above = _count_from(worth, middle)
+        above = _count_from(score, middle)
         if above >= count:
             low, n_low = middle, above
             if middle == high:
@@ -64,46 +64,46 @@ def _bisect(worth: Array, count: int, top: float, slack: float) -> tuple[float, 
 
 
 @compiled
-def nth_largest(worth: Array, count: int, slack: float) -> float:
-    """The ``count``-th largest of ``worth`` ≥ 0, or an entry less than ``slack`` away; count < worth.size."""
-    top = largest_of(worth)
-    low, _ = _bisect(worth, count, top, 0.25 * slack)
+def nth_largest(score: Array, count: int, slack: float) -> float:
+    """The ``count``-th largest of ``score`` ≥ 0, or an entry less than ``slack`` away; count < score.size."""
+    top = largest_of(score)
+    low, _ = _bisect(score, count, top, 0.25 * slack)
     least = top
-    for i in range(worth.size):
-        if low <= worth[i] < least:
-            least = worth[i]
+    for i in range(score.size):
+        if low <= score[i] < least:
+            least = score[i]
     return least
 
 
 @compiled
-def keep_largest(worth: Array, count: int, slack: float, keep: Array) -> None:
-    """Set ``keep`` where ``worth`` ≥ 0 is among the ``count`` ≥ 1 largest, and positive.
+def keep_largest(score: Array, count: int, slack: float, keep: Array) -> None:
+    """Set ``keep`` where ``score`` ≥ 0 is among the ``count`` ≥ 1 largest, and positive.
 
     Entries within ``slack`` times the largest of the threshold are ties, which go to the lowest indices.
     """
-    top = largest_of(worth)
+    top = largest_of(score)
     slack *= top
-    low, n_low = worth.dtype.type(0), worth.size
-    if count < worth.size:
-        low, n_low = _bisect(worth, count, top, 0.25 * slack)
-    if n_low == count and low > slack and _count_from(worth, low - slack) == count:
-        for i in range(worth.size):
-            keep[i] = worth[i] >= low
+    low, n_low = score.dtype.type(0), score.size
+    if count < score.size:
+        low, n_low = _bisect(score, count, top, 0.25 * slack)
+    if n_low == count and low > slack and _count_from(score, low - slack) == count:
+        for i in range(score.size):
+            keep[i] = score[i] >= low
         return
     threshold = low
-    if count < worth.size:
+    if count < score.size:
         threshold = top
-        for i in range(worth.size):
-            if low <= worth[i] < threshold:
-                threshold = worth[i]
+        for i in range(score.size):
+            if low <= score[i] < threshold:
+                threshold = score[i]
     room = count
-    for i in range(worth.size):
-        keep[i] = worth[i] > threshold + slack
+    for i in range(score.size):
+        keep[i] = score[i] > threshold + slack
         room -= keep[i]
-    for i in range(worth.size):
+    for i in range(score.size):
         if room == 0:
             break
-        if not keep[i] and worth[i] > 0 and worth[i] >= threshold - slack:
+        if not keep[i] and score[i] > 0 and score[i] >= threshold - slack:
             keep[i] = True
             room -= 1
 
@@ -133,58 +133,58 @@ def project_lines(matrix: Array, n_lines: int, count: int, slack: float, result:
     False, and no result, where squares may overflow or underflow, as for zero.
     """
     values = matrix.ravel()
-    worth = np.empty(values.size, values.real.dtype)
+    score = np.empty(values.size, values.real.dtype)
     for i in range(values.size):
-        worth[i] = abs(values[i])
-    if not 1e-15 < largest_of(worth) < 1e15:
+        score[i] = abs(values[i])
+    if not 1e-15 < largest_of(score) < 1e15:
         return False
     keep = np.empty(values.size, np.bool_)
     length = values.size // n_lines
     for begin in range(0, values.size, length):
         end = begin + length
-        keep_largest(worth[begin:end], count, slack, keep[begin:end])
+        keep_largest(score[begin:end], count, slack, keep[begin:end])
     at_unit_norm(values, keep, result.ravel())
     return True
 
 
 @compiled
-def keep_largest_of_lines(worth: Array, count: int, slack: float, keep: Array) -> None:
+def keep_largest_of_lines(score: Array, count: int, slack: float, keep: Array) -> None:
     """`keep_largest` for each line."""
-    for i in range(worth.shape[0]):
-        keep_largest(worth[i], count, slack, keep[i])
+    for i in range(score.shape[0]):
+        keep_largest(score[i], count, slack, keep[i])
 
 
 @compiled
-def keep_largest_with_columns(worth: Array, count: int, slack: float, keep: Array) -> None:
+def keep_largest_with_columns(score: Array, count: int, slack: float, keep: Array) -> None:
     """`keep_largest` of a matrix, with the largest of each column first; ``count`` ≥ the number of columns."""
-    rest = worth.copy()
-    for j in range(worth.shape[1]):
-        top = worth[0, j]
-        for i in range(worth.shape[0]):
-            top = max(top, worth[i, j])
-        for i in range(worth.shape[0]):
-            if worth[i, j] >= (1 - slack) * top:  # the first of the ties for the largest
+    rest = score.copy()
+    for j in range(score.shape[1]):
+        top = score[0, j]
+        for i in range(score.shape[0]):
+            top = max(top, score[i, j])
+        for i in range(score.shape[0]):
+            if score[i, j] >= (1 - slack) * top:  # the first of the ties for the largest
                 rest[i, j] = 0
                 break
     keep[:] = False
-    count -= worth.shape[1]
+    count -= score.shape[1]
     if count > 0:
         keep_largest(rest.ravel(), count, slack, keep.ravel())
-    for i in range(worth.shape[0]):
-        for j in range(worth.shape[1]):
-            keep[i, j] |= worth[i, j] > rest[i, j]
+    for i in range(score.shape[0]):
+        for j in range(score.shape[1]):
+            keep[i, j] |= score[i, j] > rest[i, j]
 
 
 @compiled
-def norms_of_blocks(worth: Array, rows: Array, columns: Array, norms: Array) -> None:
+def norms_of_blocks(score: Array, rows: Array, columns: Array, norms: Array) -> None:
     """The Frobenius norms of the blocks of a grid: line i belongs to group ``rows[i]`` or ``columns[i]``."""
-    squares = np.zeros((norms.shape[0], worth.shape[1]))
-    for i in range(worth.shape[0]):
-        for j in range(worth.shape[1]):
-            squares[rows[i], j] += np.float64(worth[i, j]) * worth[i, j]
+    squares = np.zeros((norms.shape[0], score.shape[1]))
+    for i in range(score.shape[0]):
+        for j in range(score.shape[1]):
+            squares[rows[i], j] += np.float64(score[i, j]) * score[i, j]
     sums = np.zeros(norms.shape)
     for i in range(norms.shape[0]):
-        for j in range(worth.shape[1]):
+        for j in range(score.shape[1]):
             sums[i, columns[j]] += squares[i, j]
         for j in range(norms.shape[1]):
             norms[i, j] = np.sqrt(sums[i, j])

@@ -108,12 +108,12 @@ def gradient_step(
 
 @compiled
 def weighted_step(
-    point: Array, gradient: Array, rows: Array, columns: Array, v: Array, w: Array, worth: Array
+    point: Array, gradient: Array, rows: Array, columns: Array, v: Array, w: Array, score: Array
 ) -> None:
-    """point ← point − rows_i·columns_j·gradient, in place, and worth = |point|·v_i·w_j."""
+    """point ← point − rows_i·columns_j·gradient, in place, and score = |point|·v_i·w_j."""
     for i in range(point.shape[0]):
         row, weight = rows[i], v[i]
         for j in range(point.shape[1]):
             value = point[i, j] - (row * columns[j]) * gradient[i, j]
             point[i, j] = value
-            worth[i, j] = abs(value) * (weight * w[j])
+            score[i, j] = abs(value) * (weight * w[j])

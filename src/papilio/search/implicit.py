@@ -35,8 +35,8 @@ def is_function(value: object) -> TypeGuard[EntriesFunction]:
 class Entries:
     """M[rows, columns] from a function of two index arrays, each block checked; ``touched`` counts entries.
 
-    Very large and very small numbers are divided by 2^unit, so that their squares stay in the number range, unless
-    they are in units already.
+    Very large and very small numbers are divided by 2^unit, unless they are in units already, so that their squares
+    neither overflow nor underflow.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Products:
     ``tests`` are real vectors Ω of which ``samples`` are the products MΩ; ``adjoint_tests`` and
     ``adjoint_samples`` are the same for Mᴴ. ``count`` counts them all. If M is self-adjoint, or symmetric,
     products with M tell those with Mᴴ. Very large and very small numbers are divided by 2^unit, so that their
-    squares stay in the number range.
+    squares neither overflow nor underflow.
 
     The dot test ⟨Mx, y⟩ = ⟨x, Mᴴy⟩ comes first, with a random pair; both become part of what is kept.
     """

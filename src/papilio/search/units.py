@@ -12,7 +12,7 @@ _SPARE = 24  # bits of the unit that the last factor takes over otherwise
 
 
 def in_unit_of(name: str, operator: SparseProduct, exponent: int) -> SparseProduct:
-    """``operator`` times 2^exponent; an error that names the matrix if this is beyond the number range."""
+    """``operator`` times 2^exponent; an error that names the matrix if this overflows."""
     if -1000 < exponent < np.finfo(operator.dtype).maxexp - _ROOM:
         return operator * 2.0**exponent
     factors = list(operator.factors)

@@ -84,7 +84,7 @@ class Moments:
         Raises
         ------
         ValueError
-            If ‖X‖, XΓᴴ or ΓΓᴴ is beyond the number range. ‖X‖² may be beyond it.
+            If ‖X‖, XΓᴴ or ΓΓᴴ overflows; ‖X‖² may overflow.
         """
         X = as_matrix("signals", signals)
         G = as_csr("codes", codes) if sp.issparse(codes) else as_matrix("codes", codes)
@@ -109,14 +109,14 @@ class Moments:
 
     @classmethod
     def _with_norm(cls, cross: Array, gram: Array, norm: float) -> "Moments":
-        """The moments of data whose norm is known, which may have no square within the number range."""
+        """The moments of data whose norm is known, whose square may overflow."""
         moments = cls(cross, gram, 0.0)
         moments.norm = norm
         return moments
 
     @property
     def energy(self) -> float:
-        """‖X‖_F²; infinity if it is beyond the number range."""
+        """‖X‖_F²; infinity if it overflows."""
         return self.norm * self.norm
 
     @property
@@ -126,7 +126,7 @@ class Moments:
 
     @property
     def is_moderate(self) -> bool:
-        """Whether products of the moments are far from the limits of the number range."""
+        """Whether products of the moments neither overflow nor underflow."""
         sizes = [largest_part(matrix) for matrix in (self.cross, self.gram) if matrix is not None]
         limit = 1e50 if self.cross.dtype in (np.float64, np.complex128) else 1e8
         return all(1 / limit < size < limit for size in sizes)
@@ -135,7 +135,7 @@ class Moments:
     def in_single_precision(self) -> "Moments":
         """The moments of X and Γ over a power of two, in single precision; the dictionaries are the same.
 
-        The power brings the codes' energies near one, far from the limits of the smaller number range. A plain
+        The power brings the codes' energies near one, far from overflow in single precision. A plain
         matrix must be far from these itself.
         """
         dtype = np.dtype(np.complex64 if self.cross.dtype.kind == "c" else np.float32)

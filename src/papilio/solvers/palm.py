@@ -119,7 +119,7 @@ def palm(
     limits = Limits(order, max_iter, tol, inertia).checked()
     scale = as_real("scale", scale)
     if scale == 0.0 or not np.isfinite(np.float64(moments.norm) / scale):
-        raise ValueError(f"scale must not be zero, nor vanish beside the target, got {scale}")
+        raise ValueError(f"scale must not be zero, nor negligible relative to the target, got {scale}")
     if abs(scale) > float(np.finfo(moments.cross.dtype).max):
         raise ValueError(f"scale must be within the range of {moments.cross.dtype}, got {scale}")
     start = default_start(sets, order, moments.cross.dtype) if init is None else _given_start(sets, init)
@@ -305,15 +305,15 @@ def _weighted_step(constraint: Constraint, point: Array, gradient: Array, c: flo
     kind = point.real.dtype
     rows = 1 / (c * v * v) if c > 0 else np.zeros(v.size)
     scales = (each.astype(kind) for each in (rows, 1 / (w * w), v, w))
-    point, worth = point.copy("C"), np.empty(point.shape, kind)
-    weighted_step(point, np.ascontiguousarray(gradient), *scales, worth)
-    return constraint._project_weighted(point, worth)
+    point, score = point.copy("C"), np.empty(point.shape, kind)
+    weighted_step(point, np.ascontiguousarray(gradient), *scales, score)
+    return constraint._project_weighted(point, score)
 
 
 def is_rough(moments: Moments, sets: Sequence[Constraint], error: float) -> bool:
     """Whether single precision is enough for steps from this relative error, and faster.
 
-    It is where the error is far above rounding, factors are large, and a plain matrix fits in its number range.
+    It is where the error is far above rounding, factors are large, and a plain matrix does not overflow in it.
     """
     is_in_range = moments.gram is not None or 1e-8 < largest_part(moments.cross) < 1e8
     is_double = moments.cross.dtype in (np.float64, np.complex128)
