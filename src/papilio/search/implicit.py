@@ -35,7 +35,7 @@ def is_function(value: object) -> TypeGuard[EntriesFunction]:
 class Entries:
     """M[rows, columns] from a function of two index arrays, each block checked; ``touched`` counts entries.
 
-    Very large and very small numbers are divided by 2^unit, unless they are in units already, so that their squares
+    Very large and very small numbers are divided by 2^unit, unless they are in units already: their squares then
     neither overflow nor underflow.
     """
 
