@@ -342,7 +342,7 @@ def small_problems(draw):
 
 @settings(deadline=None, max_examples=80)
 @given(problem=small_problems(), limit=st.integers(1, 8), tol=st.sampled_from([None, 0.0, 0.5, 3.0]))
-def test_any_small_problem_ends_with_a_sound_code(problem, limit, tol):
+def test_any_small_problem_ends_with_a_valid_code(problem, limit, tol):
     D, X = problem
     codes = pp.omp(D, X, limit, tol=tol)
     rounding, atoms, norms = 100 * eps(D.dtype), unit(double(D)), np.linalg.norm(double(X), axis=0)

@@ -265,7 +265,7 @@ def test_more_atoms_than_samples_are_warned_of_at_the_callers_line(make):
         ({"init": np.ones((3, 3))}, "init must have shape"),
     ],
 )
-def test_impossible_wishes_of_fast_dictionaries_are_refused_by_name(options, message):
+def test_impossible_targets_of_fast_dictionaries_are_named(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         pp.FastDictionaryLearning(**options).fit(X)
 

@@ -170,7 +170,7 @@ def test_a_dense_matrix_times_a_sparse_one_comes_out_exact(is_mirrored):
     assert fit.operator.nnz <= 144 + np.count_nonzero(sparse)
 
 
-def test_what_lies_beyond_the_target_is_told():
+def test_attempts_beyond_the_target_are_reported():
     kernel = np.where(np.arange(64) < 9, gaussian((64, 1))[:, 0], 0)
     M = sum(np.diag(np.full(256 - k, kernel[k]), -k) for k in range(64)) + 1e-3 * np.tri(256)
     (attempt,) = pp.factorize(M, complexity=0.05, method="convolution").attempts

@@ -146,7 +146,7 @@ SHAPES = st.one_of(
     seed=st.integers(0, 5),
     kind=st.sampled_from(["real", "complex", "single", "integer", "ones"]),
 )
-def test_odd_shapes_and_complexities_are_kept_or_refused_by_name(shape, complexity, n_factors, seed, kind):
+def test_unusual_shapes_and_complexities_are_accepted_or_named(shape, complexity, n_factors, seed, kind):
     M = gaussian(shape, seed=seed)
     if kind == "complex":
         M = M + 1j * gaussian(shape, seed=seed + 1)

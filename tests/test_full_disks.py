@@ -59,7 +59,7 @@ def test_a_writer_names_the_file_and_the_way_out_and_leaves_what_was_there(name,
 
 
 @pytest.mark.parametrize("name", ["y.npy", "y.csv", "y.mat"])
-def test_an_output_of_the_command_line_is_told_in_one_line(name, disk):
+def test_an_output_of_the_command_line_is_reported_in_one_line(name, disk):
     filling = fill(disk)
     said = re.escape(f"{disk / name}: could not be written: No space left on device; make room there or choose")
     with pytest.raises(Failed, match=said):
@@ -67,7 +67,7 @@ def test_an_output_of_the_command_line_is_told_in_one_line(name, disk):
     assert list(disk.iterdir()) == [filling]
 
 
-def test_a_page_is_told_in_one_line(tmp_path, monkeypatch):
+def test_a_page_is_reported_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.write_text", no_room)
     subject = Subject("A product", OP, "nowhere", 0.0, "error")
     with pytest.raises(Failed, match=r"page\.html: could not be written: No space left on device; make room"):

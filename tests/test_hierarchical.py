@@ -169,7 +169,7 @@ def test_retarget_gives_each_global_step_its_moments():
 
 
 @pytest.mark.parametrize("phase", ["split 1", "global 1", "split 2", "global 2"])
-def test_stopping_returns_a_sound_product_with_its_honest_error(phase):
+def test_stopping_returns_a_valid_product_with_its_error(phase):
     X = gaussian((8, 8))
     result = pp.hierarchical(X, pp.Schedule.paper(8, 4, 2, 40), callback=lambda step: step.phase == phase)
     assert result.status is pp.results.Status.STOPPED

@@ -229,7 +229,7 @@ def test_a_damaged_file_is_made_again(folder, ending, content):
     assert any([is_loaded(), is_loaded()])  # the index may have to be made first
 
 
-def test_the_file_of_another_signature_is_not_taken_for_it(folder):
+def test_the_file_of_another_signature_is_not_mistaken_for_it(folder):
     """Two processes that compile two signatures at the same time may give both files the same name."""
     assert not is_loaded(2.0)
     assert not is_loaded(2)

@@ -116,7 +116,7 @@ def test_factorize_takes_the_transform_with_the_number_of_its_factors_only():
     )
 
 
-def test_a_transform_with_more_entries_than_allowed_is_not_taken():
+def test_a_transform_with_more_entries_than_allowed_is_not_chosen():
     M = pp.transforms.dct(16).toarray()
     fit = pp.factorize(M, complexity=0.4, time_budget=0.01)
     assert fit.method != "transform"

@@ -103,7 +103,7 @@ def test_bad_moments_are_named(make, error, named):
 
 
 @pytest.mark.parametrize("unit", [1e-290, 1e-200])
-def test_dictionaries_beyond_the_number_range_are_refused(unit):
+def test_dictionaries_that_overflow_are_refused(unit):
     moments = pp.Moments(np.full((2, 3), 1e300), unit * np.eye(3), 1.0)
     with pytest.raises(ValueError, match="gram must not be so small beside cross"):
         pp.palm(moments, [pp.constraints.Sparse((2, 3), 4)], max_iter=2)

@@ -47,7 +47,7 @@ def test_a_search_does_not_depend_on_the_unit(search, dtype, k):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("search", SEARCHES)
-def test_a_search_at_the_edge_of_the_number_range_is_right_or_refused(search, dtype):
+def test_a_search_near_overflow_is_right_or_refused(search, dtype):
     for given in (gaussian((8, 8), dtype), 4 + gaussian((8, 8), dtype)):
         matrix = (given / largest_part(given)).astype(dtype) * dtype(0.97 * largest(dtype))
         try:
@@ -111,7 +111,7 @@ def test_a_learner_does_not_depend_on_the_unit(learner, dtype, k):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_codes_beyond_the_number_range_are_refused(learner, dtype):
+def test_codes_that_overflow_are_refused(learner, dtype):
     X = gaussian((8, 60), dtype)
     edge = X / dtype(largest_part(X)) * dtype(0.99 * largest(dtype))
     with pytest.raises(ValueError, match=r"^signals must have (codes|norms) within the range"):
@@ -163,7 +163,7 @@ def test_moments_follow_the_unit(k):
     ("scale", "code_scale", "name"),
     [(1e308, 1.0, "signals"), (1.0, 1e200, "codes"), (1.0, 1e-200, "codes"), (1e-300, 1e-20, "signals")],
 )
-def test_moments_beyond_the_number_range_are_refused_by_name(scale, code_scale, name):
+def test_moments_that_overflow_are_named(scale, code_scale, name):
     with pytest.raises(ValueError, match=f"^{name} must have moments within the range of float64"):
         pp.Moments.of(scale * np.ones((5, 30)), code_scale * np.ones((4, 30)))
 

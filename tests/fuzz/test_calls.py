@@ -116,7 +116,7 @@ def takes_callback(do):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 @given(data=st.data())
-def test_odd_arguments_are_refused_or_give_a_sound_result(name, data):
+def test_unusual_arguments_are_refused_or_give_a_valid_result(name, data):
     call = CALLS[name]
     dtype = data.draw(st.sampled_from(ALL_DTYPES))
     options = {key: value for key, value in call.options.items() if data.draw(st.booleans())}

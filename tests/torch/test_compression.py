@@ -63,7 +63,7 @@ def test_layers_that_others_rely_on_are_kept():
 
 
 @pytest.mark.parametrize(("ratio", "is_replaced"), [(1.5, True), (0.8, False)])
-def test_seconds_decide_unless_told_otherwise(ratio, is_replaced, monkeypatch):
+def test_seconds_decide_by_default(ratio, is_replaced, monkeypatch):
     monkeypatch.setattr(compression, "_speedup", lambda *_: ratio)
     found = compress(nn.Sequential(low_rank(16, 16)), complexity=0.5, method="low_rank")
     (layer,) = found.layers
