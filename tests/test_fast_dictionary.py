@@ -14,6 +14,7 @@ from papilio.metrics import rmse
 
 from .helpers import gaussian
 from .learners import relative_error
+from .limits import lower
 
 # Le Magoarou and Gribonval, figure 3, PROPOSED on RAND, read off the published figure: (Q, p, P) to the relative
 # complexity and the RMSE.
@@ -212,3 +213,13 @@ def test_the_operator_and_codes_have_the_dtype_of_the_signals(dtype):
 def test_bad_input_is_named(arguments, error, named):
     with pytest.raises(error, match=named):
         learn(**arguments)
+
+
+def test_refinement_ends_when_a_round_with_all_signals_gains_nothing(monkeypatch):
+    lower(monkeypatch, refinement_rounds=1000)
+    found = learn(schedule=pp.Schedule.rectangular((8, 12), 3, 3, 0.7))
+    errors = np.array([step.error for step in found.history if step.phase == "refine" and step.share == 1])
+    assert len(errors) > 1
+    assert (errors[1:] <= (1 - 1e-3) * errors[:-1]).all()
+    assert found.history.error[-1] > (1 - 1e-3) * errors[-1]
+    assert found.status == "converged"

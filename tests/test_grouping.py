@@ -174,3 +174,16 @@ def test_a_dictionary_in_blocks_resumes_with_the_same_result(phase, tmp_path, mo
     assert path.exists()
     resumed = in_blocks(checkpoint=path).fit(SIGNALS)
     np.testing.assert_array_equal(resumed.components_, dictionary_in_blocks())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_equal_lines_share_blocks(axis):
+    """Four different lines, each six times: in blocks of two and three lines, none needs two blocks."""
+    lines = np.repeat(np.eye(4), 6, axis=0)[np.random.default_rng(0).permutation(24)]
+    matrix = lines if axis == 0 else lines.T
+    block = (3, 2) if axis == 0 else (2, 3)
+    found = regrouped(c.SparseBlocks(matrix.shape, 8, block), matrix)
+    assert kept(found, matrix) == pytest.approx(1, abs=1e-12)
+    equal = np.ones((6, 6))
+    given = c.SparseBlocks(equal.shape, 3, 2)
+    assert kept(regrouped(given, equal), equal) == pytest.approx(kept(given, equal))

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
+from papilio.coding import training
 from papilio.coding.encoder import encode, fista_layers, objectives
 
 pytest.importorskip("torch", reason="learned encoders are trained with PyTorch: pip install torch")
@@ -128,3 +129,19 @@ def test_bad_parameters_are_named(options, message):
 @parametrize_with_checks([pp.coding.LearnedEncoder(n_layers=2, max_iter=2, alpha=0.1)])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
+
+
+def test_epochs_go_through_all_samples_in_batches(monkeypatch):
+    planned, sizes = [], []
+    optimizer, loss = training.Network.optimizer, training.Network.loss
+
+    def recorded(self, matrices, n_steps):
+        planned.append(n_steps)
+        return optimizer(self, matrices, n_steps)
+
+    monkeypatch.setattr(training.Network, "optimizer", recorded)
+    monkeypatch.setattr(training.Network, "loss", lambda self, x: (sizes.append(len(x)), loss(self, x))[1])
+    pp.coding.LearnedEncoder(D, **OPTIONS | {"max_iter": 3}, batch_size=250).fit(X)
+    sizes = [size for size in sizes if size < len(X)]  # without those by which the error is measured
+    assert sizes == [250, 250, 100] * 3
+    assert planned == [len(sizes)]
