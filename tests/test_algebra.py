@@ -110,13 +110,6 @@ def test_factors_in_common_stand_once() -> None:
     np.testing.assert_array_equal(dense(pp.operators.vstack([H8, -H8])), np.vstack([dense(H8), -dense(H8)]))
 
 
-def test_matrices_count_as_products_of_one_factor() -> None:
-    matrix = np.arange(6.0).reshape(2, 3)
-    for form in (matrix, matrix.tolist(), sp.coo_array(matrix)):
-        np.testing.assert_array_equal(dense(pp.operators.vstack([form, chain((4, 2, 3))]))[:2], matrix)
-    np.testing.assert_array_equal(dense(pp.operators.kron(matrix, [[2]])), 2 * matrix)
-
-
 def test_sums_with_other_operators_are_scipys(dtype: Any) -> None:
     op, other = chain((4, 3, 4), dtype), gaussian((4, 4), dtype)
     for total in (op + aslinearoperator(other), aslinearoperator(other) + op):

@@ -1,7 +1,5 @@
 """Checkpoints: a run that is killed, wherever it is, goes on to the same bits."""
 
-import os
-import warnings
 from functools import partial
 from pathlib import Path
 
@@ -100,17 +98,6 @@ def test_every_start_of_a_fast_dictionary_goes_on(init, tmp_path, path):
 BUILDERS = {name: partial(make, name) for name in LEARNERS} | {"sparse ksvd": sparse_ksvd}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
-def test_runs_on_arrays_in_memory_go_on_too(build, path):
-    few = X[:100]
-    expected, seen = calls_of(build(), few)
-    for number in (2, len(seen) // 2, len(seen)):
-        kill(build(checkpoint=path), few, number)
-        assert_same(build(checkpoint=path).fit(few), expected)
-        take_result(path)
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "online")) for name in BUILDERS]
 )
@@ -133,28 +120,6 @@ def test_streams_go_on_alike_after_a_run_that_was_killed(learner, tmp_path, path
     for model in (expected, resumed):
         model.set_params(callback=None).partial_fit(X[:50])
     np.testing.assert_array_equal(resumed.components_, expected.components_)
-
-
-@pytest.mark.parametrize("place", range(1, 5))
-def test_a_kill_while_a_state_is_written_loses_nothing(place, tmp_path, path, monkeypatch):
-    data = on_disk(tmp_path)
-    expected = make("ksvd").fit(data)
-    replace, calls = os.replace, 0
-
-    def dying(*paths):
-        nonlocal calls
-        calls += 1
-        if calls == place:
-            raise Killed
-        replace(*paths)
-
-    monkeypatch.setattr("papilio.runtime.checkpoint.os.replace", dying)
-    with pytest.raises(Killed):
-        make("ksvd", checkpoint=path).fit(data)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="checkpoint")
-        assert_same(make("ksvd", checkpoint=path).fit(data), expected)
-    take_result(path)
 
 
 @pytest.mark.slow

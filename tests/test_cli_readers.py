@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from PIL import EpsImagePlugin, Image
+from PIL import Image
 
 import papilio as pp
 from papilio.cli import inputs
@@ -204,27 +204,6 @@ def test_matlab_files_without_a_usable_matrix_are_refused():
 
 
 # -- images -------------------------------------------------------------------------------------------------
-
-
-def test_the_name_of_an_image_starts_no_other_program(monkeypatch):
-    ran = []
-    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *given: ran.append(given))
-    save("m.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n")
-    for reader in (inputs.read, read_image):
-        with pytest.raises(BadInput, match=r"m\.png"):
-            reader("m.png")
-    assert not ran
-
-
-def test_frames_are_not_dropped():
-    frames = [Image.fromarray(np.full((8, 8), value, np.uint8)) for value in (0, 200)]
-    for name in ("m.gif", "m.tif", "m.webp", "m.png"):
-        frames[0].save(name, save_all=True, append_images=frames[1:])
-        for reader in (inputs.read, read_image):
-            with pytest.raises(BadInput, match=f"{name}: several frames are not accepted"):
-                reader(name)
-        frames[1].save(name)
-        assert inputs.read_matrix(name).shape == (8, 8)
 
 
 def test_grey_values_are_those_of_the_pixels_in_every_mode(here):

@@ -19,7 +19,7 @@ from papilio.coding import matching_pursuit as pursuit
 from papilio.coding.atoms import Cost
 from papilio.linalg import shifted, wide
 
-from .helpers import ALL_DTYPES, LAYOUTS, gaussian, set_in_coding
+from .helpers import ALL_DTYPES, gaussian, set_in_coding
 from .twins import regular
 
 pytestmark = pytest.mark.usefixtures("default_threads")
@@ -301,14 +301,6 @@ def test_the_tolerance_is_met_with_the_fewest_atoms_or_the_limit_is_reached(dtyp
             assert (squared_residuals(D, X[:, used == count], fewer) > tol).all()
 
 
-def test_the_tolerance_is_as_precise_as_the_codes_not_as_the_signals():
-    D, X = gaussian((20, 40)), gaussian((20, 200), np.float32)
-    for tol in (2e-5, 2e-7, 2e-9):
-        codes = pp.omp(D, X, tol=tol)
-        assert squared_residuals(D, X, codes).max() <= tol
-        assert_identical(codes, pp.omp(D, double(X), tol=tol))
-
-
 @pytest.mark.parametrize("factor", [1.001, 1e30])
 def test_a_tolerance_above_the_energy_leaves_the_code_empty(factor, dtype):
     D, X = data(dtype)
@@ -378,29 +370,6 @@ def test_codes_do_not_depend_on_the_number_of_threads(kind, dtype, way, monkeypa
         for threads in (2, 3):
             pp.set_num_threads(threads)
             assert_identical(pp.omp(op, X, **stop), alone)
-
-
-@EITHER
-@pytest.mark.parametrize("kind", ["dense", "product"])
-def test_signals_are_coded_alike_one_by_one_and_together(kind, dtype, way):
-    op = chain(dtype) if kind == "product" else data(dtype)[0]
-    X = data(dtype)[1]
-    atoms = Atoms(op)
-    together = omp_codes(atoms, X, 5).toarray()
-    assert_close(np.hstack([pp.omp(op, x, 5).toarray() for x in X.T]), together, dtype, 1e3)
-    batches = np.split(X, [1, 3, 7], axis=1)
-    assert_close(np.hstack([omp_codes(atoms, batch, 5).toarray() for batch in batches]), together, dtype, 1e3)
-
-
-@EITHER
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_codes_do_not_depend_on_the_memory_layout(layout, dtype):
-    D, X = data(dtype)
-    expected, view = pp.omp(D, X, 6).toarray(), LAYOUTS[layout]
-    assert_close(pp.omp(view(D), X, 6), expected, dtype, 1e3)
-    assert_close(pp.omp(D, view(X), 6), expected, dtype, 1e3)
-    assert_close(pp.omp(view(D), view(X), 6), expected, dtype, 1e3)
-    assert_close(pp.omp(chain(dtype), view(X), 6), pp.omp(chain(dtype), X, 6).toarray(), dtype, 1e3)
 
 
 @pytest.mark.parametrize("decades", [0, 3, 20])
@@ -503,13 +472,6 @@ def test_inputs_may_be_read_only_and_stay_as_they_are(dtype, way):
     assert_identical(codes, expected)
     codes.data[:] = 0  # it is no view of what a next call uses
     assert_identical(pp.omp(D, X, 3), expected)
-
-
-@pytest.mark.parametrize(("features", "limit"), [(1, 1), (9, 1), (10, 1), (19, 1), (20, 2), (32, 3), (100, 10)])
-def test_a_tenth_of_the_features_is_the_default_limit(features, limit):
-    D, X = data(shape=(features, 150))
-    assert (counts(pp.omp(D, X)) == limit).all()
-    assert_identical(pp.omp(D, X), pp.omp(D, X, np.int8(limit)))
 
 
 D, X = data(n_signals=3)

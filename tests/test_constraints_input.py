@@ -247,10 +247,3 @@ def test_a_tolerance_is_a_number(member: c.Constraint, tol: Any) -> None:
         member.contains(matrix, tol)
     with pytest.raises((TypeError, ValueError), match=r"^tol must be a finite real number of at least 0"):
         member.contains(np.eye(3), tol)
-
-
-def test_masked_matrices_are_refused() -> None:
-    masked = np.ma.masked_equal(np.eye(2), 0)
-    for take in (c.Support, c.Fixed, c.Sparse(2, 2).project, c.Sparse(2, 2).contains):
-        with pytest.raises(TypeError, match="must not be a masked array"):
-            take(masked)

@@ -5,7 +5,7 @@ import pytest
 
 import papilio as pp
 from experiments import denoising
-from experiments.denoising import DCT, FIXED, KSVD, ONLINE, PAPILIO, TARGET, Case, Draw, Results
+from experiments.denoising import DCT, FIXED, KSVD, ONLINE, PAPILIO, TARGET, Draw, Results
 from experiments.harness import settings_of
 
 TINY = settings_of("denoising", "tiny")
@@ -69,20 +69,3 @@ def test_every_dictionary_is_measured_as_denoise_would_do_it():
     expected = pp.images.denoise(noisy, 20, pp.images.redundant_dct(4, 5), gain=settings["gain"])
     assert abs(results[0]["psnr"] - pp.metrics.psnr(np.clip(expected, 0, 255), clean, 255)) < 1e-3
     assert results[0]["psnr"] > results[0]["noisy_psnr"] + 3
-
-
-def test_seeds_differ_between_draws_and_repeat():
-    draws = [Draw("aero", 20, 0), Draw("aero", 30, 0), Draw("aero", 20, 1), Draw("coins", 20, 0)]
-    seeds = [denoising.seeds_of(2016, draw) for draw in draws]
-    assert len(set(seeds)) == 4
-    assert seeds == [denoising.seeds_of(2016, draw) for draw in draws]
-
-
-def test_all_dictionaries_of_the_full_run_are_possible():
-    settings = settings_of("denoising", "paper")
-    for case in denoising.cases(settings):
-        if case.method == PAPILIO:
-            schedule = denoising._schedule(settings, case, (64, case.atoms))
-            limit = float(case.complexity) if case.coding == TARGET else 0.5
-            assert schedule.n_nonzero <= limit * 64 * case.atoms
-    assert Case(TARGET, 256, PAPILIO, "0.4") in denoising.cases(settings)

@@ -95,13 +95,6 @@ def test_the_dtype_of_the_signals_is_kept(learn, dtype):
     assert relative_error(X, learned) < 0.8
 
 
-def test_integers_lists_and_sparse_matrices_are_signals_too(learn):
-    X = np.round(10 * signals(n_signals=60)).astype(int)
-    expected = as_array(learn(X.astype(float)).dictionary)
-    for given in (X, sp.csr_array(X)):
-        np.testing.assert_array_equal(as_array(learn(given).dictionary), expected)
-
-
 def test_inputs_are_not_changed(learn):
     X = signals()
     X.flags.writeable = False
@@ -188,16 +181,6 @@ def test_a_true_dictionary_that_is_given_stays(name):
     np.testing.assert_allclose(np.abs(np.sum(D * learned.dictionary, axis=0)), np.linalg.norm(D, axis=0))
 
 
-def test_by_default_a_signal_has_a_tenth_of_the_features_as_atoms():
-    X = gaussian((30, 200))
-    for learned in (
-        pp.dictionary.ksvd(X, 40, max_iter=2, random_state=0),
-        pp.dictionary.sparse_ksvd(X, np.eye(30), 40, max_iter=2, random_state=0),
-        pp.dictionary.online_dictionary(X, 40, max_iter=2, random_state=0),
-    ):
-        assert np.diff(learned.codes.indptr).max() == 3
-
-
 BAD = [
     ({"X": np.full((8, 9), np.nan)}, ValueError, "signals"),
     ({"X": np.full((8, 9), np.inf)}, ValueError, "signals"),
@@ -242,11 +225,6 @@ def test_bad_sizes_and_starts_are_named(learner, arguments, error, named):
 
 
 # -- K-SVD ---------------------------------------------------------------------------------------------
-
-
-def test_few_signals_are_the_atoms_of_ksvd():
-    X = signals(n_signals=10)
-    assert relative_error(X, pp.dictionary.ksvd(X, N_ATOMS, N_NONZERO, random_state=0)) < 1e-12
 
 
 def test_ksvd_recovers_a_planted_dictionary_under_noise():

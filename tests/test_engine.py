@@ -6,7 +6,6 @@ import threading
 import weakref
 from functools import reduce
 from itertools import pairwise
-from time import sleep
 
 import numpy as np
 import pytest
@@ -146,38 +145,9 @@ def steps(op):
     return fields[:, :2].tolist(), program.n_slots
 
 
-def test_rows_that_are_passed_on_cost_nothing_between_the_ends():
-    identities = pp.SparseProduct([np.diag([2.0, 3.0, 4.0]), *[np.eye(3)] * 5, np.diag([5.0, 6.0, 7.0])])
-    found, n_slots = steps(identities)
-    assert found == [[1, 3], [1, 3]]
-    assert n_slots == 3
-    x = gaussian((3,))
-    np.testing.assert_array_equal(identities @ x, [10 * x[0], 18 * x[1], 28 * x[2]])
-
-
-def test_butterflies_work_in_place():
-    found, n_slots = steps(pp.transforms.hadamard(64))
-    assert (found, n_slots) == ([[4, 16]] * 3, 64)
-    found, n_slots = steps(pp.transforms.haar(64))
-    assert n_slots == 64
-    assert sum(height * count for height, count in found) <= 3 * 64  # 6 factors of 64 rows each
-
-
 def chained(op, x):
     """The product as a chain of SciPy's, which knows nothing of the engine."""
     return op.scale * reduce(lambda v, factor: factor @ v, reversed(op.factors), x)
-
-
-def test_a_sum_of_chains_of_different_lengths_has_no_cost_for_its_identities():
-    n = 64
-    op = pp.transforms.random_butterfly(n, random_state=0) + pp.SparseProduct([sp.diags_array(gaussian((n,)))])
-    assert sum(factor.size for factor in op.factors) == 2 * 6 * n + 6 * n
-    found, _ = steps(op)
-    assert sum(height * count for height, count in found) <= 5 * n  # pairs of butterflies are joined
-    x = gaussian((n,))
-    for turned in (op, 3 * op, -2 * op.T, (0.5 * op).H):
-        np.testing.assert_allclose(turned @ x, turned.toarray() @ x, atol=1e-10)
-        np.testing.assert_allclose(turned @ x, chained(turned, x), atol=1e-10)
 
 
 # -- sizes ---------------------------------------------------------------------------------------------
@@ -215,19 +185,6 @@ def test_large_products_are_those_of_scipys_chain(name, n, default_threads):
                 assert result.shape == expected.shape
 
 
-@pytest.mark.parametrize("name", LARGE)
-def test_what_is_packed_grows_with_the_entries(name):
-    """No array of the engine is longer than the entries, rows and columns of the factors together."""
-    for n in (1 << 10, 1 << 14):
-        op = LARGE[name](n)
-        op @ np.ones((n, 2))
-        (fused,) = op._packed().for_blocks
-        size = sum(factor.nnz + sum(factor.shape) for factor in op.factors)
-        for program in (fused._for_vectors, fused._for_blocks.program):
-            assert program.steps.size + program.indices.size + program.values.size <= 4 * size
-            assert program.n_slots <= 3 * n
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("scale", [1.0, -3.0, 1e300])
 def test_large_operators_are_packed_when_they_are_used(scale, order, dtype):
@@ -249,16 +206,6 @@ def test_large_operators_are_packed_when_they_are_used(scale, order, dtype):
 
 
 # -- sharing what is packed ----------------------------------------------------------------------------
-
-
-def test_operators_that_share_factors_share_what_is_packed():
-    op, other = pp.transforms.dct(16), pp.transforms.haar(16)
-    for derived in (2 * op, -op, op @ other, other @ op, op[1:3], op[:, ::2], op.T.T, op.H.H, op / 3):
-        shared = {id(link.packed()) for link in derived._links} & {id(link.packed()) for link in op._links}
-        assert len(shared) >= len(op._links) - 1
-    np.testing.assert_allclose(
-        (2 * op @ other)[1:] @ np.ones(16), 2 * (op.toarray() @ other.toarray())[1:] @ np.ones(16)
-    )
 
 
 def test_operators_that_are_gone_leave_no_memory_behind():
@@ -316,25 +263,6 @@ def test_shared_products_have_the_bits_of_those_of_one_thread(name, order, count
         np.testing.assert_array_equal(op @ X[:, 2].copy(), one)
 
 
-def test_dtypes_and_sizes_may_change_from_one_product_to_the_next(sharing):
-    ops = [pp.SparseProduct([gaussian((9, n), kind)]) for n in (5, 300) for kind in (np.float32, np.complex128)]
-    ops = [pp.SparseProduct([op.toarray() * (np.abs(op.toarray()) > 0.5)]) for op in ops]
-    given = [gaussian((op.shape[1], 400), op.dtype) for op in ops]
-    expected = [op.toarray() @ X for op, X in zip(ops, given, strict=True)]
-    for _ in range(20):
-        for op, X, right in zip(ops, given, expected, strict=True):
-            np.testing.assert_allclose(op @ X, right, rtol=1e-3, atol=1e-3)
-
-
-def test_the_number_of_threads_may_change_from_one_product_to_the_next(sharing):
-    op = made("blocks")
-    X = gaussian((op.shape[1], 3000))
-    expected = op.toarray() @ X
-    for threads in (5, 2, 1, 3) * 10:
-        pp.set_num_threads(threads)
-        np.testing.assert_allclose(op @ X, expected, atol=1e-10)
-
-
 def test_threads_that_apply_products_at_the_same_time_do_not_disturb_each_other(sharing):
     op = made("blocks")
     X = [gaussian((36, 500), seed=seed) for seed in range(4)]
@@ -352,28 +280,6 @@ def test_threads_that_apply_products_at_the_same_time_do_not_disturb_each_other(
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-def test_helpers_sleep_when_there_is_nothing_to_do(sharing):
-    op, X = made("ragged"), gaussian((14, 500))
-    for _ in range(3):
-        op @ X
-    for _ in range(1000):
-        if not sharing.box[pool.AWAKE]:
-            break
-        sleep(0.01)
-    assert sharing.box[pool.AWAKE] == 0
-
-
-def test_a_helper_takes_no_part_of_another_dtype_or_beyond_the_threads_of_a_job():
-    box = np.zeros(pool.BOX, dtype=np.int64)
-    box[pool.PARTS], box[pool.THREADS] = 5, 2  # of dtype 0
-    assert multiply._help(box.ctypes.data, 1, 1, 100)
-    assert not multiply._help(box.ctypes.data, 0, 2, 100)
-    assert box[pool.STATE] == box[pool.DONE] == box[pool.AWAKE] == 0
-    box[pool.STATE] = 5  # all are taken
-    assert not multiply._help(box.ctypes.data, 0, 1, 100)
-    assert box[pool.STATE] == 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

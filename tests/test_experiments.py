@@ -18,8 +18,6 @@ from experiments.harness import (
     DIFFERS,
     HOLDS,
     Stopped,
-    claim_folder,
-    describe,
     load,
     matrices_of,
     names,
@@ -111,25 +109,6 @@ def test_the_folder_of_another_run_is_refused_and_left_alone(tiny_figure3):
     with pytest.raises(ValueError, match="preset is tiny there and paper here"):
         reproduce("figure3", tiny_figure3, preset="paper", progress=quiet)
     assert (tiny_figure3 / "table.csv").read_bytes() == before
-
-
-def test_a_folder_of_other_files_or_with_a_damaged_record_is_refused(tmp_path):
-    meta = describe("dft", "tiny", {"size": 4})
-    (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(ValueError, match="something else"):
-        claim_folder(tmp_path, meta)
-    (tmp_path / "meta.json").write_text("{")
-    with pytest.raises(ValueError, match=r"meta\.json is damaged"):
-        claim_folder(tmp_path, meta)
-
-
-def test_a_run_may_go_on_on_another_day_and_machine(tmp_path):
-    meta = describe("dft", "tiny", {"size": 4})
-    claim_folder(tmp_path, meta | {"date": "2026-01-01", "machine": "another, 1 cores"})
-    claim_folder(tmp_path, meta)
-    assert json.loads((tmp_path / "meta.json").read_text()) == meta
-    with pytest.raises(ValueError, match="size is 4 there and 8 here"):
-        claim_folder(tmp_path, describe("dft", "tiny", {"size": 8}))
 
 
 # -- Hadamard, Fourier, wavelets ---------------------------------------------------------------------------------
@@ -238,32 +217,6 @@ def test_the_error_is_measured_on_the_data_of_the_draw(tiny_figure3):
     row = next(row for row in rows if (row["data"], row["trial"], row["method"]) == ("RAND", "1", "HAAR"))
     assert float(row["rmse"]) == pytest.approx(error, rel=1e-11)
     assert float(row["signal_rms"]) == pytest.approx(np.sqrt(np.mean(X**2)), rel=1e-11)
-
-
-def test_every_draw_has_its_own_seeds():
-    draws = [figure3.Draw(trial, data) for trial in range(100) for data in ("FACT", "RAND")]
-    seeds = {seed for draw in draws for seed in figure3.seeds_of(2014, draw)}
-    assert len(seeds) == 400
-    assert figure3.seeds_of(2014, draws[0]) == figure3.seeds_of(2014, draws[0])
-
-
-def test_ksvd_is_learned_once_a_draw_and_all_configurations_start_from_it(monkeypatch):
-    learned, starts = [], []
-
-    def ksvd(*arguments, **options):
-        learned.append(pp.dictionary.ksvd(*arguments, **options))
-        return learned[-1]
-
-    def fast_dictionary(*arguments, init, **options):
-        starts.append(init)
-        return pp.dictionary.fast_dictionary(*arguments, init=init, **options)
-
-    monkeypatch.setattr(figure3, "ksvd", ksvd)
-    monkeypatch.setattr(figure3, "fast_dictionary", fast_dictionary)
-    figure3.learn(settings_of("figure3", "tiny"), figure3.Draw(0, "FACT"))
-    assert len(learned) == 1
-    assert len(starts) == 4
-    assert all(start is learned[0].dictionary for start in starts)
 
 
 def stopped_after(draws, folder):

@@ -163,13 +163,6 @@ def test_tiny_matrices(shape, method):
     assert not fit.error_is_estimate
 
 
-@pytest.mark.parametrize("method", ["auto", "butterfly", "nested"])
-def test_zeros(method):
-    fit = pp.factorize(lambda rows, columns: np.zeros((rows.size, columns.size)), shape=(300, 200), method=method)
-    assert fit.error == 0.0
-    assert not fit.operator.toarray().any()
-
-
 @pytest.mark.parametrize("unit", [1e-250, 1e250])
 def test_units_do_not_matter(unit):
     M = whole(smooth(300, 300), (300, 300))
@@ -334,13 +327,6 @@ def test_what_the_function_raises_comes_through_with_a_note():
     assert "raised by entries(rows, columns)" in caught.value.__notes__[0]
 
 
-def test_a_matrix_takes_its_own_shape_only():
-    M = np.ones((4, 3))
-    assert pp.factorize(M, shape=(4, 3)).operator.shape == (4, 3)
-    with pytest.raises(ValueError, match=r"M must have shape \(3, 4\), got \(4, 3\)"):
-        pp.factorize(M, shape=(3, 4))
-
-
 # -- its parts -----------------------------------------------------------------------------------------
 
 
@@ -368,12 +354,3 @@ def test_nested_products_at_all_levels(levels):
         session, Entries(entries, shape, session), sides, levels, Precision(1e-7, typical)
     )
     assert true_error(M, product) <= 1e-6
-
-
-def test_nested_products_are_complex_where_the_kernel_is():
-    def entries(rows, columns):
-        return inverse_distance(200, 200)(rows, columns) * np.exp(0.01j * rows[:, None] - 0.02j * columns)
-
-    fit = pp.factorize(entries, shape=200, method="nested", max_error=1e-6)
-    assert fit.operator.dtype == np.complex128
-    assert true_error(whole(entries, (200, 200)), fit.operator) <= 2e-6

@@ -5,7 +5,6 @@ import pkgutil
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -87,16 +86,6 @@ def scaled(x, count):
     return x * count
 
 
-@cache.kernel()
-def scaled_twice(x, count):
-    return scaled(x, count) + scaled(x, 2)
-
-
-def test_a_constant_in_a_call_is_compiled_as_a_variable_is():
-    assert scaled_twice(1.5, 3) == 7.5
-    assert len(scaled.signatures) == 1
-
-
 def test_a_kernel_is_compiled_once_for_each_signature(folder):
     assert [is_loaded(2.0), is_loaded(2.0), is_loaded(2), is_loaded(2), is_loaded(2.0)] == [0, 1, 0, 1, 1]
 
@@ -106,12 +95,6 @@ def test_all_kernels_are_kept():
         for name, each in vars(import_module(f"papilio.kernels.{module.name}")).items():
             if isinstance(each, Dispatcher) and "inline" not in each.targetoptions and name[0] != "_":
                 assert isinstance(each._cache, cache.KernelCache), f"{module.name}.{name}"
-
-
-def test_numbas_setting_is_the_users(folder):
-    before = cache.config.CACHE_DIR
-    assert not is_loaded()
-    assert before == cache.config.CACHE_DIR
 
 
 # -- places ----------------------------------------------------------------------------------------------
@@ -124,16 +107,6 @@ def test_numbas_own_setting_comes_before_all_places(tmp_path, monkeypatch):
     assert found.parent == tmp_path / "chosen"
     if hasattr(os, "geteuid"):
         assert found.stat().st_mode & 0o777 == 0o700
-
-
-def test_without_any_place_kernels_are_compiled_in_memory(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    for places in ([], [tmp_path / "file" / "kernels"], [Path("/dev/null/kernels")], [tmp_path / ("x" * 300)]):
-        monkeypatch.setattr(cache, "_places", lambda places=places: iter(places))
-        monkeypatch.setattr(cache, "_folder", cache._folder.__wrapped__)
-        assert cache._folder() is None
-        assert not is_loaded()
-        monkeypatch.undo()
 
 
 # Without CAP_DAC_OVERRIDE, which PR_CAPBSET_DROP takes away, processes of root obey permissions as others do.
@@ -188,35 +161,7 @@ def test_a_folder_that_others_may_write_into_is_not_used(tmp_path, monkeypatch, 
     assert cache._folder.__wrapped__() is None
 
 
-def test_only_the_newest_folders_of_earlier_versions_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "_places", lambda: iter([tmp_path]))
-    names = [f"{cache._prefix()}{i:02d}" for i in range(12)]
-    for i, name in enumerate(names):
-        (tmp_path / name).mkdir(mode=0o700)
-        (tmp_path / name / "some.nbc").touch()
-        os.utime(tmp_path / name, (i, i))
-    (tmp_path / "another").mkdir()
-    folder = cache._folder.__wrapped__()
-    assert {path.name for path in tmp_path.iterdir()} == {"another", folder.name, *names[-8:]}
-
-
 # -- files -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_no_error(tmp_path):
-    pytest.importorskip("resource")
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
-    source = copied(tmp_path).parent
-    for _ in range(2):
-        assert run(full + IN_PACKAGE, source=source).startswith("True 0")
-    assert not files(tmp_path, ".nbc")
-
-
-def test_a_folder_that_disappears_is_made_again(folder):
-    assert not is_loaded()
-    shutil.rmtree(folder)
-    assert [is_loaded(), is_loaded()] == [False, True]
 
 
 @pytest.mark.parametrize("ending", [".nbi", ".nbc"])
@@ -227,24 +172,6 @@ def test_a_damaged_file_is_made_again(folder, ending, content):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if content == "half" else content)
     assert not is_loaded()
     assert any([is_loaded(), is_loaded()])  # the index may have to be made first
-
-
-def test_the_file_of_another_signature_is_not_mistaken_for_it(folder):
-    """Two processes that compile two signatures at the same time may give both files the same name."""
-    assert not is_loaded(2.0)
-    assert not is_loaded(2)
-    real, whole = files(folder, ".nbc")
-    shutil.copy(real, whole)
-    assert [is_loaded(2), is_loaded(2), is_loaded(2.0)] == [False, True, True]
-
-
-@pytest.mark.slow
-def test_processes_that_compile_at_the_same_time_do_not_disturb_each_other(tmp_path):
-    source = copied(tmp_path).parent
-    with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda words: run(IN_PACKAGE, *words, source=source), [("2.0", "2"), "2", "3"]))
-    assert {each.split()[0] for each in found} == {"True"}
-    assert run(IN_PACKAGE, "2", "2.0", source=source).startswith("True")
 
 
 @pytest.mark.slow

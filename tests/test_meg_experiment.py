@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import papilio as pp
 from experiments import meg
 from experiments.harness import DIFFERS, HOLDS, read_table, reproduce, settings_of
 from experiments.meg import (
@@ -116,14 +115,6 @@ def test_a_source_that_one_atom_explains_is_not_missed():
 # -- the run -------------------------------------------------------------------------------------------
 
 
-def test_errors_of_the_truncated_svd_are_those_of_the_matrix():
-    M = load_gain(SIMULATED, 24, 600).matrix
-    rank, error = meg.truncated_svd(M, M.size // 6)
-    U, s, V = np.linalg.svd(M, full_matrices=False)
-    assert rank == 24 * 600 // 6 // 624
-    assert error == pytest.approx(np.linalg.norm(M - (U[:, :rank] * s[:rank]) @ V[:rank]) / np.linalg.norm(M))
-
-
 def test_products_are_closer_than_the_truncated_svd(folder):
     errors = {(row["kind"], row["ratio"]): float(row["error"]) for row in read_table(folder / "table.csv")}
     for ratio in map(str, TINY["ratios"]):
@@ -177,8 +168,3 @@ def test_claims_follow_from_the_tables(changes, verdicts):
         *meg._pursuit(found),
     ]
     assert [claim.verdict for claim in made] == verdicts
-
-
-def test_a_wide_matrix_is_made_fast_by_subspaces():
-    fit = pp.factorize(load_gain(SIMULATED, 24, 1200).matrix, complexity=1 / 4)
-    assert fit.method == "subspaces"

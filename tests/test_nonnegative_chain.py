@@ -155,15 +155,6 @@ def test_columns_sum_to_one_and_the_last_factor_has_the_size():
     assert fit.operator.scale == 1
 
 
-def test_a_callback_and_a_time_budget_stop():
-    steps = []
-    fit = pp.nonnegative.nonnegative_chain(
-        V, 3, callback=lambda step: steps.append(step) or len(steps) == 3, tol=0
-    )
-    assert (fit.status, fit.n_iter) == ("stopped", 3)
-    assert pp.nonnegative.nonnegative_chain(V, (4, 3), sparsity=2, time_budget=0.0).status == "stopped"
-
-
 # -- supports --------------------------------------------------------------------------------------------
 
 
@@ -328,20 +319,6 @@ def test_the_best_support_of_a_column_is_found(k):
     assert ((found > 0).sum(axis=0) <= k).all()
     errors = np.linalg.norm(targets - A @ found, axis=0)
     np.testing.assert_allclose(errors, [best_by_trying(A, target, k) for target in targets.T], rtol=1e-6)
-
-
-def test_units_that_read_the_same_parts_are_told_apart():
-    """Three columns of S₂ read the same two units: the middle one lies between the others."""
-    rng = np.random.default_rng(5)
-    S1 = np.kron(np.eye(4), np.ones((3, 1))) * rng.uniform(0.5, 1.5, (12, 4))
-    S2 = np.zeros((4, 5))
-    S2[:2, :3] = [[1.0, 0.6, 0.1], [0.1, 0.7, 1.0]]
-    S2[[2, 3, 3], [3, 3, 4]] = 1, 0.5, 1
-    pairs = np.array(list(itertools.combinations(range(5), 2)) * 3)
-    S3 = np.zeros((5, 30))
-    S3[pairs.T, np.arange(30)] = rng.uniform(0.5, 1.5, (2, 30))
-    fit = pp.nonnegative.nonnegative_chain(S1 @ S2 @ S3, (4, 5), sparsity=(3, 2, 2), n_init=4)
-    assert fit.error < 1e-6
 
 
 def test_a_stop_during_the_search_keeps_the_limits():

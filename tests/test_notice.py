@@ -1,9 +1,5 @@
 """The notice that kernels are being compiled: once, for this package's kernels, and only then."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from numba import njit
@@ -30,20 +26,3 @@ def test_only_kernels_of_this_package_count_and_only_once(is_quiet, monkeypatch,
     for x in (2.0, 3, True):
         assert ours(x) == 2 * x
     assert capsys.readouterr().err == ("" if is_quiet else LINE)
-
-
-@pytest.mark.slow  # as it compiles
-def test_a_fresh_process_says_so_and_one_with_compiled_kernels_does_not(tmp_path):
-    code = (
-        "import numpy as np\n"
-        "from papilio.kernels.grouping import share_out\n"
-        "import sys; share_out(np.ones((4, 2)), 20); sys.stdout.write('done')"
-    )
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    environment.pop("PAPILIO_QUIET", None)
-    for expected in (LINE, ""):
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
-        )
-        assert done.stdout == "done"
-        assert done.stderr == expected

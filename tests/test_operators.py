@@ -387,29 +387,6 @@ def test_bad_input_is_refused_by_name(error: type[Exception], named: str, expres
         evaluate(expression, OP)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "()",
-        "(np.array(1), np.array(1))",
-        "np.ix_([0], [2, 1])",
-        "(..., 0, 1)",
-        "(0, ..., 1)",
-        "(0, 1, ...)",
-        "...",
-    ],
-)
-def test_numpys_less_common_keys_select_as_in_numpy(key: str) -> None:
-    part = OP[evaluate(key, OP)]
-    assert_close(part.toarray() if isinstance(part, SparseProduct) else part, DENSE[evaluate(key, OP)])
-
-
-@pytest.mark.parametrize("ord", [None, True, np.array([2]), "nuc", 0, -1, np.nan, -np.inf])
-def test_other_norms_are_refused(ord: Any) -> None:
-    with pytest.raises(ValueError, match=r"^ord must be 1, 2, numpy.inf or 'fro'"):
-        SparseProduct([np.eye(3)]).norm(ord)
-
-
 @pytest.mark.parametrize("masked", [np.ma.masked_equal(np.eye(4), 0), [np.ma.masked_equal(np.ones(4), 1)] * 4])
 def test_masked_arrays_are_refused_with_what_to_do(masked: Any) -> None:
     op = SparseProduct([np.eye(4)])

@@ -165,24 +165,6 @@ def test_infinite_errors_are_left_out_of_diagrams(sweep):
             assert heading not in words
 
 
-@pytest.mark.slow
-def test_names_from_outside_are_text_and_never_elements(sweep):
-    subject = Subject(
-        HOSTILE,
-        pp.transforms.hadamard(4),
-        HOSTILE,
-        0.5,
-        HOSTILE,
-        [measure.Speed(HOSTILE, 1, 1.0, 1.0)],
-        history((f"{HOSTILE.replace(' ', '')} 1", 3)),
-        [pp.results.Attempt(HOSTILE, HOSTILE, 0.5, 3, 1.0)],
-        series={HOSTILE: [(0.5, 0.5)]},
-        facts={HOSTILE: HOSTILE},
-    )
-    read = check(page(HOSTILE, [subject, subject], "1"))
-    assert "".join(read.text).count(HOSTILE) >= 16
-
-
 def pixels(address):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))).convert("RGBA"))
 

@@ -118,19 +118,3 @@ def test_a_killed_run_goes_on_and_gives_the_same_table(tmp_path):
         subprocess.run(figure3(folder, 2, 12), check=True, capture_output=True, cwd=ROOT, env=ENVIRONMENT)
     for name in ("table.csv", "meta.json", "figure.png"):
         assert (killed / name).read_bytes() == (whole / name).read_bytes()
-
-
-@pytest.mark.slow
-def test_workers_do_not_outlive_a_killed_parent(tmp_path):
-    process = start_figure3(tmp_path / "run", 2)
-    process.kill()
-    process.wait()
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            os.killpg(process.pid, 0)  # is anyone of the group left?
-        except ProcessLookupError:
-            break
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.communicate()

@@ -1,11 +1,9 @@
 """The experiment on seconds: its table, what is drawn from it and what is said of it."""
 
-import numpy as np
 import pytest
 
-import papilio as pp
 from experiments import seconds
-from experiments.harness import BETTER, DIFFERS, HOLDS, read_table, reproduce, settings_of
+from experiments.harness import BETTER, DIFFERS, HOLDS, reproduce, settings_of
 from experiments.seconds import averages
 
 TINY = settings_of("seconds", "tiny")
@@ -17,37 +15,6 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("seconds") / "run"
     reproduce("seconds", folder, preset="tiny", progress=lambda done, total: None)
     return folder
-
-
-def test_errors_are_those_of_codes_on_both_sets_of_patches(folder):
-    patches = seconds.patches_of(TINY, 0)
-    D = pp.images.redundant_dct(4, 6)
-    row = next(row for row in read_table(folder / "table.csv") if row["kind"] == seconds.DCT)
-    for X, column in zip(patches, ("error_training", "error_held_out"), strict=True):
-        codes = pp.omp(D, X, 2).toarray()
-        error = np.linalg.norm(X - D.toarray() @ codes) / np.linalg.norm(X)
-        assert float(row[column]) == pytest.approx(error, rel=1e-5)
-
-
-@pytest.mark.slow
-def test_all_products_of_a_size_start_from_one_dense_dictionary(monkeypatch):
-    learned, starts = [], []
-
-    def ksvd(*arguments, **options):
-        learned.append(pp.dictionary.ksvd(*arguments, **options))
-        return learned[-1]
-
-    def fast_dictionary(*arguments, init, **options):
-        starts.append(init)
-        return pp.dictionary.fast_dictionary(*arguments, init=init, **options)
-
-    monkeypatch.setattr(seconds, "ksvd", ksvd)
-    monkeypatch.setattr(seconds, "fast_dictionary", fast_dictionary)
-    found = list(seconds._dictionaries(TINY, seconds.patches_of(TINY, 0), 32, 0))
-    assert [case for case, _, _ in found] == seconds.cases(TINY)
-    assert len(learned) == 1
-    assert len(starts) == 4
-    assert all(start is learned[0].dictionary for start in starts)
 
 
 def table(blocks_error=0.5, blocks_speed=2.0):

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.results import History
 from papilio.runtime.checkpoint import pack, stored, unpack
-from papilio.runtime.history import history_from_arrays, history_to_arrays
 from papilio.runtime.session import Session, Stage
 
 from .limits import lower
@@ -21,22 +19,6 @@ def steps_of(work):
     seen = []
     work(Session(seen.append))
     return seen
-
-
-def test_iterations_are_counted_within_a_phase_and_within_a_part():
-    def work(session):
-        for phase in ("a", "a", "b", "a"):
-            session.report(phase, 0.5)
-        with session.part(0.5):
-            session.report("a", 0.5)
-
-    assert [(step.phase, step.iteration) for step in steps_of(work)] == [
-        ("a", 1),
-        ("a", 2),
-        ("b", 1),
-        ("a", 1),
-        ("a", 1),
-    ]
 
 
 def test_parts_divide_the_progress_of_the_part_around_them():
@@ -90,16 +72,6 @@ def test_the_time_budget_stops_a_run_and_counts_as_progress(monkeypatch):
     assert not session.stopped
     now[0] += 6
     assert session.stopped
-
-
-def test_histories_survive_a_file():
-    session = Session()
-    session.report("a", 0.5, 2.0, fraction=0.25)
-    session.report("b", 0.25, fraction=0.5, share=0.1)
-    assert session.history.share.tolist() == [1.0, 0.1]
-    arrays = history_to_arrays(session.history)
-    assert history_from_arrays(arrays) == session.history
-    assert history_from_arrays(history_to_arrays(History())) == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import papilio as pp
 from papilio.runtime import session as session_module
 from papilio.runtime import threads
-from papilio.runtime.session import Interrupted, Session, awaited_request, awaiting_stop
+from papilio.runtime.session import Interrupted, Session
 
 LARGE = float("inf")
 
@@ -78,14 +78,6 @@ def test_only_large_work_gets_a_thread():
     other = session.wait(threading.current_thread, LARGE)
     assert other is not threading.current_thread()
     assert other.daemon
-
-
-def test_where_no_thread_starts_the_call_is_made_here(monkeypatch):
-    def refuse(thread):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert Session().wait(threading.current_thread, LARGE) is threading.current_thread()
 
 
 def test_a_long_call_keeps_what_numpy_does_about_errors_and_warnings_and_the_number_of_threads():
@@ -158,80 +150,6 @@ def test_the_first_ctrl_c_stops_the_session_and_the_second_one_raises(default_ct
     assert not Session().stopped
 
 
-def test_sessions_within_stop_too_those_in_other_threads_do_not(default_ctrl_c):
-    outer, inside, elsewhere = Session(), [], []
-    with outer.interruptible():
-        inside.append(Session())
-        thread = threading.Thread(target=lambda: elsewhere.append(Session()))
-        thread.start()
-        thread.join()
-        with inside[0].interruptible():  # changes nothing
-            ctrl_c()
-    assert inside[0].stopped
-    assert not elsewhere[0].stopped
-
-
-def test_a_long_call_is_stopped_by_ctrl_c(default_ctrl_c):
-    go, session = threading.Event(), Session()
-
-    def call():
-        ctrl_c()  # which the main thread gets
-        go.wait()
-
-    with session.interruptible(), pytest.raises(Interrupted):
-        session.wait(call)
-    go.set()
-
-
-def test_another_handler_of_ctrl_c_is_left_alone():
-    got = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: got.append(number))
-    try:
-        session = Session()
-        with session.interruptible():
-            ctrl_c()
-        assert got == [signal.SIGINT]
-        assert not session.stopped
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def test_handlers_are_restored_after_an_error(default_ctrl_c):
-    with pytest.raises(ZeroDivisionError), Session().interruptible():
-        raise ZeroDivisionError
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert awaited_request() is None
-
-
-def test_other_threads_get_no_signals():
-    found = []
-
-    def work():
-        with Session().interruptible(), awaiting_stop() as request:
-            found.append(request.is_made)
-
-    before = signal.getsignal(signal.SIGINT)
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found == [False]
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_each_signal_goes_back_to_its_own_handler():
-    got = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: got.append(number))
-    try:
-        with awaiting_stop((signal.SIGINT, signal.SIGTERM), lambda: got.append("heeded")) as request:
-            assert not request.is_made
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert request.is_made
-            os.kill(os.getpid(), signal.SIGTERM)
-        assert got == ["heeded", signal.SIGTERM]
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 # -- the line of progress -------------------------------------------------------------------------------
 
 
@@ -277,14 +195,6 @@ def test_the_line_is_rewritten_in_place_and_wiped_out(stream, show):
     assert lines[4:] == [""]
 
 
-def test_the_line_is_not_written_more_often_than_it_can_be_read(show):
-    def work(session):
-        for i in range(100):
-            session.tick("level", i, 100)
-
-    assert show(Terminal(), work, pause=1e9).count("factorize") == 1
-
-
 def test_the_line_moves_during_a_long_call_and_says_that_it_stops(show, eager):
     def work(session):
         calls = [threading.Event() for _ in range(2)]
@@ -310,12 +220,6 @@ def test_a_log_gets_a_line_now_and_then(show, monkeypatch):
     assert show(io.StringIO(), work) == ""
     monkeypatch.setattr("papilio.runtime.progress._SECONDS_BETWEEN_LINES", 0.0)
     assert show(io.StringIO(), work) == "factorize  50 %  level 1 of 2: 0 s\n"
-
-
-def test_the_line_fits_into_the_terminal(show, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "30")
-    written = show(Terminal(), lambda session: session.tick("level " * 20, 1, 2))
-    assert max(map(len, written.split("\r"))) == 29
 
 
 def test_a_stream_that_is_closed_or_missing_does_no_harm(show, monkeypatch):

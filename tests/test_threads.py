@@ -76,18 +76,6 @@ def test_the_environment_gives_the_default_and_set_num_threads_comes_before_it()
     assert python(code, PAPILIO_NUM_THREADS="11") == "11 2 11"
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["", "0", "-3", "many", "1.5", "²"],
-)
-def test_an_environment_that_is_no_number_is_left_aside(value, monkeypatch):
-    monkeypatch.delenv("PAPILIO_NUM_THREADS", raising=False)
-    default = pp.get_num_threads()
-    monkeypatch.setenv("PAPILIO_NUM_THREADS", value)
-    pp.set_num_threads(None)
-    assert pp.get_num_threads() == default
-
-
 # -- split_work ----------------------------------------------------------------------------------------
 
 
@@ -117,57 +105,6 @@ def test_an_exception_in_any_part_reaches_the_caller_and_the_next_call_works(whe
     done = []
     threads.split_work(lambda start, stop: done.append(start), 3, 1)
     assert sorted(done) == [0, 1, 2]
-
-
-def test_work_does_not_wait_for_helpers_that_are_busy_elsewhere(monkeypatch):
-    pp.set_num_threads(2)
-    monkeypatch.setattr(threads, "_pool", None)
-    monkeypatch.setattr(threads, "_pool_size", 0)
-    both, free = threading.Barrier(3), threading.Event()
-
-    def hold(start, stop):
-        both.wait(timeout=60)
-        assert free.wait(timeout=60)
-
-    other = threading.Thread(target=threads.split_work, args=(hold, 2, 1))
-    other.start()
-    both.wait(timeout=60)  # the only helper is now taken
-    done = []
-    threads.split_work(lambda start, stop: done.append(start), 2, 1)
-    assert done == [0, 1]
-    free.set()
-    other.join(timeout=60)
-    assert not other.is_alive()
-
-
-def test_nested_calls_end_and_do_everything():
-    pp.set_num_threads(3)
-    done = []
-
-    def outer(start, stop):
-        threads.split_work(lambda first, last: done.append((start, first)), 6, 1)
-
-    threads.split_work(outer, 3, 1)
-    assert sorted(done) == [(start, first) for start in range(3) for first in range(0, 6, 2)]
-
-
-def test_where_no_thread_starts_the_caller_does_everything(monkeypatch):
-    def fail(self):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threads, "_pool", None)
-    monkeypatch.setattr(threading.Thread, "start", fail)
-    pp.set_num_threads(3)
-    done = []
-    threads.split_work(lambda start, stop: done.append(start), 3, 1)
-    assert done == [0, 1, 2]
-
-
-def test_shares_are_taken_by_whoever_is_free():
-    pp.set_num_threads(2)
-    done = []
-    threads.split_work(lambda start, stop: done.append((start, stop)), 100, 5, shares=4)
-    assert sorted(done) == [(start, min(start + 15, 100)) for start in range(0, 100, 15)]
 
 
 # -- BLAS ---------------------------------------------------------------------------------------------
@@ -312,61 +249,7 @@ def test_forked_processes_apply_large_blocks(before):
     assert python(FORK.format(before=before)) == "True"
 
 
-HELD = """
-import os, sys, threading, time
-from threadpoolctl import threadpool_info, threadpool_limits
-import numpy as np
-from papilio.runtime.threads import one_blas_thread
-
-def blas():
-    return {{each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}}
-
-def forever(context):
-    with context:
-        held.set()
-        threading.Event().wait()
-
-threadpool_limits(3, "blas")
-held = threading.Event()
-{prepare}
-held.wait()
-{before}
-import warnings
-warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
-pid = os.fork()
-if pid == 0:
-    import faulthandler
-    faulthandler.dump_traceback_later(20, exit=True)
-    {child}
-    os._exit(0)
-{parent}
-_, status = os.waitpid(pid, 0)
-sys.stdout.write(str(status))
-os._exit(0)
-"""
 START = "threading.Thread(target=forever, args=({},), daemon=True).start()"
-
-
-@pytest.mark.skipif(not FORKS, reason="the system has no fork")
-def test_a_forked_process_has_the_limits_of_its_own_thread_only():
-    prepare, child = START.format("one_blas_thread"), "assert blas() == {3}, blas()"
-    child += "\n    with one_blas_thread: assert blas() == {1}\n    assert blas() == {3}"
-    assert python(HELD.format(prepare=prepare, before="", child=child, parent="assert blas() == {1}")) == "0"
-    inner = "assert blas() == {1}\n    one_blas_thread.__exit__()\n    assert blas() == {3}"
-    before = "one_blas_thread.__enter__()"
-    assert python(HELD.format(prepare=prepare, before=before, child=inner, parent="assert blas() == {1}")) == "0"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not FORKS, reason="the system has no fork")
-def test_a_forked_process_compiles_while_its_parent_does():
-    prepare = (
-        "from numba.core.compiler_lock import global_compiler_lock\nfrom papilio.kernels.cache import kernel\n"
-    )
-    prepare += "def slowly():\n    with global_compiler_lock: held.set(); time.sleep(1); done.set()\n"
-    prepare += "done = threading.Event(); threading.Thread(target=slowly, daemon=True).start()"
-    child = "assert done.is_set(); assert kernel()(lambda x: x + 1)(1.0) == 2"
-    assert python(HELD.format(prepare=prepare, before="", child=child, parent="")) == "0"
 
 
 LATE = """

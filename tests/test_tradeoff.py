@@ -102,11 +102,6 @@ def test_of_many_signals_a_part_is_learned_from_and_all_are_measured(signals, mo
     assert only_point().error < point.error
 
 
-def test_by_default_twelve_complexities_in_equal_ratios():
-    sweep = pp.tradeoff(np.eye(64))
-    np.testing.assert_allclose([point.complexity for point in sweep.points], np.geomspace(0.05, 0.8, 12))
-
-
 def test_a_small_matrix_has_what_is_possible(matrix):
     first, last = (point.complexity for point in pp.tradeoff(matrix, 2).points)
     assert 24 / 140 <= first < 24 / 140 + 0.001  # one entry per column of each factor
@@ -146,13 +141,6 @@ def test_with_as_many_entries_as_the_matrix_has_it_is_itself(matrix):
     assert sweep.points[1].error == 0.0
     np.testing.assert_array_equal(sweep.points[1].operator.toarray(), matrix)
     assert len(pp.tradeoff(matrix, [1.0], n_factors=2).points[0].operator.factors) == 2
-
-
-def test_the_number_of_factors_is_kept(matrix, signals):
-    assert {len(p.operator.factors) for p in pp.tradeoff(matrix, [0.5, 0.9], n_factors=3).points} == {3}
-    learned = pp.dictionary.dictionary_tradeoff(signals, None, 2, complexities=[0.5, 0.9], n_factors=3)
-    assert {len(p.operator.factors) for p in learned.points} == {3}
-    assert {len(p.operator.factors) for p in pp.tradeoff(np.zeros((8, 8)), [0.5], n_factors=3).points} == {3}
 
 
 def test_where_a_tighter_point_is_better_it_takes_the_place():

@@ -111,16 +111,6 @@ def test_transform_and_inverse_transform():
         few.inverse_transform(X)
 
 
-def test_fewer_levels_are_the_beginning_of_the_tree():
-    X = np.random.default_rng(0).standard_normal((20, 8))
-    whole, part = pp.rotations.Treelets().fit(X), pp.rotations.Treelets(n_levels=3).fit(X)
-    np.testing.assert_array_equal(part.merges_, whole.merges_[:3])
-    assert part.level_ == 3
-    none = pp.rotations.Treelets(n_levels=0).fit(X)
-    np.testing.assert_array_equal(np.sort(none.components_.argmax(axis=1)), np.arange(8))
-    assert none.operator_.nnz == 8
-
-
 def test_a_known_mean_is_not_subtracted():
     X = np.random.default_rng(0).standard_normal((20, 4)) + np.array([3, 0, 0, 0])
     model = pp.rotations.Treelets(assume_centered=True).fit(X)
