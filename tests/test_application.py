@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 import papilio as pp
-from papilio.kernels.simd import REGISTER
 from papilio.operators import engine
 from papilio.operators.cost import plan, rates
 from papilio.operators.factors import Link, frozen
@@ -78,23 +77,6 @@ def test_the_matrix_itself_gives_the_bits_of_numpys_product(shape, layout, dtype
 def kinds(op, block=False):
     """The classes of the segments, in the order of application."""
     return [type(each) for each in (op._packed().for_blocks if block else op._packed().for_vectors)]
-
-
-def test_each_factor_goes_where_it_is_faster():
-    low_rank = pp.SparseProduct([gaussian((512, 40)), gaussian((40, 512))])
-    assert kinds(low_rank) == [engine.Dense, engine.Dense]
-    fused = [engine.Fused] if REGISTER == 64 else [engine.Dense, engine.Dense]  # as was measured
-    assert kinds(low_rank, block=True) == fused
-    alone = pp.SparseProduct([gaussian((512, 40))])
-    assert kinds(alone) == kinds(alone, block=True) == [engine.Dense]
-    assert kinds(hadamard(512)) == kinds(hadamard(512), block=True) == [engine.Fused]
-    small = pp.SparseProduct([gaussian((6, 6), seed=i) for i in range(8)])
-    assert kinds(small) == [engine.Fused]
-    mixed = hadamard(512) @ pp.SparseProduct([gaussian((512, 2000))]) @ pp.SparseProduct([sp.eye_array(2000)] * 2)
-    assert kinds(mixed) == [engine.Fused, engine.Dense, engine.Fused]
-    nearly = gaussian((300, 300))
-    nearly[0, 0] = 0
-    assert kinds(pp.SparseProduct([nearly])) == [engine.Dense]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -181,19 +163,6 @@ def assert_better(op):
 def test_transforms_are_optimized_without_loss(make, n):
     better = assert_better(make(n))
     assert make is not hadamard or n <= 4 or len(better.factors) == len(make(n).factors)  # as fast as can be
-
-
-def test_what_the_dense_matrix_does_faster_becomes_dense():
-    for factors in ([gaussian((300, 300))] * 2, [gaussian((20, 90)), gaussian((90, 20))]):
-        op = pp.SparseProduct(factors)
-        better = assert_better(op)
-        assert [type(factor) for factor in better.factors] == [np.ndarray]
-        assert max(modelled_cost(better.factors)) == pytest.approx(1)
-    low_rank = pp.SparseProduct([gaussian((300, 20)), gaussian((20, 300))])
-    assert low_rank.optimized() is low_rank
-    diagonal = pp.SparseProduct([gaussian((400, 400)), sp.diags_array(np.arange(1.0, 401)), sp.eye_array(400)])
-    # A dense factor by itself goes to BLAS; by the model of wide registers, the kernel is faster for two.
-    assert len(assert_better(diagonal).factors) == (2 if REGISTER == 64 else 1)
 
 
 @st.composite

@@ -14,7 +14,7 @@ from papilio.dictionary.learner import (
     growing_share,
     replace_bad_atoms,
 )
-from papilio.dictionary.signals import energies_of, energies_of_codes, is_rounding, moments_of_rows, residuals_of
+from papilio.dictionary.signals import energies_of, moments_of_rows, residuals_of
 from papilio.kernels import atom_updates as kernels
 
 from .helpers import gaussian
@@ -150,17 +150,6 @@ def test_each_atom_that_descends_becomes_the_best_of_unit_norm_on_the_moments(dt
     assert_near(atoms, expected, 500)
 
 
-def test_energies_are_those_of_the_signals_and_of_their_residuals(dtype):
-    rows, atoms, codes = problem(dtype)
-    energies, errors = energies_of_codes(rows, atoms, codes)
-    slack = 200 * np.finfo(dtype).eps
-    np.testing.assert_allclose(energies, np.linalg.norm(rows, axis=1) ** 2, rtol=slack)
-    residuals = rows - codes.toarray().T @ atoms
-    np.testing.assert_allclose(errors, np.linalg.norm(residuals, axis=1) ** 2, rtol=slack, atol=slack)
-    assert energies.dtype == errors.dtype == np.float64
-    np.testing.assert_array_equal(is_rounding(errors, energies, np.dtype(dtype)), errors < 1e-9 * energies)
-
-
 # -- moments -------------------------------------------------------------------------------------------
 
 
@@ -259,14 +248,6 @@ def test_of_two_atoms_that_are_nearly_equal_the_less_used_one_goes(dtype, opposi
     uses[0] = 19
     np.testing.assert_array_equal(replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals)), [0])
     assert_near(atoms[0], unit(rows[29:])[0], 10)
-
-
-def test_good_atoms_stay_and_so_do_all_where_nothing_is_left_to_represent(dtype):
-    atoms, uses, rows, residuals = bad_case(dtype)
-    assert replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals)).size == 0
-    uses[3] = 0
-    assert replace_bad_atoms(atoms, uses, rows, energies_of(rows, np.zeros_like(residuals))).size == 0
-    np.testing.assert_array_equal(atoms, np.eye(N_FEATURES))
 
 
 # -- first atoms ---------------------------------------------------------------------------------------

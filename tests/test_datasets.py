@@ -242,19 +242,6 @@ def all_patches(rows, columns, names=("china", "flower")):
 
 
 @pytest.mark.usefixtures("small_images")
-@pytest.mark.parametrize("names", [("china", "flower"), ("flower", "china"), ("china",), ("flower",)])
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 4)])
-def test_places_are_drawn_without_replacement_as_long_as_there_are_enough(size, names):
-    expected = np.array(sorted(all_patches(*size, names), key=lambda patch: patch[0]))
-    patches = image_patches(len(expected), size, images=names, remove_mean=False, random_state=0)
-    np.testing.assert_array_equal(patches[np.argsort(patches[:, 0])], expected)
-    fewer = image_patches(len(expected) - 1 or 1, size, images=names, remove_mean=False, random_state=1)
-    assert np.unique(fewer[:, 0]).size == len(fewer)
-    more = image_patches(len(expected) + 1, size, images=names, remove_mean=False, random_state=0)
-    assert np.isin(more[:, 0], expected[:, 0]).all()
-
-
-@pytest.mark.usefixtures("small_images")
 def test_all_places_of_all_images_are_equally_likely():
     expected = [patch[0] for patch in all_patches(3, 2)]
     patches = image_patches(5000, (3, 2), remove_mean=False, random_state=0)

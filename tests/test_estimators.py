@@ -277,16 +277,6 @@ def test_every_start_of_a_fast_dictionary_works(short_refinement):
         assert model.relative_complexity_ <= 0.5
 
 
-def test_the_papers_schedule_to_the_letter():
-    data = pp.datasets.rand(random_state=0).signals.T
-    model = pp.FastDictionaryLearning(
-        n_nonzero_coefs=5, schedule=pp.Schedule.paper(32, 5, 2, 512), max_iter=0, random_state=0
-    ).fit(data)
-    assert model.relative_complexity_ == 0.3125
-    assert {"ksvd", "split 1", "global 3", "final"} <= set(model.history_.phase)
-    assert "refine" not in model.history_.phase
-
-
 @pytest.mark.parametrize("make", [pp.KSVD, pp.SparseKSVD, pp.OnlineDictionaryLearning])
 def test_reaching_max_iter_warns(make):
     with pytest.warns(ConvergenceWarning, match="increase max_iter"):
@@ -338,12 +328,3 @@ def test_learning_with_a_penalty_reaches_the_objective_of_scikit_learn(make):
     model.set_params(transform_algorithm="lasso")
     expected = pp.lasso(model.components_.T, data.T, alpha).toarray()
     np.testing.assert_allclose(model.transform(data).T, expected, atol=1e-9)
-
-
-def test_learning_with_a_penalty_has_the_same_bits_in_a_run_that_resumes(tmp_path):
-    options = {"fit_algorithm": "lasso", "alpha": 0.2, "max_iter": 6, "random_state": 0}
-    whole = pp.KSVD(20, **options).fit(X)
-    stop = lambda step: step.iteration == 4  # noqa: E731
-    pp.KSVD(20, **options, checkpoint=tmp_path / "run", callback=stop).fit(X)
-    resumed = pp.KSVD(20, **options, checkpoint=tmp_path / "run").fit(X)
-    np.testing.assert_array_equal(resumed.components_, whole.components_)

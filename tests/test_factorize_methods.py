@@ -229,29 +229,6 @@ def test_a_search_is_far_better_than_the_hierarchical_strategy_alone():
 # -- time, callbacks, random numbers -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("time_budget", [0, 0.001, 0.05])
-@pytest.mark.parametrize("complexity", [0.2, 0.5])
-@pytest.mark.parametrize("n_factors", [None, 3])
-def test_little_time_gives_a_valid_result_and_no_work_afterwards(time_budget, complexity, n_factors):
-    M, late = gaussian((32, 32)), []
-    result = pp.factorize(
-        M,
-        complexity=complexity,
-        time_budget=time_budget,
-        n_factors=n_factors,
-        callback=lambda step: late.append(step) if step.seconds > time_budget else None,
-    )
-    assert len(late) <= 2  # of the several thousands that come without a limit
-    if time_budget == 0:
-        assert result.n_iter == 0
-        assert [attempt.method for attempt in result.attempts] == ["thresholding"]
-    assert result.status == "stopped"
-    assert_honest(M, result)
-    assert result.error < 1
-    assert result.operator.relative_complexity <= complexity
-    assert len(result.operator.factors) in ((1, 2, 3) if n_factors is None else (n_factors,))
-
-
 @pytest.mark.parametrize(
     "target", [{"complexity": 0.5}, {"max_error": 0.2}, {}], ids=["complexity", "error", "knee"]
 )

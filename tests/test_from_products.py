@@ -290,15 +290,6 @@ def test_bad_arguments():
 # -- stopping -------------------------------------------------------------------------------------------
 
 
-def test_a_time_budget_returns_what_there_is():
-    operator = Counted(gaussian((300, 300)))
-    fit = pp.factorize(operator, time_budget=0.0)
-    assert fit.status.value == "stopped"
-    assert fit.operator.shape == (300, 300)
-    assert fit.error == 1.0
-    assert operator.count < 10
-
-
 def test_what_was_known_before_a_stop_is_used():
     operator = Counted(gaussian((500, 3)) @ gaussian((3, 400), seed=1))
 
@@ -323,12 +314,3 @@ def test_a_callback_sees_progress_and_stops():
     assert any("products" in step.phase for step in steps)
     done = [step.done for step in steps]
     assert done == sorted(done)
-
-
-def test_an_operator_of_pylops_is_one_too():
-    pylops = pytest.importorskip("pylops")
-    smooth = pylops.Smoothing1D(9, 96)
-    matrix = smooth.todense()
-    fit = pp.factorize(smooth, max_error=1e-3)
-    assert fit.n_products > 0
-    assert np.linalg.norm(fit.operator.toarray() - matrix) <= 2e-3 * np.linalg.norm(matrix)

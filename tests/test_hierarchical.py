@@ -113,24 +113,6 @@ def test_polish_is_the_least_squares_fit_on_the_support():
     assert sets[1].contains(factors[1])
 
 
-def test_from_the_right_is_the_mirrored_transposed_problem():
-    X = gaussian((10, 6))
-    left = pp.Schedule(
-        [c.SparseRows((10, 6), 2), c.Sparse((6, 5), 12)], [c.Sparse((6, 6), 20), c.SparseColumns((5, 6), 2)]
-    )
-    right = pp.Schedule(
-        [c.SparseColumns((6, 10), 2), c.Sparse((5, 6), 12)],
-        [c.Sparse((6, 6), 20), c.SparseRows((6, 5), 2)],
-        side="right",
-    )
-    for order in ("right_to_left", "left_to_right"):
-        a = pp.hierarchical(X, left, order=order, max_iter=40)
-        b = pp.hierarchical(X.T, right, order=order, max_iter=40)
-        assert a.error == pytest.approx(b.error, rel=1e-9)
-        np.testing.assert_allclose(a.operator.toarray(), b.operator.T.toarray(), atol=1e-8)
-        assert a.history.phase == b.history.phase
-
-
 def test_each_split_starts_at_scale_one_and_the_global_step_at_the_running_scale(monkeypatch):
     from papilio.solvers import hierarchical as module
 

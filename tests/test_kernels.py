@@ -16,7 +16,7 @@ import papilio as pp
 from papilio import constraints as c
 from papilio.constraints.base import slack_of
 from papilio.kernels.convert import count_entries, fill_entries
-from papilio.kernels.select import keep_largest, keep_largest_of_lines, norms_of_blocks, nth_largest, spread
+from papilio.kernels.select import keep_largest, keep_largest_of_lines, nth_largest
 from papilio.kernels.simd import TILE
 from papilio.kernels.steps import norm_squared
 from papilio.linalg import probe, wide
@@ -226,18 +226,6 @@ def test_norms_of_the_step_kernel_are_numpys(dtype):
             assert norm == pytest.approx(np.linalg.norm(left.astype(wide(left.dtype)), 2) ** 2, rel=10 * fine)
     zero = np.zeros((3, 4), dtype)
     assert norm_squared(zero, probe(4, zero.dtype), 0.1, np.zeros(4, dtype), 1e-7) == 0
-
-
-def test_blocks_of_any_groups_are_measured_and_spread(dtype):
-    rows, columns = np.array([0, 1, 0, 2, 1]), np.array([1, 0, 1, 1])
-    score = np.abs(gaussian((5, 4), dtype))
-    norms = np.empty((3, 2), score.dtype)
-    norms_of_blocks(score, rows, columns, norms)
-    expected = [[np.linalg.norm(score[rows == i][:, columns == j]) for j in range(2)] for i in range(3)]
-    np.testing.assert_allclose(norms, expected, rtol=1e-5)
-    keep = np.empty((5, 4), bool)
-    spread(norms > 1, rows, columns, keep)
-    np.testing.assert_array_equal(keep, (norms > 1)[rows[:, None], columns])
 
 
 # Chains for targets of 6 rows and 5 columns, or of 5 atoms.

@@ -1,6 +1,5 @@
 """Non-negative factors: sweeps against scikit-learn and brute force, supports against planted ones."""
 
-import itertools
 from functools import reduce
 from itertools import pairwise
 
@@ -15,7 +14,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
 from papilio.constraints import Circulant, NonNegative, Sparse, SparseRows
-from papilio.nonnegative.exchange import Supports
 from papilio.nonnegative.losses import Divergence, LeastSquares
 from papilio.nonnegative.nmf import divergence_codes, least_squares_codes
 
@@ -299,26 +297,6 @@ def test_reaching_max_iter_warns():
 
 
 # -- supports --------------------------------------------------------------------------------------------
-
-
-def best_by_trying(A, target, k):
-    """The least ‖target − A x‖ for x ≥ 0 with at most k entries."""
-    return min(
-        nnls(A[:, list(support)], target)[1]
-        for count in range(1, k + 1)
-        for support in itertools.combinations(range(A.shape[1]), count)
-    )
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_the_best_support_of_a_column_is_found(k):
-    rng = np.random.default_rng(k)
-    A, targets = rng.random((6, 5)), rng.random((6, 12))
-    found = Supports(A.T @ A, k).best(A.T @ targets)
-    assert (found >= 0).all()
-    assert ((found > 0).sum(axis=0) <= k).all()
-    errors = np.linalg.norm(targets - A @ found, axis=0)
-    np.testing.assert_allclose(errors, [best_by_trying(A, target, k) for target in targets.T], rtol=1e-6)
 
 
 def test_a_stop_during_the_search_keeps_the_limits():

@@ -91,22 +91,6 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"f.mat": b"old"}
 
 
-def test_mat_files_that_hold_something_else_are_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "odd.mat"
-    scipy.io.savemat(path, {"faust_factors": SPARSE, "factors": cells(SPARSE)})
-    intact = path.read_bytes()
-    for content, message in (
-        (intact, "it has no cell array 'faust_factors'"),
-        (intact[:128], "it has no cell array 'faust_factors'"),
-        (intact[:160], ""),
-        (b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM" + bytes(400), "7.3 cannot be read; save with -v7"),
-        (b"\x89HDF\r\n\x1a\n" + bytes(600), "7.3 cannot be read; save with -v7"),
-    ):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=rf"odd\.mat' does not hold a product of factors: .*{message}"):
-            pp.load(path)
-
-
 def test_the_command_line_reads_mat_files_of_faust_as_operators(papilio: Any) -> None:
     from papilio.cli import inputs
 
@@ -155,23 +139,6 @@ def test_factors_and_scale_go_there_and_back(monkeypatch: pytest.MonkeyPatch, dt
     assert scaled == SparseProduct([-0.5 * operator(dtype).factors[0], operator(dtype).factors[1]]).astype(there)
     with pytest.raises(ValueError, match="scale"):
         SparseProduct([[[1e300]], [[1e300]]], 1e300).to_faust()
-
-
-def test_dimensions_for_pylops_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = SimpleNamespace(LinearOperator=lambda op, dims, dimsd: (op, dims, dimsd))
-    monkeypatch.setitem(sys.modules, "pylops", made)  # type: ignore[arg-type]
-    op = pp.transforms.hadamard(8)
-    assert op.to_pylops() == (op, (8,), (8,))
-    assert op.to_pylops(dims=[2, 4], dimsd=8) == (op, (2, 4), (8,))
-    for options, message in (
-        ({"dims": (2, 3)}, r"^dims must have 8 entries in all, got \(2, 3\)"),
-        ({"dimsd": 7}, "^dimsd must have 8"),
-        ({"dims": (-2, -4)}, r"^dims\[0\] must"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            op.to_pylops(**options)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^dims\[0\] must"):
-        op.to_pylops(dims=8.0)  # type: ignore[arg-type]
 
 
 # -- the packages --------------------------------------------------------------------------------------

@@ -169,24 +169,6 @@ def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path, monkeypatch):
     assert resumed.n_iter_ == expected.n_iter_
 
 
-def test_dask_arrays():
-    da = pytest.importorskip("dask.array")
-    model = make().fit(da.from_array(X, chunks=(100, 16)))
-    np.testing.assert_allclose(model.components_, make().fit(X).components_, atol=1e-9)
-    codes = model.transform(da.from_array(X, chunks=(100, 16))).compute()
-    np.testing.assert_allclose(codes, model.transform(X), atol=1e-12)
-
-
-def test_streams_follow_data_that_change():
-    model = make(window=3).partial_fit(smooth(300))
-    turned = smooth(300, seed=1) @ basis(16, seed=5)
-    before = model.score(turned)
-    for _ in range(10):
-        model.partial_fit(turned)
-    assert model.score(turned) > before
-    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(16), atol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -156,42 +156,6 @@ def test_atoms_are_drawn_as_pictures_or_curves_by_what_they_look_like():
         assert len(pp.plot.atoms(signals).images) == 0
 
 
-def test_atoms_of_models_are_drawn_and_those_of_transposed_ones_refused():
-    X = pp.datasets.rand(random_state=0).signals
-    model = pp.KSVD(12, 3, max_iter=1, random_state=0).fit(X.T)
-    learned = pp.dictionary.ksvd(X, 12, 3, max_iter=1, random_state=0)
-    shown = [pp.plot.atoms(each).collections[1].get_segments() for each in (model, learned, model.operator_)]
-    np.testing.assert_array_equal(shown[0], shown[1])
-    np.testing.assert_array_equal(shown[0], shown[2])
-    with pytest.raises(ValueError, match="rows of unit norm: give its transpose"):
-        pp.plot.atoms(model.components_)
-    with pytest.raises(ValueError, match=r"atom_shape must hold 12 entries.*32: is the dictionary transposed"):
-        pp.plot.atoms(model.components_, 32)
-    with pytest.raises(TypeError, match="dictionary must be a fitted estimator, got KSVD before fit"):
-        pp.plot.atoms(pp.KSVD())
-
-
-def test_the_tree_of_treelets_stands_on_the_variables_of_its_vectors():
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.standard_normal((50, 2)), 3, axis=1)[:, [0, 3, 1, 4, 2, 5]] + 0.1 * rng.standard_normal(
-        (50, 6)
-    )
-    model = pp.rotations.Treelets(2).fit(X)
-    tree, vectors = pp.plot.treelets(model, 5)
-    order = [int(label.get_text()) for label in vectors.get_xticklabels()]
-    assert order == [0, 2, 4, 1, 3, 5]
-    drawn = vectors.images[0].get_array()
-    np.testing.assert_allclose(drawn, model.components_[:, order] / np.abs(model.components_).max(axis=1)[:, None])
-    merges = [line for line in tree.lines if len(line.get_xdata()) == 4]
-    assert len(merges) == len(model.merges_) == 5
-    heights = [line.get_ydata()[1] for line in merges]
-    np.testing.assert_allclose(heights, np.minimum.accumulate(np.abs(model.correlations_)))
-    ends = sorted(float(x) for line in merges for x, y in zip(*line.get_data(), strict=True) if y == 1)
-    assert ends == [0, 1, 2, 3, 4, 5]
-    assert [text.get_text() for text in tree.texts] == ["level 4 of 5"]
-    assert [label.get_text() for label in vectors.get_yticklabels()] == [f"{e:.1%}" for e in model.energies_]
-
-
 def test_operators_draw_themselves():
     op = pp.transforms.hadamard(4)
     assert len(op.plot()) == 3

@@ -167,38 +167,6 @@ def test_layers_are_the_best_disjoint_pairs(rng, kind, width, dtype):
 
 
 @pytest.mark.parametrize("dtype", KINDS)
-def test_wide_matrices_have_rotations_of_columns_alone(rng, dtype):
-    A = numbers(rng, (4, 9), dtype)
-    growth = Growth(SINGULAR, A.copy())
-    before = off_of_wide(A)
-    for _ in range(20):
-        growth.add(9)
-    V = dense(growth.chain(2))
-    left = growth.chain()
-    rows = (left.pairs < 4).all(axis=1)
-    U = dense(Chain(4, left.pairs[rows], left.blocks[rows]))
-    np.testing.assert_allclose(left.blocks[~rows], np.tile(np.eye(2), (np.count_nonzero(~rows), 1, 1)))
-    np.testing.assert_allclose(growth.matrix, U.conj().T @ A @ V, atol=1e-11)
-    assert off_of_wide(growth.matrix) < 0.1 * before
-
-
-def off_of_wide(A):
-    return np.sqrt(np.linalg.norm(A) ** 2 - np.linalg.norm(np.diag(A)) ** 2)
-
-
-def test_retired_coordinates_are_rotated_no_more(rng):
-    M = rng.standard_normal((20, 8))
-    growth = Growth(CORRELATION, M.T @ M, 1)
-    growth.add(1)
-    for k in growth.chain().pairs[0]:
-        growth.retire(k)
-    gone = set(growth.chain().pairs[0].tolist())
-    while growth.add(1) and growth.count < 30:
-        pass
-    assert not gone & set(growth.chain().pairs[1:].ravel().tolist())
-
-
-@pytest.mark.parametrize("dtype", KINDS)
 def test_a_sparse_matrix_grows_as_a_dense_one(rng, dtype):
     n = 60
     S = sp.random_array((n, n), density=0.02, rng=rng).toarray() * numbers(rng, (n, n), dtype)
