@@ -307,7 +307,7 @@ class StreamEstimator(DictionaryEstimator):
 
     @abstractmethod
     def _state_after(self, outcome: Outcome) -> Any:
-        """A state that goes on from what `fit` learned."""
+        """The state after `fit`, from which learning continues."""
 
     def _after_fit(self, outcome: Outcome) -> None:
         self._state = self._state_after(outcome)

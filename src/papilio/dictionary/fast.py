@@ -43,7 +43,7 @@ from .signals import Coder, Coding, Held, Signals, Statistics, code_part, multip
 _ITERATIONS = 16  # Iterations of K-SVD for 10,000 signals and 256 atoms.
 _FEWEST_ITERATIONS, _MOST_ITERATIONS = 16, 100
 _ROUGH, _FINE = 3e-4, 1e-6  # Tolerances of PALM: if refinement follows, and if not.
-_SETTLED = 1e-2  # a fall of the error in the last round that is no reason to go on
+_SETTLED = 1e-2  # If the error falls less in the last round, it has settled.
 _ROUNDS = 5  # Rounds of refinement for 10,000 signals and 256 atoms.
 _FEWEST_ROUNDS, _MOST_ROUNDS = 5, 100
 _STEPS = 20  # Iterations of PALM in each round.

@@ -62,7 +62,7 @@ def ksvd(
 
     Three things keep it out of poor local minima. Atoms that are rarely used, or nearly equal to another one, are
     replaced by the signals with the largest errors. Three quarters of the iterations work on two fifths of the
-    signals, drawn anew each time. And in the first half of the iterations, half as many atoms code each signal.
+    signals, drawn again each time. And in the first half of the iterations, half as many atoms code each signal.
 
     Above 50,000 signals, or 200 per atom up to 100,000, the iterations see a random sample of this size; passes
     over all signals then improve the dictionary.

@@ -162,7 +162,7 @@ def warn_if_uneven(rows: Array, stacklevel: int = 3) -> None:
 @stored
 @dataclass
 class Found:
-    """What a stage of learning hands on: a dictionary (d, a), why it ended, and sums over all signals."""
+    """The result of a stage of learning: a dictionary (d, a), why it ended, and sums over all signals."""
 
     dictionary: Any
     status: str = Status.CONVERGED

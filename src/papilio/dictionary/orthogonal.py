@@ -33,7 +33,7 @@ _COMPLEXITY = 0.5  # Default of ``complexity``.
 _FIRST = 0.75  # Share of the rotations, or entries, that start near a known basis; data decide about the others.
 _NEAR = 1.03  # times the error of that basis; if the start has more, all rotations are for it
 _SWEEPS = 3  # Sweeps in each iteration.
-_SOME = 5_000  # signals that are enough to tell which start is better
+_SOME = 5_000  # Signals that suffice to compare two starts.
 
 stored(Turned)
 stored(Chain)
@@ -58,7 +58,7 @@ def orthogonal_dictionary(
         min ‖X − UΓ‖²  over Γ and orthogonal U = G₁G₂…G_g P
 
     is solved for one after the other. Γ holds the k largest coefficients UᴴX of each signal: a dictionary with
-    orthonormal atoms needs no pursuit. With M = XΓᴴ, sweeps choose the angles of all rotations anew, one by one,
+    orthonormal atoms needs no pursuit. With M = XΓᴴ, sweeps choose the angles of all rotations again, one by one,
     so that Re tr UᴴM grows; each time a layer of rotations is added, until all are used (Rusu and Rosasco 2019).
     The error never rises. The start is a product of rotations near the cosine transform, in two dimensions if d is
     a square, or near the eigenvectors of the covariance, whichever codes the signals better.

@@ -28,7 +28,7 @@ from ..typing import Array
 from ..validation import require_fits
 
 _SAMPLE, _LARGEST_SAMPLE, _SAMPLE_PER_ATOM = 50_000, 100_000, 200  # signals that are enough to start from
-_SOME = 5_000  # signals that are enough to tell which of two dictionaries is better
+_SOME = 5_000  # Signals that suffice to compare two dictionaries.
 _PASSES = 4  # over all signals that improve a start from a sample
 _SIGNALS_PER_PASS = 20  # coded in a pass in the time that the start takes for one
 _ROWS_PER_ATOM = 4  # Rows per atom that are coded and summed together, at least.
@@ -262,14 +262,14 @@ def moments_of_rows(rows: Array, codes: sp.csc_array) -> tuple[Array, Array]:
 
 
 def energies_of(rows: Array, residuals: Array) -> Array:
-    """‖r‖² of each residual, and 0 where it is no more than rounding."""
+    """‖r‖² of each residual, and 0 where it is rounding."""
     energies = _squares(residuals)
     energies[is_rounding(energies, _squares(rows), rows.dtype)] = 0
     return energies
 
 
 def is_rounding(errors: Array, energies: Array, dtype: np.dtype[Any]) -> Array:
-    """Which squared errors are no more than rounding, given the energies of the signals."""
+    """Which squared errors are rounding, given the energies of the signals."""
     return errors <= (100 * np.finfo(dtype).eps) ** 2 * energies
 
 
@@ -398,7 +398,7 @@ Signals = Held | Streamed
 
 
 def open_signals(samples: Samples, coder: Coder, n_components: int, session: Session) -> Signals:
-    """The signals of a run: held in memory if they are no more than a sample to start from."""
+    """The signals of a run: held in memory if they are at most as many as the sample to start from."""
     require_fits("n_components", n_components * samples.shape[1] * samples.dtype.itemsize)
     signals: Signals
     if len(samples) <= enough(n_components):

@@ -128,7 +128,7 @@ def _hash_of_sources() -> str:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether nobody else can write into it: to load compiled code is to run it."""
+    """Whether only this user can write to it: loading compiled code runs it."""
     status = folder.lstat()
     is_private = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
     return is_private and not folder.is_symlink()

@@ -114,7 +114,7 @@ def pursue_shifts(
     ``correlations`` (rows, atoms, columns) are those of the image with all shifts of the atoms, which have unit
     norm; they become those of the residual. ``gram[m, n, top + u, left + v]`` is the correlation of atom m with
     atom n when that is shifted by (u, v). Coefficients are added to ``codes`` (atoms, rows, columns). An atom that
-    is taken again at the same place does not count again. The end is where all correlations are at most ``least``.
+    is chosen again at the same place counts once. The end is where all correlations are at most ``least``.
     Returned are how many atoms were taken, in how many steps.
     """
     n_rows, n_atoms, width = correlations.shape

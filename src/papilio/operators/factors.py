@@ -169,7 +169,7 @@ def frozen(factor: Factor) -> Factor:
 
 
 def shared(factor: Factor) -> Factor:
-    """The same factor for others, who cannot change it."""
+    """A read-only view of the factor."""
     if isinstance(factor, np.ndarray):
         return factor.view()
     return sp.csr_array((factor.data, factor.indices, factor.indptr), shape=factor.shape, copy=False)
@@ -203,7 +203,7 @@ class Chain:
 
 
 def without_rounding(factor: sp.csr_array) -> sp.csr_array:
-    """``factor`` without the entries that are no more than rounding errors of its largest one."""
+    """``factor`` without entries that are rounding errors relative to its largest one."""
     sizes = np.abs(factor.data)
     if not sizes.size or sizes.min() > _ROUNDING * sizes.max():
         return factor

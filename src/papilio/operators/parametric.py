@@ -120,7 +120,7 @@ class ParametricProduct:
 
     @cached_property
     def _numbered(self) -> list[sp.csr_array]:
-        """The supports with the numbers of their values, from one on, as entries: packed, they tell the places."""
+        """The supports with the numbers of their values, from one on, as entries: packed, these are the places."""
         numbers = np.arange(1.0, self.n_values + 1)
         return [
             sp.csr_array((numbers[begin:end], support.indices, support.indptr), shape=support.shape)

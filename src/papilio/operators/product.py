@@ -85,7 +85,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
     chosen rows of the chosen columns (as ``numpy.ix_`` would) and keeps two dimensions, except that ``op[i, j]``
     with two integers is the entry. ``numpy.asarray(op)`` is the dense matrix, which is also what NumPy's functions
     take an operator for, unless they refuse it. SciPy's sparse arrays do so, too: ``A @ op`` is a dense array, and
-    ``(op.T @ A.T).T`` a sparse one. ``op == 0`` tells whether the operator is zero.
+    ``(op.T @ A.T).T`` a sparse one. ``op == 0`` is true if the operator is zero.
 
     Sums and differences of two SparseProducts are SparseProducts: [A₁ B₁] · diag(A₂, B₂) ⋯ [A_M; B_M], with the
     entries of both; first and last factors that both have stand once, and the shorter chain is filled up with
@@ -634,7 +634,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             x is exact for an A and a b that differ by this much, relative to their norms. By default 1e-12, and
             1e-6 in single precision.
         max_iter : int, optional
-            By default 4 · min(rows, columns) + 20. A warning tells if it was reached.
+            By default 4 · min(rows, columns) + 20. A warning is issued if it is reached.
 
         Returns
         -------

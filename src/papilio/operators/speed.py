@@ -28,7 +28,7 @@ BELOW_ONE = "Below 1× the dense matrix is faster. Products gain with size, with
 _SPINNING = 0.02  # seconds: after a product, threads of BLAS look for more work, and keep a core busy
 _SHORTEST = 2e-5  # seconds of a measurement: shorter calls are repeated
 _BURST = 0.004  # seconds of measurements in a row
-_FIRST = 0.003  # seconds for the first measurements, which tell how many to take
+_FIRST = 0.003  # Seconds for the first measurements, which determine how many follow.
 
 # When a product counts as slower: so far below 1 that noise does not decide, and so large that the call does not.
 _SLOWER = 0.9
@@ -227,7 +227,7 @@ def calibrated(dtype: np.dtype[Any], vectors: int, threads: int) -> Rates:
     times = [best_times([_call(*probe, dtype, vectors)], _PROBE_SECONDS)[0] * 1e9 / vectors for probe in probes]
     units = [Rates(*row) for row in np.eye(len(Rates._fields))]
     counts = np.array([[cost_of([factor], [by_blas], unit) for unit in units] for factor, by_blas in probes])
-    # In units of the fixed figures, which decide where measurements tell nothing.
+    # In units of the fixed figures, which decide where there are no measurements.
     known = np.array(rates(dtype, vectors > 1))
     known[Rates._fields.index("call")] *= 1 if vectors == 1 else BLOCK / vectors
     known = np.maximum(known, 1e-6)

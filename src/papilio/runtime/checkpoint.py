@@ -90,7 +90,7 @@ def unpack(packed: Any, arrays: Mapping[str, Array]) -> Any:
 class Lock:
     """The lock of a checkpoint: one run at a time. The system ends it with the process, however that ends.
 
-    Where the system has no such locks, nobody is kept away.
+    Where the system has no such locks, runs do not exclude each other.
     """
 
     def __init__(self, checkpoint: Path) -> None:
@@ -118,7 +118,7 @@ class Lock:
             self._file.close()  # its last holder has just removed it
 
     def release(self) -> None:
-        """Remove the file while it is locked, so that nobody else has it, and end the lock."""
+        """Remove the file while it is locked, and release the lock."""
         if not self._file.closed:
             with suppress(OSError):
                 self._path.unlink()
@@ -218,7 +218,7 @@ def _header_and_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
                 arrays = {name: archive[name] for name in archive.files}
             header = json.loads(str(arrays.pop("header")))
             return {name: header[name] for name in ("format", "papilio", "identity", "state")}, arrays
-        except Exception as error:  # whatever zipfile, NumPy and json make of a damaged file
+        except Exception as error:  # A damaged file may raise anything.
             raise ValueError("damaged, or no checkpoint") from error
 
 

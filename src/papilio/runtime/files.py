@@ -123,7 +123,7 @@ def read_arrays(path: types.Path) -> dict[str, Array]:
     try:
         with open_archive(place) as archive:
             return {name: archive[name] for name in archive.files}
-    except Exception as error:  # whatever zipfile and NumPy make of a damaged archive
+    except Exception as error:  # A damaged archive may raise anything.
         raise ValueError(f"{os.fspath(path)!r} is not an intact papilio file: {error}") from error
 
 

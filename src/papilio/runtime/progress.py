@@ -13,7 +13,7 @@ _SECONDS_BETWEEN_LINES = 30.0
 class ProgressLine:
     """How much is done, what is being done, and for how long: ``factorize  43 %  butterfly, level 3 of 9: 12 s``.
 
-    On a terminal and in a notebook, one line that is written again and again, and wiped out at the end; elsewhere,
+    On a terminal and in a notebook, one line that is overwritten, and erased at the end; elsewhere,
     as in a log file, a line now and then.
     """
 
@@ -57,7 +57,7 @@ def is_rewritable(stream: TextIO | None) -> bool:
 
 
 def write_line(stream: TextIO | None, text: str) -> None:
-    """Write to a stream, unless it is closed or nobody reads it: no reason to lose the work."""
+    """Write to a stream, unless it is closed or has no reader; a failed write does not end the work."""
     with suppress(OSError, ValueError):
         if stream is not None:
             stream.write(text)

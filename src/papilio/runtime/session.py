@@ -104,7 +104,7 @@ def awaiting_stop(
 
 
 def raise_interrupt(number: int, frame: FrameType | None) -> None:
-    """A handler that makes of any signal what Ctrl-C is by default."""
+    """Handle a signal like Ctrl-C: raise KeyboardInterrupt."""
     global _last_signal
     _last_signal = number
     raise KeyboardInterrupt
@@ -241,7 +241,7 @@ class Session:
     def interruptible(self) -> Iterator[None]:
         """Let the first Ctrl-C stop this session, and the second one raise `KeyboardInterrupt`.
 
-        Only in the main thread, and only where nobody else handles Ctrl-C. At the end, the line of progress is
+        Only in the main thread, and only if Ctrl-C has its default handler. At the end, the line of progress is
         wiped out.
         """
         with awaiting_stop() if is_ctrl_c_free() else nullcontext(self._request) as self._request:

@@ -1,4 +1,4 @@
-"""Dask: work on its clusters, where whoever waits learns when there is nothing to wait for, and checked chunks."""
+"""Dask: work on its clusters, with timeouts for lost workers, and checks of chunks."""
 
 import os
 import sys
@@ -46,7 +46,7 @@ def computed(values: Sequence[Any]) -> Sequence[Any]:
 
 @contextmanager
 def naming_losses(client: Any) -> Iterator[None]:
-    """Say which scheduler was lost, where Dask's errors tell of keys and cancelled futures only."""
+    """Name the scheduler that was lost; Dask's own errors name only keys and cancelled futures."""
     from distributed import CancelledError
     from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError

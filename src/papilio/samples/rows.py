@@ -143,7 +143,7 @@ def npy_reader(path: Path) -> FileReader:
         working_dtype("it", found.dtype)
     except OSError:
         raise
-    except Exception as error:  # whatever NumPy makes of a damaged header
+    except Exception as error:  # A damaged header may raise anything.
         raise ValueError(f"{path.name!r} is not an intact .npy file of samples: {error}") from error
     order = "C" if found.flags.c_contiguous else "F"
     return FileReader(os.fspath(path), found.offset, found.shape, found.dtype, order)

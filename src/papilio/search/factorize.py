@@ -62,7 +62,7 @@ def factorize(
     ----------
     M : (m, n) matrix, callable or LinearOperator
         Real or complex, dense or sparse. A callable ``entries(rows, columns)`` takes two arrays of indices and
-        returns the block ``M[np.ix_(rows, columns)]``; O(n log n) entries are looked at. Of a SciPy
+        returns the block ``M[np.ix_(rows, columns)]``; O(n log n) entries are evaluated. Of a SciPy
         ``LinearOperator``, at most 1,000 products with random vectors are taken, with it and with its adjoint; one
         of at most 96 rows or columns and 4 million entries is read as a whole.
     shape : (int, int), optional
@@ -89,7 +89,7 @@ def factorize(
         entries. By default single entries, and both with ``speedup``.
     coordinates : pair of arrays, optional
         For nested low rank, where the rows and columns lie: arrays of shape (m, d) and (n, d), or (m,) and (n,).
-        None stands for lines that are clustered as they stand. By default clusters are found. A callable or an
+        None clusters lines in their given order. By default clusters are found. A callable or an
         operator needs both, in one space.
     method : str, default="auto"
         The only method to try; "auto" tries all of {methods}.

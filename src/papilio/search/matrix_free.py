@@ -71,14 +71,14 @@ def _outcome(search: Search, name: str, unit: int, is_zero: bool) -> Factorizati
 # -- from entries ---------------------------------------------------------------------------------------
 
 _METHODS = ("butterfly", "nested")
-_DOUBLE_ERROR, _SINGLE_ERROR = 1e-6, 1e-4  # the largest, by precision, if nothing is asked for
+_DOUBLE_ERROR, _SINGLE_ERROR = 1e-6, 1e-4  # Default tolerances by precision.
 _ROWS = 50  # rows on which the error is measured
 _AT_A_TIME = 10  # Rows that are compared at a time, because large products take long.
 _MOST_CHECKED = 1 << 23  # entries of these rows; of longer ones, some are drawn
 _WELL_CONDITIONED = 1e-3  # the least singular value of what is solved for a coarse product
 _CANDIDATES = 64  # Candidate rows for each rank: random ones, and as many large ones.
 _COARSE = 1, 4, 16  # ranks of the products that are there before all others
-_QUICK = 1 << 20  # entries that are looked at without any time, so that there is a product
+_QUICK = 1 << 20  # Entries that are evaluated even without a time budget left, so that there is a product.
 _STEP_SHARE = 0.35  # Tolerance of each step relative to the error that is allowed.
 _TRIES = 4  # Trials of a method with other tolerances.
 _MORE_SAMPLES = 1.5  # times as many with each smaller tolerance: they may be what was missing
@@ -138,7 +138,7 @@ class _FromEntries:
         self.session, self.entries, self.shape, self.dtype = entries.session, entries, entries.shape, entries.dtype
         self.search, self._coordinates = Search(self, target), coordinates
         m, n = entries.shape
-        self._rows = self.session.random.permutation(m)[:_ROWS]  # any of these tell of the whole matrix
+        self._rows = self.session.random.permutation(m)[:_ROWS]  # Any subset of these is a random sample.
         self._columns = np.arange(n)
         if n > _MOST_CHECKED // _ROWS:
             self._columns = np.unique(self.session.random.randint(n, size=_MOST_CHECKED // _ROWS))
@@ -212,7 +212,7 @@ class _FromEntries:
     # -- products --------------------------------------------------------------------------------------
 
     def _coarse_entries(self, rank: int) -> int:
-        """The entries that are looked at for a product of low rank, and for errors."""
+        """The entries that are sampled for a product of low rank, and for errors."""
         m, n = self.entries.shape
         return min(rank, n) * m + min(4 * rank, m) * n + self._rows.size * self._columns.size
 
@@ -352,7 +352,7 @@ _LOOSE, _TRIMS = 0.6, 2  # an error so far below the target allows fewer entries
 
 
 class _FromProducts:
-    """A matrix that is known by its products, as a problem of a search: ever more of them, and what they tell."""
+    """A matrix that is known by its products, as a problem of a search."""
 
     def __init__(
         self, session: Session, products: Products, max_error: float, coordinates: tuple[Array, Array] | None
@@ -449,7 +449,7 @@ class _FromProducts:
     # -- one product -----------------------------------------------------------------------------------
 
     def _neighbourhood(self) -> Neighbourhood:
-        """Clusters by coordinates; else in the given order, or in that which products tell if it is better."""
+        """Clusters by coordinates; else in the given order, or in the order found from products if better."""
         known, shape = self.products, self.products.shape
         depth = max(int(log2(min(shape))) - (_FINEST if shape[0] == shape[1] else 0), 0)
         if self.coordinates is not None:

@@ -13,7 +13,7 @@ def crossing(
     tries: int,
     is_near: Callable[[float], bool] = lambda value: value == 0,
 ) -> tuple[int | None, int | None]:
-    """Neighbours between which a falling function changes its sign, as near as so many evaluations tell.
+    """Neighbours between which a falling function changes its sign, as near as so many evaluations allow.
 
     From ``start``, strides that double find an interval; false position and bisection take turns in it. So the
     result does not depend on the start, unless the evaluations run out. The search ends at a value that

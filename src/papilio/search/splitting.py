@@ -25,7 +25,7 @@ from ..typing import Array
 STARTS = 4  # rows to start from
 _ROUNDS = 12  # Largest number of alternations.
 _ALL = 8  # the size up to which all splits into pairs and halves are tried
-_SMALL = 64  # the size up to which eigenvectors are computed directly, and nothing is spared
+_SMALL = 64  # Up to this size, eigenvectors are computed directly.
 ROUNDING = 1e-14  # a cost, relative to the energy, that is rounding
 _FAR = 2.0  # times the cost that is hopeless: farther, no alternation comes down from there
 _LEAST_GAIN = 0.01  # relative, of a round of alternation; any gain for a small matrix, which takes no time

@@ -7,7 +7,7 @@ from ..operators import SparseProduct
 from ..typing import Array
 
 _ROOM = 32  # bits between the unit and the largest number, with which nothing can overflow
-_LARGE = 1 << 24  # entries of a product that are not all looked at
+_LARGE = 1 << 24  # Products with more entries are only sampled.
 _SPARE = 24  # bits of the unit that the last factor takes over otherwise
 
 

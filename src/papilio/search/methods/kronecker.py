@@ -21,7 +21,7 @@ from ...typing import Array
 from ..curves import Curve, divisors, exact_error, of_factors
 from ..search import Method, Search
 
-_SAMPLES = 64  # entries whose rows and columns in R are looked at first
+_SAMPLES = 64  # Entries whose rows and columns in R are tested first.
 _MOST_TERMS = 48
 _MOST_SPLITS = 3  # Splits for which R is formed.
 _HOPELESS = 0.9  # estimated error + relative complexity

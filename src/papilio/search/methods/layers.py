@@ -2,7 +2,7 @@
 
 Let Y = U T with sparse U and T. Two columns of Y that read the same unit, a column u of U, are proportional on the
 places of u where no other unit of theirs has an entry. So equal ratios in two columns show a unit, up to its size,
-or a part of it. Columns are then coded by the units, largest gains first; what is left of them shows places that
+or a part of it. Columns are then coded by the units, largest gains first; the residual shows places that
 units still lack, and more units. What no two columns share stays as units that are read once. The same on U gives
 the next layer, and on the transpose the layers from the other side.
 

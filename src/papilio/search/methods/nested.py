@@ -33,7 +33,8 @@ _LEAST = 4  # entries for each line, at the very least
 _BUDGETS = (1.0, 0.6, 1.5)  # Budgets of entries relative to that of a target in seconds.
 _LEAVES = 8, 128  # lines of the smallest and largest leaves: the geometric mean of rows and columns
 _FIRST_LEAF = 32  # Leaf size of the first trials.
-_EXPECTED = 1 / 4, 1 / 8, 1 / 2  # the rank of far blocks, relative to the leaves, from which near ones are told
+# Expected ranks of far blocks, relative to the leaves; near blocks exceed them.
+_EXPECTED = 1 / 4, 1 / 8, 1 / 2
 _PRICES = 1e-20, 1e2  # relative to the mean energy of an entry
 _GRID = 0.1  # the step of the logarithm of prices: entries change by about a hundredth
 _TRIES = 16  # prices in one search, at most

@@ -130,7 +130,7 @@ def candidates(
     suffix = "" if block is None else f", blocks of {block[0]}×{block[1]}"
     if NAME in methods:
         both_sides = shape[0] == shape[1] and _rounds_within(2 * short**3) >= _MANY_ROUNDS
-        # Which rows and columns share blocks is chosen anew in each round: three large factors take too long.
+        # Which rows and columns share blocks is chosen again in each round: three large factors take too long.
         counts = (2, 3) if block is None or short <= _LARGE else (2,)
         for count in counts if n_factors is None else (n_factors,):
             if budget >= least_entries(shape, count, block):

@@ -1,4 +1,4 @@
-"""Cluster trees: rows or columns of a matrix, halved again and again, so that neighbours share clusters.
+"""Cluster trees: rows or columns of a matrix, halved repeatedly, so that neighbours share clusters.
 
 Trees stand in the given order, or come from coordinates, or from the matrix itself: rows and columns are halved
 together. The sizes of the entries, B = |M|, are the weights of a graph between rows and columns. With the sums of
@@ -283,7 +283,7 @@ def trees_of(
 def may_be_nested(matrix: Array) -> bool:
     """Whether halves of rows and columns have two blocks that are nearly of low rank: as they stand, or found.
 
-    A quick look at some lines, to tell noise and fast transforms from kernels.
+    A quick test of some lines, which distinguishes kernels from noise and fast transforms.
     """
     return min(_tails(matrix)) < _LOW_RANK
 

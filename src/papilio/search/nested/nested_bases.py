@@ -49,7 +49,7 @@ class Bases(NamedTuple):
 
 
 def nested_product(rows: Bases, columns: Bases, near: Blocks, couplings: Sequence[Blocks]) -> SparseProduct:
-    """The product that a nested representation stands for.
+    """A nested representation as a product.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ _MORE_ROWS, _ROWS_PER_RANK = 8, 2  # sampled rows: more than the columns of a bl
 _MOST_RANK = 0.7  # Relative to the sampled rows; blocks of a higher rank are sampled with twice as many.
 _ASSEMBLED = 1000  # multiplications that take as long as what a column adds to the assembly
 _GRAIN = 8  # blocks that a thread takes at a time
-_SAMPLED = 96  # rows and columns of a block that is looked at
+_SAMPLED = 96  # Rows and columns of a block that are sampled.
 _BLOCKS = 12  # Blocks that are sampled for each depth.
 LEAF = 4  # the fewest lines of a cluster
 
@@ -49,7 +49,7 @@ class Shape(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The columns that stand for each block, block after block: first by clusters of rows, then of columns."""
+    """The skeleton columns of each block, block after block: first by clusters of rows, then of columns."""
 
     columns: Array
     begins: Array
@@ -75,7 +75,7 @@ def butterfly_of_rank(
     precision: Precision,
     points: Array | None = None,
 ) -> SparseProduct | None:
-    """The product of a sweep from narrow to wide blocks; None if all entries that were looked at are zero.
+    """The product of a sweep from narrow to wide blocks; None if all sampled entries are zero.
 
     ``points`` are the places of the rows, if they are known.
     """
@@ -239,7 +239,7 @@ def _ranges(begins: Array, counts: Array) -> Array:
 
 
 def _assembled(entries: Entries, candidates: _Candidates, done: list[_Done]) -> tuple[sp.csr_array, Chosen]:
-    """The factor of a level, and the columns that stand for its blocks."""
+    """The factor of a level, and the skeleton columns of its blocks."""
     lefts, counts = candidates.begins[:, :-1].ravel(), candidates.counts().ravel()
     ranks = np.zeros(counts.size, np.int64)
     for part in done:
@@ -298,7 +298,7 @@ def deepest(size: int) -> int:
 
 
 def planned(entries: Entries, clusters: tuple[Clusters, Clusters], precision: Precision) -> Plan | None:
-    """The levels with the fewest entries; None if there are none that the samples tell anything about."""
+    """The levels with the fewest entries; None if the samples determine none."""
     best: Plan | None = None
     deepest_rows, deepest_columns = (tree.depth for tree in clusters)
     for depth in range(deepest_rows + deepest_columns, -1, -1):
@@ -327,7 +327,7 @@ def predicted_entries(size: tuple[int, int], shape: Shape, rank: float) -> float
 
 
 def _rank(entries: Entries, clusters: tuple[Clusters, Clusters], depth: int, precision: Precision) -> float | None:
-    """The mean rank of some blocks of a depth; None if the samples of a block are too few to tell."""
+    """The mean rank of some blocks of a depth; None if a block has too few samples."""
     ranks = []
     for rows, columns in _sampled_blocks(clusters, depth):
         sizes = rows.size, columns.size

@@ -24,7 +24,7 @@ from .cluster_trees import Clusters
 from .nested_bases import Bases, nested_product
 from .rank_butterfly import Precision, block_rank
 
-_SAMPLED = 96  # rows and columns of a block whose rank is looked at
+_SAMPLED = 96  # Rows and columns of a block whose rank is estimated.
 _CLUSTERS = 4  # Clusters of a level that are sampled.
 _SAMPLES, _MORE = 2, 16  # columns through which a cluster is seen: so many for each row, and some more
 _AT_ONCE = 1 << 22  # entries of clusters that are decomposed together
@@ -186,7 +186,7 @@ def _neighbours(order: Array, begin: int, end: int, count: int) -> Array:
 
 
 def planned_levels(entries: Entries, sides: tuple[Side, Side], precision: Precision) -> Levels | None:
-    """The levels with the fewest entries, by the ranks of some clusters; None if these are too high to tell."""
+    """The levels with the fewest entries, by the ranks of some clusters; None if these are too high."""
     deepest = min(side.clusters.depth for side in sides)
     ranks: dict[int, float] = {}
     for level in range(deepest, 0, -1):

@@ -35,7 +35,7 @@ from .nested_bases import Bases, Blocks, nested_product
 _FEATURES = 12  # dimensions in which lines are compared
 _LINKS = 4  # Links of a line to the nearest lines of the other side.
 _WIDEST = 0.75  # Largest number of lines in near clusters, relative to the number of vectors.
-_PROBED = 16  # clusters that are looked at to compare orders
+_PROBED = 16  # Clusters that are sampled to compare orders.
 _LEAF = 0.5  # the same in the leaves, for most of the clusters
 
 
