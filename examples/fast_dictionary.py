@@ -64,7 +64,7 @@ def relative_time(op):
 def learned_by_sklearn():
     options = {"fit_algorithm": "cd", "alpha": 0.1, "max_iter": 10, "batch_size": 256, "random_state": 0}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of some codes of early batches
+        warnings.simplefilter("ignore", ConvergenceWarning)  # Codes of early batches need not converge.
         return pp.SparseProduct([MiniBatchDictionaryLearning(N_ATOMS, **options).fit(X).components_.T])
 
 

@@ -19,7 +19,7 @@ from sklearn.decomposition import NMF
 import papilio as pp
 
 N_STROKES, N_PARTS = 36, 16
-PIXELS, STROKES = 4, 5  # of a stroke, and of a part
+PIXELS, STROKES = 4, 5  # Pixels of a stroke, and strokes of a part.
 
 # %%
 # One level, and two

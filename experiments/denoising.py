@@ -63,7 +63,7 @@ SETTINGS = {
         "rocket",
     ],
     "crop": 256,
-    "sigmas": [10, 15, 20, 30, 50],  # of 255
+    "sigmas": [10, 15, 20, 30, 50],  # Noise levels in grey values from 0 to 255.
     "patch_size": 8,
     "atoms": [64, 128, 256, 512],
     # "error target": as papilio.images.denoise does it, whatever the dictionary. All learners see the same
@@ -112,7 +112,7 @@ PRESETS = {
 
 # -- photographs -----------------------------------------------------------------------------------------------
 
-_LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601)
+_LUMINANCE = (0.299, 0.587, 0.114)  # Weights of red, green and blue (ITU-R BT.601).
 _PYWAVELETS = ("aero", "ascent")
 _SCIKIT_IMAGE = ("astronaut", "brick", "camera", "chelsea", "coffee", "coins", "grass", "gravel", "moon", "rocket")
 NAMES = (*_PYWAVELETS, *_SCIKIT_IMAGE)

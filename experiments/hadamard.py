@@ -261,7 +261,7 @@ def figure2(matrices: dict[str, Array]) -> Any:
             split_off = level > 0 and i >= len(entries) - 2
             label = {"H": f"$H_{{{len(values)}}}$", "R": "residual"}.get(name, f"$S_{{{name[1:]}}}$")
             draw_matrix(values, ax, f"{label}: {np.count_nonzero(values)} entries", "×" if i else "")
-            for spine in ax.spines.values():  # what this step has made
+            for spine in ax.spines.values():  # Mark the factors that this step has made.
                 spine.set_linewidth(1.8 if split_off else 0.6)
             if split_off:
                 begin = 0.5 if i == len(entries) - 2 else 1.0

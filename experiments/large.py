@@ -334,9 +334,9 @@ pass is a share of all patches. Bytes are those of a file with the dictionary; i
 
 # For each complexity: how far the error on new patches may be above that of K-SVD.
 _ERRORS = {"0.5": 1.03, "0.25": 1.06}
-_TIMES = 4.0  # the time to learn, over that of K-SVD
-_CODING = {"0.1": 3.0}  # how much faster coding is, at least
-_BYTES = {"0.1": 0.25}  # of the dense dictionary's, at most
+_TIMES = 4.0  # Largest time to learn relative to K-SVD.
+_CODING = {"0.1": 3.0}  # Least speed-up of coding.
+_BYTES = {"0.1": 0.25}  # Largest size relative to the dense dictionary.
 _LARGE = 4096  # atoms from which coding is claimed to be faster
 
 

@@ -251,8 +251,8 @@ def _two_of(indices: Array) -> tuple[int, int]:
 
 # -- other packages --------------------------------------------------------------------------------------------
 
-_FACTORS, _PER_ROW, _DECAY = 4, 8, 0.8  # of "rectmat": the number of factors, entries per row, and rho
-_ITERATIONS = 30  # of each split and each global step, also of "rectmat"
+_FACTORS, _PER_ROW, _DECAY = 4, 8, 0.8  # Parameters of "rectmat": number of factors, entries per row, and rho.
+_ITERATIONS = 30  # Iterations of each split and each global step, also of "rectmat".
 
 
 class Fit(NamedTuple):

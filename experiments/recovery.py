@@ -48,7 +48,7 @@ SETTINGS = {
     "trials": 3,
     # Atoms, features and signals. Features are 2k·ln(atoms/k) for k atoms per signal, rounded up.
     "sizes": [[100, 47, 5000], [500, 79, 5000], [1000, 93, 5000], [1000, 93, 20000]],
-    "values": ["uniform", "half-normal"],  # of the coefficients
+    "values": ["uniform", "half-normal"],  # Distributions of the coefficients.
     "n_nonzero_coefs": 10,
     "n_held_out": 5000,  # new signals, whose codes are compared with the True ones
     "max_iter": 100,
@@ -285,7 +285,7 @@ are for orientation.
 {table}
 """
 
-_LEAST = 0.95  # of the mean max cosines of all draws
+_LEAST = 0.95  # Least mean max cosine of all draws.
 _SECONDS = 300
 
 

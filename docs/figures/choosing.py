@@ -31,7 +31,7 @@ PATHS = {
     },
 }
 WIDTH, ROW, GAP, TOP = 940, 34, 18, 66
-STARTS = (20, 210, 560)  # of the three columns
+STARTS = (20, 210, 560)  # Left edges of the three columns.
 WIDTHS = (150, 300, 360)
 
 

@@ -18,7 +18,7 @@ from papilio.plot.common import BETWEEN, HIGHLIGHT, SERIES
 ROOT = Path(__file__).parents[2]
 WIDTH, HEIGHT = 1280, 640  # pixels, at 100 per inch; saved at twice the resolution
 INK, SOFT, PAPER, LINE = "#1c1c1a", "#5c5b55", "#fdfdfb", "#d9d7cf"
-SIZE = 32  # of the Hadamard matrix
+SIZE = 32  # Size of the Hadamard matrix.
 N_ATOMS, N_NONZERO, COMPLEXITY = 96, 5, 0.3
 ACROSS, DOWN = 13, 4  # atoms that are shown
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}

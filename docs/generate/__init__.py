@@ -28,7 +28,7 @@ def write(app: Sphinx, config: Config) -> None:
     """Write every page that is not kept in the repository; a page that stays the same is left alone."""
     docs = Path(app.srcdir)
     pages = {docs / path: text for module in PAGES for path, text in module.pages(docs.parent).items()}
-    for folder in ("benchmarks", "results"):  # of which all pages are written here
+    for folder in ("benchmarks", "results"):  # All pages of these folders are written here.
         for old in set((docs / folder).glob("*.md")) - set(pages):
             old.unlink()
     for path, text in pages.items():

@@ -7,7 +7,7 @@ from sphinx.application import Sphinx
 
 _CODE = re.compile(r"(``.+?``|`.+?`)")
 _SIGN = re.compile(r"[|*]|(?<=\w)_(?!\w)")  # a substitution, emphasis, a link
-_NAMES = re.compile(r"^\s*\*{0,2}\w+(, \*{0,2}\w+)*( : |$)")  # of parameters, which numpydoc treats by itself
+_NAMES = re.compile(r"^\s*\*{0,2}\w+(, \*{0,2}\w+)*( : |$)")  # Names of parameters, which numpydoc formats itself.
 
 
 def escape(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

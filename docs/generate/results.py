@@ -10,7 +10,7 @@ from .links import into_the_site
 from .tables import BADGES, cells, with_badges
 
 _FIRST_FIGURES = ("figure.png", "figure1.png", "figure2.png")
-_TITLES = {"dft": "The Fourier transform", "wavelet": "Wavelets"}  # of runs that make no claims
+_TITLES = {"dft": "The Fourier transform", "wavelet": "Wavelets"}  # Titles of runs that make no claims.
 
 
 class Run(NamedTuple):

@@ -41,7 +41,7 @@ class BuiltIn(NamedTuple):
 
     kind: Kind
     example: str
-    number: str  # what the number is
+    number: str  # Meaning of the number.
     about: str
     make: Callable[[int], Any]
 

@@ -29,19 +29,19 @@ from ..validation import as_array, as_matrix, as_numbers
 CHUNK = 1 << 18  # correlations that a thread works on at a time
 GRAM_BYTES = 1 << 30  # the largest Gram matrix, or part of one
 ROOM_BYTES = 1 << 28  # the largest dense form of a SparseProduct that is kept beside it, and of some of its atoms
-_KEPT_BYTES = 1 << 25  # of the dense form, and of the Gram matrix, that stay with an operator
+_KEPT_BYTES = 1 << 25  # Largest dense form, and largest Gram matrix, that are kept with an operator.
 SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth saving
 _AT_ONCE = 1024  # rows of a Gram matrix from one call of BLAS
 _ORTHONORMAL = 100  # rounding errors, by which inner products of orthonormal atoms may differ from 0 and 1
 COLUMN_MAJOR = 1.4  # the time of a column-major block, relative to a row-major one
-_PAIRS = 12  # of entries in common rows, for each entry: factors with more are not looked at
+_PAIRS = 12  # Pairs of entries in common rows, per entry; factors with more are not considered.
 _ROUNDING = 64  # rounding errors of an inner product that count as zero
-_SMALLEST, _LARGEST = 1e-60, 1e60  # of the entries of factors, whose squares are multiplied
+_SMALLEST, _LARGEST = 1e-60, 1e60  # Limits for the entries of factors, whose squares are multiplied.
 _MANY = 8192  # columns from which on probes pay
 _PROBES = 1024
-_UNLIKELY = 1e-9  # that a norm is outside of its bounds, on either side
+_UNLIKELY = 1e-9  # Probability that a norm is outside of its bounds, on either side.
 _BLOCK = 1 << 21  # entries of the largest block of probes or columns
-_COLUMNS = 32  # in a block of probes: more make products no faster
+_COLUMNS = 32  # Columns in a block of probes; more do not make products faster.
 
 
 class HasOperator(Protocol):
@@ -91,11 +91,12 @@ class Atoms:
         self.dtype = dictionary.dtype
         self.dense: Array | None = None
         self.is_unit = True  # whether the atoms of the matrix have unit norms
-        self.product: SparseProduct | None = None  # with their own norms, if it is faster or the only form
+        # Atoms with their own norms, if the product is faster or the only form.
+        self.product: SparseProduct | None = None
         self.gram: Array | None = None
-        self._norms: Norms | None = None  # those of a product that may be estimates
+        self._norms: Norms | None = None  # The norms of a product may be estimates.
         self._is_basis: bool | None = None  # whether the atoms are an orthonormal basis; not known yet
-        self._operator: SparseProduct | None = None  # with which things are kept
+        self._operator: SparseProduct | None = None  # Computed forms are kept with this operator.
         known = None if norms is None else _as_norms(norms, dictionary)
         if isinstance(dictionary, SparseProduct):
             self.product = dictionary
@@ -157,7 +158,7 @@ class Atoms:
     def _cost(self) -> "Cost":
         assert self.product is not None
         dense = rates(self.dtype, True).blas(self.shape[::-1])
-        if self.product.relative_complexity >= 1:  # not worth a look at its factors
+        if self.product.relative_complexity >= 1:  # The factors cannot make it faster.
             return Cost(dense, dense, dense)
         vector, block = modelled_times([link.packed() for link in self.product.H._links], self.dtype)
         return Cost(vector, COLUMN_MAJOR * block, dense)
@@ -267,7 +268,8 @@ class Atoms:
     def gram_for(self, choices: int, limit: int) -> "Rows":
         """The whole Gram matrix if it fits, and costs no more than the rows of the atoms that will be chosen."""
         n_atoms = self.shape[1]
-        most = max(GRAM_BYTES // (n_atoms * self.dtype.itemsize), limit)  # those of one signal at least
+        # Room for the atoms of at least one signal.
+        most = max(GRAM_BYTES // (n_atoms * self.dtype.itemsize), limit)
         pays = choices >= (n_atoms if self.product is not None else n_atoms // 2)  # BLAS uses the symmetry
         pays |= self.stays and self.count_choices(0) >= n_atoms
         if most < n_atoms or not (self.gram is not None or n_atoms <= SMALL or pays):
@@ -302,7 +304,7 @@ class Atoms:
         if n_atoms <= 4 * _AT_ONCE:
             return self.dense.T @ conjugate  # BLAS sees the symmetry of a real one
         gram = np.empty((n_atoms, n_atoms), self.dtype)
-        for start in range(0, n_atoms, _AT_ONCE):  # in parts that Ctrl-C need not wait for
+        for start in range(0, n_atoms, _AT_ONCE):  # In parts, so that Ctrl-C works.
             stop = min(start + _AT_ONCE, n_atoms)
             np.matmul(self.dense[:, start:stop].T, conjugate[:, :stop], out=gram[start:stop, :stop])
             gram[:start, start:stop] = gram[start:stop, :start].conj().T
@@ -399,9 +401,9 @@ def _have_squares(norms: Array) -> bool:
 class Cost(NamedTuple):
     """The modelled time of correlations Dᴴx in nanoseconds."""
 
-    vector: float  # of one signal, by the product
+    vector: float  # One signal, by the product.
     product: float  # the same for each signal of a column-major block
-    dense: float  # by BLAS
+    dense: float  # Many signals, by BLAS.
 
     @property
     def is_fast(self) -> bool:

@@ -19,7 +19,7 @@ from .atoms import as_dictionary
 from .basis_pursuit import as_alpha
 
 _AT_ONCE = 1 << 20  # coefficients of a block of signals
-_LEAST_SIDE, _BLOCK = 64, 4  # of products in blocks
+_LEAST_SIDE, _BLOCK = 64, 4  # Products of at least this side have blocks.
 
 
 # -- layers -------------------------------------------------------------------------------------------

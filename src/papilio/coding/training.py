@@ -13,7 +13,7 @@ from ..typing import Array
 from .encoder import Groups, Layer
 
 _PATIENCE = 10  # epochs
-_SHARE_OF_STEPS = 0.2  # of the epochs, before matrices are trained, too
+_SHARE_OF_STEPS = 0.2  # Share of the epochs before matrices are trained, too.
 _WORK_OF_A_THREAD = 1 << 23  # multiplications
 _MEASURED = 8192  # samples on which an epoch is judged
 _RATE_OF_NUMBERS = 0.02  # Adam's, for steps and momenta

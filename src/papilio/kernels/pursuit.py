@@ -337,7 +337,7 @@ def _largest(alpha: Array) -> int:
     for k in range(begin, alpha.size):
         if _bits(_square(alpha[k])) == top:
             return k
-    best = begin  # where fused multiply-adds round a complex square in two ways
+    best = begin  # Fused multiply-adds may round a complex square in two ways.
     for k in range(begin, alpha.size):
         if _square(alpha[k]) > _square(alpha[best]):
             best = k

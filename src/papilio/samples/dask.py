@@ -71,7 +71,7 @@ def completed(client: Any, futures: Collection[Any], idle: Callable[[], None] = 
 
     watched = as_completed(futures, loop=client.loop)
     del futures  # Release each future after use.
-    begin = looked = monotonic()  # of waiting without results and workers
+    begin = looked = monotonic()  # Start of waiting without results and workers.
     while not watched.is_empty():
         if watched.has_ready():
             begin = looked = monotonic()

@@ -17,7 +17,7 @@ from ..validation import as_choice, as_flag, as_integer, as_random
 from .layer import FastLinear
 
 _BUDGET = 0.2  # seconds to measure a layer
-_ROUNDS = 3  # at least
+_ROUNDS = 3  # Least number of rounds.
 
 
 class LayerReport(NamedTuple):

@@ -13,8 +13,8 @@ from math import gcd
 import numpy as np
 import scipy.sparse as sp
 
-_DEFAULT = 0.25  # of the entries of the dense matrix
-_USED = 0.75  # of the entries that are allowed: supports of equal groups should use so many at least
+_DEFAULT = 0.25  # Relative to the entries of the dense matrix.
+_USED = 0.75  # Supports of equal groups should use at least this share of the entries that are allowed.
 
 
 def spread_supports(sizes: tuple[int, ...], complexity: float | None, block: int) -> list[sp.csr_array]:

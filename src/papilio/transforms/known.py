@@ -243,7 +243,7 @@ def _hartley_stage(size: int, p: int) -> list[sp.csr_array]:
 
 def _chirp_transform(p: int) -> list[sp.csr_array]:
     """F_p as chirp · Toeplitz · chirp: 2jk = j² + k² − (k − j)²."""
-    from .convolutions import toeplitz  # which is made of transforms of smooth sizes
+    from .convolutions import toeplitz  # It is made of transforms of smooth sizes.
 
     chirp = _roots(np.arange(p) ** 2, 2 * p)
     convolution = toeplitz(chirp.conj(), chirp.conj())
