@@ -76,12 +76,6 @@ def test_the_detail_says_what_the_matrix_is(name):
     assert found(ONE_LEVEL[name](200, np.float64))[1] == name
 
 
-def test_the_detail_names_the_grid():
-    assert found(periodic_matrix(gaussian((12, 20))))[1] == "2-D convolution, 12×20, periodic"
-    matrix = grid_matrix(gaussian((27, 37)), (12, 20), (16, 18))
-    assert found(matrix)[1] == "2-D convolution, 16×18 to 12×20"
-
-
 @settings(deadline=None, max_examples=10)
 @given(st.integers(100, 400), st.integers(100, 400), st.booleans(), st.integers(0, 9))
 def test_toeplitz_and_hankel_matrices_of_any_shape_are_found(m, n, is_hankel, seed):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.covariance import OAS, EmpiricalCovariance, LedoitWolf, log_likelihood
+from sklearn.covariance import OAS, LedoitWolf, log_likelihood
 from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -85,19 +85,6 @@ def test_the_fitted_attributes_agree():
     np.testing.assert_allclose(model.location_, X.mean(axis=0))
     assert (np.diff(model.eigenvalues_) <= 0).all()
     assert len(model.log_likelihoods_) == most_rotations(6) + 1 == 16
-
-
-def test_the_interface_is_that_of_scikit_learn():
-    model = pp.rotations.SparseMatrixTransform().fit(X)
-    other = EmpiricalCovariance().fit(X)
-    other.location_ = model.location_
-    other._set_covariance(model.covariance_)
-    assert model.score(X) == pytest.approx(other.score(X))
-    np.testing.assert_allclose(model.mahalanobis(X), other.mahalanobis(X))
-    assert model.error_norm(model.covariance_) == pytest.approx(0)
-    bare = pp.rotations.SparseMatrixTransform(store_precision=False).fit(X)
-    assert bare.precision_ is None
-    np.testing.assert_allclose(bare.get_precision(), model.precision_, rtol=1e-6, atol=1e-10)
 
 
 # -- what is chosen ----------------------------------------------------------------------------------------

@@ -287,15 +287,6 @@ def test_atoms_that_are_sparse_in_the_base_are_recovered():
     assert recovery_rate(learned.dictionary, base @ sparse) >= 0.9
 
 
-def test_a_base_that_does_not_span_the_signals_gives_what_it_can():
-    X = signals()
-    learned = pp.dictionary.sparse_ksvd(X, np.eye(8, 3), N_ATOMS, 2, k=2, max_iter=8, random_state=0)
-    D = learned.dictionary.toarray()
-    assert not D[3:].any()
-    np.testing.assert_allclose(np.linalg.norm(D, axis=0), 1, rtol=1e-12)
-    assert np.linalg.norm(X[3:]) / np.linalg.norm(X) <= relative_error(X, learned) < 1
-
-
 def test_a_base_in_higher_precision_or_complex_decides_the_dtype():
     X, learn = (
         signals(np.float32),

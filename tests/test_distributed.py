@@ -179,19 +179,6 @@ def test_workers_that_are_all_lost_are_not_waited_for_in_silence(tmp_path, impat
             map_reduce(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
 
 
-def test_a_scheduler_that_is_lost_is_named(tmp_path, impatient):
-    with small_cluster(2) as cluster:
-        address = cluster.scheduler_address
-
-        def tick(done, total):
-            if done == 2:
-                cluster.sync(cluster.scheduler.close)
-
-        message = rf"X must be read by the Dask cluster at {address}, but .* scheduler was lost"
-        with pytest.raises(ConnectionError, match=message):
-            map_reduce(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
-
-
 class Killed(BaseException):
     pass
 

@@ -121,12 +121,3 @@ def test_a_transform_with_more_entries_than_allowed_is_not_chosen():
     fit = pp.factorize(M, complexity=0.4, time_budget=0.01)
     assert fit.method != "transform"
     assert fit.operator.relative_complexity <= 0.4
-
-
-def test_a_matrix_that_no_transform_makes_sparse_comes_back_as_it_is():
-    M = gaussian((15, 15))
-    fit = pp.factorize(M, method="transform")
-    assert fit.method == "itself"
-    assert fit.status == "no_structure"
-    assert [attempt[:4] for attempt in fit.attempts] == [("transform", "nothing found", np.inf, 0)]
-    np.testing.assert_array_equal(fit.operator.toarray(), M)

@@ -222,22 +222,6 @@ def test_a_log_gets_a_line_now_and_then(show, monkeypatch):
     assert show(io.StringIO(), work) == "factorize  50 %  level 1 of 2: 0 s\n"
 
 
-def test_a_stream_that_is_closed_or_missing_does_no_harm(show, monkeypatch):
-    closed = Terminal()
-
-    def work(session):
-        closed.close()
-        session.tick("level", 1, 2)
-        session.tick("level", 2, 2)
-
-    with pytest.raises(ValueError, match="closed"):  # from getvalue
-        show(closed, work)
-    monkeypatch.setattr("sys.stderr", None)
-    session = Session(progress=True)
-    assert not session.tick("level", 1, 2)
-    session.close()
-
-
 def test_ctrl_c_ends_a_search_with_the_best_result_so_far(default_ctrl_c):
     X, sent = np.random.default_rng(0).standard_normal((160, 160)), []
 

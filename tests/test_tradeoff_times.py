@@ -95,18 +95,6 @@ def test_errors_are_drawn_against_complexities_and_beside_them_against_times(swe
     assert left.get_ylabel() == "relative error"
 
 
-def test_the_knee_the_front_and_the_dense_matrix_stand_in_both(sweep, measured):
-    left, right = sweep.plot().figure.axes
-    for ax, knee in ((left, "knee: 0.3, error 0.4"), (right, "knee: 0.5, error 0.4")):
-        labels = ax.get_legend_handles_labels()[1]
-        assert {knee, "best of all", "dense: error 0.1"} <= set(labels)
-    assert "slower than the dense matrix" in right.get_legend_handles_labels()[1]
-    assert any(np.array_equal(line.get_xdata(), [1, 1]) for line in right.lines)
-    front = next(line for line in right.lines if line.get_label() == "best of all").get_xydata()
-    assert (np.diff(front[:, 0]) > 0).all()
-    assert (np.diff(front[:, 1]) < 0).all()
-
-
 # -- the page ------------------------------------------------------------------------------------------------
 
 
