@@ -18,7 +18,7 @@ from ..transforms.chains import Pattern, is_chainable, rank_between
 from ..typing import Array
 from .curves import relative_error
 
-_LEAST_GAIN = 1e-4  # Relative fall of the squared error for which another sweep follows.
+_LEAST_GAIN = 1e-4  # of the squared error, for which one more sweep is made
 _SWEEPS = 8
 _POLISH_SIDE = 256  # the size up to which factors on other masks are polished, as dense matrices
 
@@ -106,7 +106,7 @@ class _ChainSolver:
         for position in range(1, self._last + 1):
             self._orthonormalize(self._at(position - 1, from_left), from_left)
             before = [rests[position]]
-            rests[position] = self._W  # Frees the memory.
+            rests[position] = self._W  # which frees the memory
             for i in range(position):
                 before.append(self._project(before[-1], i, position, from_left))
             self.factors[self._at(position, from_left)] = before[-1]

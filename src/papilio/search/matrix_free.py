@@ -352,7 +352,7 @@ _LOOSE, _TRIMS = 0.6, 2  # an error so far below the target allows fewer entries
 
 
 class _FromProducts:
-    """A matrix that is known by its products, as a problem of a search."""
+    """A matrix that is known by its products, as a problem of a search: ever more of them, and what they tell."""
 
     def __init__(
         self, session: Session, products: Products, max_error: float, coordinates: tuple[Array, Array] | None
