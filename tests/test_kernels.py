@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 import papilio as pp
 from papilio import constraints as c
 from papilio.constraints.base import slack_of
-from papilio.kernels.convert import count_entries, fill_entries
 from papilio.kernels.select import keep_largest, keep_largest_of_lines, nth_largest
 from papilio.kernels.simd import TILE
-from papilio.kernels.steps import norm_squared
+from papilio.kernels.steps import count_entries, fill_entries, norm_squared
 from papilio.linalg import probe, wide
 from papilio.operators import engine
 from papilio.operators.cost import Plan

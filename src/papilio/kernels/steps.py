@@ -1,10 +1,11 @@
-"""Gradient steps of PALM: spectral norms, a whole step for small matrices, and steps in another metric."""
+"""Gradient steps of PALM: spectral norms, whole steps for small matrices, other metrics, sparse forms."""
 
 import numpy as np
 
 from ..typing import Array
 from .cache import kernel
 
+plain = kernel(nogil=True)
 # Entries are independent of each other: there is no sum whose order might change.
 compiled = kernel(nogil=True, fastmath={"contract", "nsz"})
 # Sums may be reordered, so that they run on vector units. No loop both sums up and writes: whether such a loop
@@ -117,3 +118,30 @@ def weighted_step(
             value = point[i, j] - (row * columns[j]) * gradient[i, j]
             point[i, j] = value
             score[i, j] = abs(value) * (weight * w[j])
+
+
+@plain
+def count_entries(matrix: Array) -> Array:
+    """The row pointers of ``matrix`` in CSR form."""
+    pointers = np.zeros(matrix.shape[0] + 1, dtype=np.int32)
+    for i in range(matrix.shape[0]):
+        count = 0
+        for j in range(matrix.shape[1]):
+            count += matrix[i, j] != 0
+        pointers[i + 1] = pointers[i] + count
+    return pointers
+
+
+@plain
+def fill_entries(matrix: Array, pointers: Array) -> tuple[Array, Array]:
+    """The indices and values of ``matrix`` in CSR form."""
+    indices = np.empty(pointers[-1], dtype=np.int32)
+    values = np.empty(pointers[-1], dtype=matrix.dtype)
+    n = 0
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            if matrix[i, j] != 0:
+                indices[n] = j
+                values[n] = matrix[i, j]
+                n += 1
+    return indices, values

@@ -301,7 +301,7 @@ def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: 
     steps: list[list[int]] = []
     pointers: list[Array] = []
     indices: list[Array] = []
-    values: list[Array] = []
+    places_of: list[list[Array]] = [[] for _ in factors]  # Places of the values in those of each factor.
     ends = [0, 0, 0]  # Ends of pointers, indices and values.
     n_in, last = factors[0].shape[1], len(factors) - 1
     slots, n_slots = np.arange(n_in, dtype=np.int32), n_in if copies_in else 0
@@ -321,7 +321,7 @@ def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: 
                 steps.append([groups.height, own_pointers.size - 1, flags | ADDS * (i > 0), *begins])
                 pointers.append(own_pointers)
                 indices += [targets, read]
-                values.append(np.take(factor.values, places, mode="wrap"))
+                places_of[f].append(places)
                 sizes = own_pointers.size, targets.size + read.size, places.size
                 ends = [end + size for end, size in zip(ends, sizes, strict=True)]
     for step in steps:
@@ -330,7 +330,15 @@ def _program(factors: Sequence[PackedFactor], widths: Sequence[int], copies_in: 
     joined = np.concatenate(indices).astype(np.int32, copy=False)
     template = np.array([program.ctypes.data, joined.ctypes.data, n_slots, n_in, factors[-1].shape[0]])
     copies_out = widths[-1] < factors[-1].shape[1]
-    return Program(program, joined, np.concatenate(values), template, n_slots, copies_in, copies_out)
+    pointers.clear()  # before the values take memory, too
+    indices.clear()
+    values, begin = np.empty(ends[2], factors[0].dtype), 0
+    for factor, parts in zip(factors, places_of, strict=True):
+        own = factor.values
+        for places in parts:
+            np.take(own, places, mode="wrap", out=values[begin : begin + places.size])
+            begin += places.size
+    return Program(program, joined, values, template, n_slots, copies_in, copies_out)
 
 
 class Lines(NamedTuple):

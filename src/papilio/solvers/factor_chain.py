@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from ..kernels.convert import count_entries, fill_entries
-from ..kernels.steps import gradient_step, norm_squared
+from ..kernels.steps import count_entries, fill_entries, gradient_step, norm_squared
 from ..linalg import column_norms, frobenius, inner, largest_eigenvalue, probe, writeable
 from ..operators import SparseProduct
 from ..typing import Array
