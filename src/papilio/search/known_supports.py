@@ -18,7 +18,7 @@ from ..transforms.chains import Pattern, is_chainable, rank_between
 from ..typing import Array
 from .curves import relative_error
 
-_LEAST_GAIN = 1e-4  # of the squared error, for which one more sweep is made
+_LEAST_GAIN = 1e-3  # Relative fall of the squared error for which another sweep follows.
 _SWEEPS = 8
 _POLISH_SIDE = 256  # the size up to which factors on other masks are polished, as dense matrices
 
@@ -168,12 +168,14 @@ def _norm(blocks: Array) -> float:
 
 
 class Arranged(NamedTuple):
-    """Masks that are a chain of patterns, with their rows, inner indices and columns in these orders."""
+    """Supports that are chainable, with their rows, inner indices and columns in these orders, if any."""
 
-    chain: list[Pattern]
-    orders: list[Array]
+    chain: Sequence[Pattern]
+    orders: Sequence[Array] = ()
 
     def fit(self, matrix: Array) -> KnownFit:
+        if not self.orders:
+            return fit_chain(matrix, self.chain)
         fit = fit_chain(matrix[np.ix_(self.orders[0], self.orders[-1])], self.chain)
         factors = []
         for factor, (rows, columns) in zip(fit.factors, pairwise(self.orders), strict=True):
@@ -185,12 +187,19 @@ class Arranged(NamedTuple):
         return fit._replace(factors=factors)
 
 
-def arranged(masks: Sequence[sp.csr_array]) -> Arranged | None:
-    """Orders in which masks are chainable patterns; None if there are none.
+def as_masks(supports: Sequence[Pattern | sp.csr_array]) -> list[sp.csr_array]:
+    return [support.support() if isinstance(support, Pattern) else support for support in supports]
+
+
+def arranged(supports: Sequence[Pattern | sp.csr_array]) -> Arranged | None:
+    """Orders in which supports are chainable patterns; None if there are none.
 
     An inner index is known by the rows and by the columns that paths through it reach. Those with the same
     columns, and those with the same rows, get one number each, such that what is reached later is nested.
     """
+    if is_chainable(supports):
+        return Arranged(supports)
+    masks = as_masks(supports)
     if any((np.diff(mask.indptr) == 0).any() or np.unique(mask.indices).size < mask.shape[1] for mask in masks):
         return None
     last = len(masks)
@@ -248,11 +257,11 @@ def _numbered(sets: Array, outer: Array | None = None) -> Array:
     return own if outer is None else np.unique(outer * (own.max() + 1) + own, return_inverse=True)[1]
 
 
-def fit_masks(matrix: Array, masks: Sequence[sp.csr_array]) -> KnownFit:
-    """Factors on masks: as a chain of patterns if they are one in some order, else by cuts without a bound."""
-    chain = arranged(masks)
+def fit_supports(matrix: Array, supports: Sequence[Pattern | sp.csr_array], chain: Arranged | None) -> KnownFit:
+    """Factors on supports: on those that are `arranged` as a chain, else by cuts and least squares."""
     if chain is not None:
         return chain.fit(matrix)
+    masks = as_masks(supports)
     factors = _cut_in_halves(matrix, masks)
     error = relative_error(matrix, SparseProduct(factors))
     if error > exact_below(matrix.dtype) and max(matrix.shape) <= _POLISH_SIDE:

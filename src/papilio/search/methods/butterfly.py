@@ -18,13 +18,13 @@ from ...operators.factors import as_csr
 from ...results import Factorization, Status
 from ...runtime.session import Interrupted, Session
 from ...runtime.threads import blas_threads
-from ...transforms.chains import Pattern, is_chainable
+from ...transforms.chains import Pattern
 from ...typing import Array, MatrixLike, RandomState
 from ...validation import as_integer, as_matrix, is_scalar, is_series
 from ..butterfly_supports import HOPELESS, RADICES, Effort, find_supports
 from ..curves import Curve, failed, found, relative_error, single
 from ..implicit import Entries
-from ..known_supports import arranged, fit_chain, fit_masks
+from ..known_supports import Arranged, arranged, fit_supports
 from ..nested.cluster_trees import clusters_in_order
 from ..nested.rank_butterfly import Plan, Precision, butterfly_of_rank, deepest, planned
 from ..search import Method, Search
@@ -102,12 +102,19 @@ def butterfly(
     >>> bool(fit.least_error <= fit.error <= fit.least_error * (1 + 1e-12))
     True
     """
-    matrix, session = as_matrix("M", M), Session(random_state=random_state)
+    matrix = as_matrix("M", M)
     if supports is not None:
-        known = _as_supports(supports, matrix.shape)
+        known = as_supports(supports, matrix.shape)
+        if (chain := arranged(known)) is None:
+            warnings.warn(
+                "supports are no chainable patterns (a, b, c, d), in any order of their lines: the factors are "
+                "fitted by cuts and least squares, without a bound on the error",
+                stacklevel=2,
+            )
         matrix, unit = _in_safe_units(matrix)
-        fit = _fit_on(matrix, known)
+        fit = _fit_on(matrix, known, chain)
         return replace(fit, operator=in_unit_of("M", fit.operator, unit)) if unit else fit
+    session = Session(random_state=random_state)
     matrix, unit = in_units(matrix)
     try:
         fit = find_butterfly(session, matrix)
@@ -170,9 +177,11 @@ def _is_balanced(matrix: Array) -> bool:
     return all(size.max() <= _EVEN * size.min() for size in norms)
 
 
-def _fit_on(matrix: Array, supports: Sequence[Pattern] | Sequence[sp.csr_array]) -> Factorization:
+def _fit_on(
+    matrix: Array, supports: Sequence[Pattern | sp.csr_array], chain: Arranged | None = None
+) -> Factorization:
     with blas_threads(max(matrix.shape) ** 3 // 2):
-        fit = (fit_chain if isinstance(supports[0], Pattern) else fit_masks)(matrix, supports)
+        fit = fit_supports(matrix, supports, chain or arranged(supports))
     operator = SparseProduct._trusted(fit.factors, 1.0)
     return Factorization(operator, error=fit.error, least_error=fit.least_error)
 
@@ -183,8 +192,8 @@ def _in_safe_units(matrix: Array) -> tuple[Array, int]:
     return (matrix, 0) if _SAFE[0] < size < _SAFE[1] else in_units(matrix)
 
 
-def _as_supports(supports: Any, shape: tuple[int, int]) -> list[Pattern] | list[sp.csr_array]:
-    """Chainable patterns, or masks."""
+def as_supports(supports: Any, shape: tuple[int, int]) -> list[Pattern | sp.csr_array]:
+    """Patterns and masks whose shapes chain to this one."""
     if not is_series(supports):
         raise TypeError(
             f"supports must be a sequence of boolean matrices or of patterns (a, b, c, d), got {supports!r}"
@@ -198,19 +207,12 @@ def _as_supports(supports: Any, shape: tuple[int, int]) -> list[Pattern] | list[
             )
     if not given or (given[0].shape[0], given[-1].shape[1]) != shape:
         raise ValueError(f"supports must chain to the shape {shape} of M")
-    if is_chainable(given):
-        return given
-    masks = [support.support() if isinstance(support, Pattern) else support for support in given]
-    if arranged(masks) is None:
-        warnings.warn(
-            "supports are no chainable patterns (a, b, c, d), in any order of their lines: the factors are fitted "
-            "by cuts and least squares, without a bound on the error",
-            stacklevel=3,
-        )
-    return masks
+    return given
 
 
 def _as_support(name: str, support: Any) -> Pattern | sp.csr_array:
+    if isinstance(support, Pattern):
+        return support
     if is_series(support) and len(support) == 4 and all(map(is_scalar, support)):
         return Pattern(*(as_integer(name, number, 1) for number in support))
     mask = as_csr(name, support).astype(bool)  # sparse ones are not filled in
