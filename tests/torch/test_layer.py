@@ -316,3 +316,21 @@ def test_root_n_entries_per_row_are_block_diagonal_up_to_permutations():
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_layer_is_projected_on_a_chain():
+    linear = nn.Linear(24, 36)
+    chain = pp.transforms.butterfly_chain((36, 24), n_factors=2)
+    layer = FastLinear.from_linear(linear, supports=chain)
+    fit = pp.butterfly(linear.weight.detach().numpy(), chain)
+    assert layer.error == fit.error
+    assert layer.to_operator() == fit.operator
+    assert FastLinear(24, 36, supports=chain).values.numel() == sum(pattern.nnz for pattern in chain)
+
+
+def test_supports_without_a_best_fit_are_refused():
+    supports = [np.tril(np.ones((4, 4))), np.triu(np.ones((4, 4)))]
+    with pytest.raises(ValueError, match="supports must be chainable"):
+        FastLinear.from_linear(nn.Linear(4, 4), supports=supports)
+    with pytest.raises(ValueError, match="leave out the other options"):
+        FastLinear.from_linear(nn.Linear(4, 4), supports=[(1, 4, 4, 1)], complexity=0.5)

@@ -12,8 +12,12 @@ from torch import nn
 
 from ..operators import SparseProduct
 from ..operators.factors import as_csr, from_parts, same
+from ..results import Factorization
 from ..search.factorize import factorize
-from ..typing import MatrixLike, RandomState
+from ..search.known_supports import arranged
+from ..search.methods.butterfly import as_supports, butterfly
+from ..transforms.chains import as_pattern
+from ..typing import Array, MatrixLike, RandomState
 from ..validation import as_factor_count, as_flag, as_integer, as_real, is_series
 from . import operations, plain
 from .patterns import spread_supports
@@ -47,9 +51,9 @@ class FastLinear(nn.Module):  # type: ignore[misc]
     n_factors : int, default=2
         With two factors, and √n entries per row of an n×n matrix, that is block-diagonal factors with a
         permutation between them (Monarch); with log₂ n of them and two entries per row, a butterfly.
-    supports : sequence of matrices, optional
-        Instead of the last three: factors from left to right, dense or sparse, whose entries other than zero are
-        those that are trained.
+    supports : sequence of (a, b, c, d) or of matrices, optional
+        Instead of the last three: a chain from `papilio.transforms.butterfly_chain`, or factors from left to
+        right, dense or sparse, whose entries other than zero are those that are trained.
 
     Attributes
     ----------
@@ -277,6 +281,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         complexity: float | None = None,
         max_error: float | None = None,
         speedup: float | None = None,
+        supports: Sequence[MatrixLike] | Sequence[tuple[int, int, int, int]] | None = None,
         block: int | tuple[int, int] | None = None,
         n_factors: int | None = None,
         method: str = "auto",
@@ -292,6 +297,11 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         complexity, max_error, speedup : float, optional
             One target: the most entries, relative to the dense matrix; the largest relative error; or how many
             times faster the product should be for blocks of 256 vectors.
+        supports : sequence of (a, b, c, d) or of matrices, optional
+            Instead of all else: the supports of the factors, such as a Monarch chain from
+            `papilio.transforms.butterfly_chain`, fitted by `papilio.butterfly`. They must be chainable: for
+            others, like the triangles of an LU factorization, there may be no best factors, but only values that
+            grow without bound while the error falls.
         block, n_factors, method, time_budget, random_state : optional
             As for `papilio.factorize`. Large matrices take long without a ``time_budget``.
 
@@ -315,17 +325,22 @@ class FastLinear(nn.Module):  # type: ignore[misc]
             raise TypeError(f"layer must be a torch.nn.Linear, got {type(layer).__name__}")
         weight = layer.weight.detach()
         matrix = (weight.float() if weight.dtype in _HALVES else weight).cpu().numpy()
-        fit = factorize(
-            matrix,
-            complexity=complexity,
-            max_error=max_error,
-            speedup=speedup,
-            block=block,
-            n_factors=n_factors,
-            method=method,
-            time_budget=time_budget,
-            random_state=random_state,
-        )
+        if supports is not None:
+            if (complexity, max_error, speedup, block, n_factors, time_budget, method) != (*[None] * 6, "auto"):
+                raise ValueError("supports are a target by themselves: leave out the other options")
+            fit = _projected(matrix, supports)
+        else:
+            fit = factorize(
+                matrix,
+                complexity=complexity,
+                max_error=max_error,
+                speedup=speedup,
+                block=block,
+                n_factors=n_factors,
+                method=method,
+                time_budget=time_budget,
+                random_state=random_state,
+            )
         bias = None if layer.bias is None else layer.bias.detach()
         found = cls.from_operator(fit.operator, bias=bias, device=weight.device, dtype=weight.dtype)
         found.error = fit.error
@@ -412,14 +427,25 @@ def _spread(
     return spread_supports((n_out, *[min(n_in, n_out)] * (n_factors - 1), n_in), complexity, block)
 
 
+def _projected(matrix: Array, supports: Any) -> Factorization:
+    """The matrix on chainable supports."""
+    if arranged(as_supports(supports, matrix.shape)) is None:
+        raise ValueError(
+            "supports must be chainable patterns (a, b, c, d), in some order of their lines: for others, there "
+            "may be no best factors"
+        )
+    return butterfly(matrix, supports)
+
+
 def _as_masks(supports: Any, shape: tuple[int, int]) -> list[sp.csr_array]:
     """Matrices as supports that chain and have this shape together."""
     if not is_series(supports):
         raise TypeError(f"supports must be a sequence of matrices, got {type(supports).__name__}")
-    masks = [
-        as_csr(f"supports[{i}]", each.detach().cpu().numpy() if isinstance(each, torch.Tensor) else each)
-        for i, each in enumerate(supports)
-    ]
+    masks = []
+    for i, each in enumerate(supports):
+        pattern = as_pattern(f"supports[{i}]", each)
+        matrix = each.detach().cpu().numpy() if isinstance(each, torch.Tensor) else each
+        masks.append(as_csr(f"supports[{i}]", matrix) if pattern is None else pattern.support().astype(float))
     sizes = [mask.shape for mask in masks]
     if not masks or (sizes[0][0], sizes[-1][1]) != shape or any(a[1] != b[0] for a, b in pairwise(sizes)):
         raise ValueError(f"supports must chain from {shape[0]} rows to {shape[1]} columns, got shapes {sizes}")

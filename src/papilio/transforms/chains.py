@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..typing import Array
-from ..validation import as_integer, as_real, as_shape, is_series
+from ..validation import as_integer, as_real, as_shape, is_scalar, is_series
 
 
 class Pattern(NamedTuple):
@@ -59,6 +59,15 @@ class Pattern(NamedTuple):
         a, b, c, d = self
         parts = np.einsum("abdacd->adbc", matrix.reshape(a, b, d, a, c, d))
         return np.ascontiguousarray(parts).reshape(a * d, b, c)
+
+
+def as_pattern(name: str, value: Any) -> Pattern | None:
+    """Four numbers as a pattern; None for anything else."""
+    if isinstance(value, Pattern):
+        return value
+    if not isinstance(value, tuple | list) or len(value) != 4 or not all(map(is_scalar, value)):
+        return None
+    return Pattern(*(as_integer(name, number, 1) for number in value))
 
 
 def rank_between(left: Pattern, right: Pattern) -> int:

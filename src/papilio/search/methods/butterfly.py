@@ -18,9 +18,9 @@ from ...operators.factors import as_csr
 from ...results import Factorization, Status
 from ...runtime.session import Interrupted, Session
 from ...runtime.threads import blas_threads
-from ...transforms.chains import Pattern
+from ...transforms.chains import Pattern, as_pattern
 from ...typing import Array, MatrixLike, RandomState
-from ...validation import as_integer, as_matrix, is_scalar, is_series
+from ...validation import as_matrix, is_series
 from ..butterfly_supports import HOPELESS, RADICES, Effort, find_supports
 from ..curves import Curve, failed, found, relative_error, single
 from ..implicit import Entries
@@ -211,11 +211,9 @@ def as_supports(supports: Any, shape: tuple[int, int]) -> list[Pattern | sp.csr_
 
 
 def _as_support(name: str, support: Any) -> Pattern | sp.csr_array:
-    if isinstance(support, Pattern):
-        return support
-    if is_series(support) and len(support) == 4 and all(map(is_scalar, support)):
-        return Pattern(*(as_integer(name, number, 1) for number in support))
-    mask = as_csr(name, support).astype(bool)  # sparse ones are not filled in
+    if (pattern := as_pattern(name, support)) is not None:
+        return pattern
+    mask = as_csr(name, support).astype(bool)  # Sparse ones are not filled in.
     if not mask.nnz:
         raise ValueError(f"{name} must allow at least one entry, got none")
     return mask
