@@ -13,8 +13,8 @@ from pathlib import Path
 from common import machine
 
 PARTS = (
-    *("apply", "sizes", "blocks", "learn", "butterflies", "structure", "matrices", "coding", "pursuit"),
-    *("lasso", "encoders", "dictionaries", "l1_learning", "scale", "tradeoff", "images", "startup", "operators"),
+    *("apply", "sizes", "blocks", "learn", "butterflies", "structure", "matrices", "unseen", "coding"),
+    *("pursuit", "lasso", "encoders", "dictionaries", "l1_learning", "scale", "tradeoff", "images", "startup", "operators"),
     *("products", "kernels", "graphs", "covariance", "orthogonal", "algebra", "torch_layers", "convolutions"),
     *("nonnegative", "break_even"),
 )
