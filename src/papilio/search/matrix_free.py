@@ -6,11 +6,12 @@ low rank is found with more and more vectors, until the error on fresh ones is s
 `Search`, which keeps the best product by the target.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial, reduce
-from math import ceil, inf, log2
+from math import ceil, inf, log2, prod
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
@@ -49,23 +50,40 @@ T = TypeVar("T")
 _SORTED = 1000  # multiplications that take as long as the clustering of a line
 
 
-def _outcome(search: Search, name: str, unit: int, is_zero: bool) -> Factorization:
-    """The best product of a search, or zeros if no product is better; in the unit of the matrix."""
-    problem = search.problem
-    best = search.best or search.nearest
-    if best is None or not best.error < 1:
-        zeros = SparseProduct([sp.csr_array(problem.shape, dtype=problem.dtype)])
-        method = "low_rank" if best is None else best.method
-        best = Factorization(zeros, error=float(not is_zero), status=Status.NO_STRUCTURE, method=method)
-    is_met = best.error == 0 or (search.best is not None and best.error < 1)
-    status = Status.CONVERGED if is_met else Status.NO_STRUCTURE
-    return replace(
-        best,
-        operator=in_unit_of(name, best.operator, unit).astype(problem.dtype),
-        status=Status.STOPPED if search.session.stopped else status,
-        attempts=tuple(search.attempts),
-        error_is_estimate=True,
-    )
+class _Implicit(ABC):
+    """What problems from entries and from products share: errors are estimates, and the best product stays."""
+
+    is_sparse = False
+
+    def __init__(self, name: str, source: Entries | Products, target: Target) -> None:
+        self.session, self.shape = source.session, source.shape
+        self.dtype: Any = source.dtype
+        self.search, self._name, self._source = Search(self, target), name, source
+
+    @abstractmethod
+    def error_of(self, operator: SparseProduct) -> float:
+        """The relative error on what was looked at for that only."""
+
+    def add(self, method: str, detail: str, operator: SparseProduct, begin: float) -> Factorization:
+        """Record a product with its error."""
+        return self.search.add(method, detail, Factorization(operator, error=self.error_of(operator)), begin)
+
+    def outcome(self, is_zero: bool) -> Factorization:
+        """The best product, or zeros if no product is better; in the unit of the matrix."""
+        best = self.search.best or self.search.nearest
+        if best is None or not best.error < 1:
+            zeros = SparseProduct([sp.csr_array(self.shape, dtype=self.dtype)])
+            method = "low_rank" if best is None else best.method
+            best = Factorization(zeros, error=float(not is_zero), status=Status.NO_STRUCTURE, method=method)
+        is_met = best.error == 0 or (self.search.best is not None and best.error < 1)
+        status = Status.CONVERGED if is_met else Status.NO_STRUCTURE
+        return replace(
+            best,
+            operator=in_unit_of(self._name, best.operator, self._source.unit).astype(self.dtype),
+            status=Status.STOPPED if self.session.stopped else status,
+            attempts=tuple(self.search.attempts),
+            error_is_estimate=True,
+        )
 
 
 # -- from entries ---------------------------------------------------------------------------------------
@@ -131,12 +149,12 @@ def factorize_entries(
     return fit
 
 
-class _FromEntries:
+class _FromEntries(_Implicit):
     """A matrix that is known by its entries, as a problem of a search."""
 
     def __init__(self, entries: Entries, target: Target, coordinates: tuple[Array, Array] | None) -> None:
-        self.session, self.entries, self.shape, self.dtype = entries.session, entries, entries.shape, entries.dtype
-        self.search, self._coordinates = Search(self, target), coordinates
+        super().__init__("entries", entries, target)
+        self.entries, self._coordinates = entries, coordinates
         m, n = entries.shape
         self._rows = self.session.random.permutation(m)[:_ROWS]  # Any subset of these is a random sample.
         self._columns = np.arange(n)
@@ -193,15 +211,10 @@ class _FromEntries:
                 break
         return float(np.sqrt(missed / seen)) if seen > 0 else float(missed > 0)
 
-    def add(self, method: str, detail: str, operator: SparseProduct, begin: float) -> Factorization:
-        """Record a product with its error."""
-        fit = Factorization(operator, error=self.error_of(operator))
-        return self.search.add(method, detail, fit, begin)
-
     def result(self) -> Factorization:
         """The best product; the matrix itself if that is small, and no product met the largest error."""
         (m, n), search = self.shape, self.search
-        fit = _outcome(search, "entries", self.entries.unit, len(self._exact) > 0 and self._size == 0)
+        fit = self.outcome(len(self._exact) > 0 and self._size == 0)
         if fit.status is Status.NO_STRUCTURE and search.target.limit is not None and m * n <= _SMALL:
             with self.entries.without_stopping():
                 whole = SparseProduct([in_chunks(self.entries, np.arange(m), np.arange(n))])
@@ -351,17 +364,14 @@ _CLEARLY = 0.9  # Another order is better if it leaves at most this share.
 _LOOSE, _TRIMS = 0.6, 2  # an error so far below the target allows fewer entries; how often they are looked for
 
 
-class _FromProducts:
+class _FromProducts(_Implicit):
     """A matrix that is known by its products, as a problem of a search: ever more of them, and what they tell."""
 
-    def __init__(
-        self, session: Session, products: Products, max_error: float, coordinates: tuple[Array, Array] | None
-    ) -> None:
-        self.session, self.products, self.coordinates = session, products, coordinates
-        (m, n), self.dtype = products.shape, products.dtype
-        self.shape, is_single = (m, n), products.dtype.char in "fF"
+    def __init__(self, products: Products, max_error: float, coordinates: tuple[Array, Array] | None) -> None:
+        is_single = products.dtype.char in "fF"
         self.limit = max(max_error, 1e-6 if is_single else 1e-13)
-        self.search = Search(self, Target(m * n, None, self.limit, is_single))
+        super().__init__("M", products, Target(prod(products.shape), None, self.limit, is_single))
+        self.products, self.coordinates = products, coordinates
         self._errors: list[float] = []  # the lowest of each round
         self._is_tried = {True: True, False: True}  # Whether it was tried with and without neighbours.
         self._checked: tuple[Array, Array] | None = None
@@ -475,8 +485,7 @@ class _FromProducts:
         operator = build()
         if operator is None:
             return inf
-        fit = Factorization(operator, error=self.error_of(operator))
-        return self.search.add(method, f"{detail}, {self.products.count} products", fit, begin).error
+        return self.add(method, f"{detail}, {self.products.count} products", operator, begin).error
 
     def error_of(self, operator: SparseProduct) -> float:
         """The relative error on fresh vectors."""
@@ -492,29 +501,16 @@ class _FromProducts:
 def factorize_operator(
     session: Session, operator: LinearOperator, max_error: float, method: str, coordinates: Any
 ) -> Factorization:
-    """`factorize` of an operator, from its products."""
+    """`factorize` of an operator: products are taken until the error, on fresh random vectors, is small enough."""
     as_choice("method", method, ("auto", "nested"))
     limit = as_real("max_error", max_error, 0.0)
     points = in_one_space("coordinates", as_coordinates("coordinates", coordinates, operator.shape))
-    return factorize_products(session, Products(operator, session), limit, points)
-
-
-def factorize_products(
-    session: Session,
-    products: Products,
-    max_error: float,
-    coordinates: tuple[Array, Array] | None = None,
-) -> Factorization:
-    """The result of `factorize` for an operator that is known by its products.
-
-    The number of products grows until the error, on fresh random vectors, is at most ``max_error``.
-    """
-    problem = _FromProducts(session, products, max_error, coordinates)
-    is_zero = not products.samples.any()
+    products = Products(operator, session)
+    problem, is_zero = _FromProducts(products, limit, points), not products.samples.any()
     with session.interruptible():
         with suppress(Interrupted):
             if not is_zero:
                 problem.run()
         problem.add_low_rank()
         session.tick("end", 1, 1)
-    return replace(_outcome(problem.search, "M", products.unit, is_zero), n_products=products.count)
+    return replace(problem.outcome(is_zero), n_products=products.count)

@@ -110,6 +110,7 @@ class Problem(Protocol):
     session: Session
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    is_sparse: bool  # whether it is in memory as a large sparse matrix
 
     def error_of(self, operator: SparseProduct) -> float:
         """The relative Frobenius error of a product, or an estimate of it."""

@@ -16,6 +16,7 @@ from ..runtime.session import Interrupted, Session
 from .curves import Curve
 from .known_supports import polished
 from .pricing import TOLERANCE
+from .problems import Problem
 from .targets import EXACT, Target
 
 _BUILDS, _SPARE_SHARE = 3, 0.01  # how often a product is built larger, if so much of the budget is not used
@@ -81,8 +82,8 @@ class Search:
     Nothing else changes its state: ``attempts``, ``best``, and ``nearest``, which misses the target least.
     """
 
-    def __init__(self, problem: Any, target: Target, methods: Sequence[Method] = ()) -> None:
-        self.problem: Any = problem
+    def __init__(self, problem: Problem, target: Target, methods: Sequence[Method] = ()) -> None:
+        self.problem: Any = problem  # methods know which kind they take
         self.target, self.methods = target, tuple(methods)
         self.session: Session = problem.session
         self.attempts: list[Attempt] = []
