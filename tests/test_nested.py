@@ -204,6 +204,16 @@ def test_the_error_is_met_with_few_entries_and_without_a_target_both_are_low():
     assert knee.error + knee.operator.relative_complexity < 0.6 * low_rank
 
 
+def test_what_is_found_alone_is_found_among_all_methods():
+    """The first tries are far behind other methods here, and the last ones are exact."""
+    t = np.linspace(0, 1, 48)
+    matrix = np.exp(-3 * np.abs(t[:, None] - t))
+    alone, among = pp.factorize(matrix, method="nested"), pp.factorize(matrix)
+    assert alone.error < 1e-9
+    assert among.error < 1e-9
+    assert among.operator.nnz <= alone.operator.nnz
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("matrix", [spline_smoother(), kernel(150)], ids=["spline", "kernel"])
 def test_larger_limits_never_give_worse_errors(matrix):

@@ -226,7 +226,7 @@ def nested(
 ) -> Curve | None:
     """Representations near some goals, over the best of some trees of a depth; None if there are none.
 
-    With leaves of a medium size, the best tree for the first goal is found; ``is_hopeless`` may end it there. Then
+    With leaves of a medium size, the best tree for the first goal is found; ``is_hopeless`` may end it there, unless the matrix is small. Then
     leaves become larger, and smaller, as long as that is better. At last other expected ranks are tried. A small
     matrix is tried with all trees, sizes of leaves and expected ranks, so that a wider goal has no worse point.
     """
@@ -255,7 +255,7 @@ def nested(
         if is_small or not goal.is_perfect(best.point):
             choice.append(tried(make(), levels[0], best.point.price))
             best = choice[-1] if score(choice[-1]) < score(best) - _BETTER else best
-    if is_hopeless([each.point for each in found]):
+    if not is_small and is_hopeless([each.point for each in found]):
         return None
     if is_small:
         for tree in [start.family.tree for start in choice]:
