@@ -226,9 +226,10 @@ def nested(
 ) -> Curve | None:
     """Representations near some goals, over the best of some trees of a depth; None if there are none.
 
-    With leaves of a medium size, the best tree for the first goal is found; ``is_hopeless`` may end it there, unless the matrix is small. Then
-    leaves become larger, and smaller, as long as that is better. At last other expected ranks are tried. A small
-    matrix is tried with all trees, sizes of leaves and expected ranks, so that a wider goal has no worse point.
+    With leaves of a medium size, the best tree for the first goal is found; unless the matrix is small,
+    ``is_hopeless`` may end it there. Then leaves become larger, and smaller, as long as that is better. At last
+    other expected ranks are tried. A small matrix is tried with all trees, sizes of leaves and expected ranks, so
+    that a wider goal has no worse point.
     """
     levels = levels_of(matrix.shape)
     if not levels or not (n_factors is None or (n_factors > 1 and n_factors % 2)):
