@@ -337,8 +337,16 @@ def _curves(search: Search) -> Iterator[Curve]:
 
 
 def _sweep(search: Search, budgets: Sequence[int]) -> Callable[[int], Iterable[Curve]]:
-    """Points near all budgets, unless those near the middle one are far above the best product there."""
+    """Points near all budgets, unless those near the middle one are far above the best product there.
+
+    For small matrices, each budget has a search of its own, as with a single target.
+    """
     curves: list[Curve] = []
+    if not _looks_nested(search):
+        return lambda place: curves
+    if search.problem.matrix.size <= _SMALL:
+        goals = [Goal(search.target._replace(budget=budget), budget) for budget in budgets]
+        return lambda place: _found(search, goals[place : place + 1], lambda points: False)
     middle = len(budgets) // 2
     ordered = [budgets[middle], *budgets[:middle], *budgets[middle + 1 :]]
     goals = [Goal(search.target._replace(budget=budget), budget) for budget in ordered]
@@ -346,9 +354,8 @@ def _sweep(search: Search, budgets: Sequence[int]) -> Callable[[int], Iterable[C
     def is_hopeless(points: Sequence[Point]) -> bool:
         return search.best is not None and min(point.error for point in points) > _BEHIND * search.best.error
 
-    if _looks_nested(search):
-        with suppress(Interrupted):
-            curves += _found(search, goals, is_hopeless)
+    with suppress(Interrupted):
+        curves += _found(search, goals, is_hopeless)
     return lambda place: curves
 
 
