@@ -14,9 +14,9 @@ from common import machine
 
 PARTS = (
     *("apply", "sizes", "blocks", "learn", "butterflies", "structure", "matrices", "unseen", "coding"),
-    *("pursuit", "lasso", "encoders", "dictionaries", "l1_learning", "scale", "tradeoff", "images", "startup", "operators"),
-    *("products", "kernels", "graphs", "covariance", "orthogonal", "algebra", "torch_layers", "convolutions"),
-    *("nonnegative", "break_even"),
+    *("pursuit", "lasso", "encoders", "dictionaries", "l1_learning", "scale", "tradeoff", "images", "startup"),
+    *("operators", "products", "kernels", "graphs", "covariance", "orthogonal", "algebra", "torch_layers"),
+    *("convolutions", "nonnegative", "break_even"),
 )
 FOLDER = Path(__file__).parent
 
