@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import scipy.sparse
 from PIL import Image
 
 import papilio as pp
@@ -305,3 +306,13 @@ def test_learn_writes_a_page_on_request(tmp_path, papilio):
 
 
 # -- in a browser --------------------------------------------------------------------------------------------
+
+
+def test_atoms_are_pictures_of_their_shape_beside_each_other():
+    op = pp.SparseProduct([np.arange(12.0).reshape(6, 2)])
+    picture = check(page("op", [Subject("op", op, atom_shape=(2, 3))], "1")).all("img")[-1]
+    assert (int(picture["width"]), int(picture["height"])) == (4 * (3 + 1 + 3), 4 * 2)
+    tall = scipy.sparse.csr_array(([1.0], ([0], [0])), shape=(700**2, 1))
+    for shape in ((700, 700), (700**2, 1)):
+        text = page("op", [Subject("op", pp.SparseProduct([tall]), atom_shape=shape)], "1")
+        assert "Atoms" not in " ".join(check(text).text)
