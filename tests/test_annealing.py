@@ -104,3 +104,13 @@ def test_it_gets_far_below_the_hierarchical_strategy_in_the_same_sets(seed):
     plain = pp.hierarchical(Q, schedule)
     fit = annealed(Session(random_state=seed), Q, schedule, started(Q, schedule), 30)
     assert fit.error < 0.85 * plain.error
+
+
+def test_a_large_matrix_that_is_found_in_single_precision_ends_exact_in_its_own():
+    X = gaussian((72, 72))
+    schedule = even_schedule(X.shape, 2, 2 * X.size, "left")  # no entry need be zero
+    operator = pp.SparseProduct([np.eye(72), X + 0.1 * gaussian(X.shape, seed=1)])
+    start = pp.Factorization(operator, 1, error=true_error(X, operator), status=pp.results.Status.MAX_ITER)
+    fit = annealed(Session(random_state=0), X, schedule, start, 1)
+    assert fit.operator.dtype == X.dtype
+    assert fit.error < 1e-12 < start.error

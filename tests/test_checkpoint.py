@@ -286,3 +286,14 @@ def test_an_impossible_path_is_refused_before_any_work(learner, place, kind, mes
     with pytest.raises(kind, match=message):
         make(learner, checkpoint=checkpoint, callback=calls.append).fit(X)
     assert calls == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "not allowed")
+
+    calls = []
+    monkeypatch.setattr("papilio.runtime.checkpoint.open", refuse, raising=False)
+    with pytest.raises(PermissionError, match=r"checkpoint cannot be written there: .*run'"):
+        make("ksvd", checkpoint=path, callback=calls.append).fit(X)
+    assert calls == []

@@ -1,5 +1,7 @@
 """Compositions of convolutions against dense least squares, NumPy's FFT and planted kernels."""
 
+import copy
+import pickle
 from functools import reduce
 
 import numpy as np
@@ -453,3 +455,21 @@ def test_hierarchical_splits_convolutions():
     assert fit.error < 0.5
     for factor in fit.operator.factors:
         assert three.contains(factor)
+
+
+def test_chains_are_copied_pickled_and_described():
+    chain = chain_of("image")
+    _ = chain.atom
+    for twin in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
+        np.testing.assert_array_equal(twin.atom, chain.atom)
+    assert repr(chain) == "<ConvolutionChain on a grid of 33×20, 9+9+9 places, float64>"
+    with pytest.raises(ValueError, match="read-only"):
+        chain.kernels[0][0] = 1
+
+
+def test_codes_that_are_worse_than_before_are_not_taken():
+    image = gaussian((20, 16), np.float64, 0)
+    errors = pp.convolution.convolutional_dictionary(
+        image, 2, pp.convolution.kernel_supports((2, 2), [1, 2]), 200, max_iter=20, tol=0
+    ).history.error
+    assert (np.diff(errors) <= 1e-12).all()

@@ -224,3 +224,8 @@ def test_the_choice_does_not_depend_on_the_unit(unit):
 @parametrize_with_checks([pp.rotations.SparseMatrixTransform()])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
+
+
+def test_two_samples():
+    model = pp.rotations.SparseMatrixTransform().fit([[0.0, 1.0], [1.0, 3.0]])
+    np.testing.assert_allclose(model.covariance_, np.eye(2) * 0.625)

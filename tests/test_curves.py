@@ -217,3 +217,12 @@ def test_no_simple_candidate_is_better_with_as_many_entries(name, complexity, mo
     values = np.linalg.svd(M, compute_uv=False)
     simple = min(np.linalg.norm(sizes[budget:]), np.linalg.norm(values[budget // sum(M.shape) :]))
     assert fit.error <= simple / np.linalg.norm(M) * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.slow
+def test_large_matrices_have_only_their_leading_singular_vectors(monkeypatch):
+    monkeypatch.setattr("papilio.search.singular._SVD_SIDE", 20)
+    X = gaussian((60, 5)) @ gaussian((5, 50), seed=1) + 1e-3 * gaussian((60, 50), seed=2)
+    fit = pp.factorize(X, complexity=0.2, method="low_rank")
+    values = np.linalg.svd(X, compute_uv=False)
+    assert fit.error <= 1.01 * np.linalg.norm(values[5:]) / np.linalg.norm(values)

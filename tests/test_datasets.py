@@ -1,5 +1,7 @@
 """The synthetic data have the paper's law and structure, the patches are those of the photographs."""
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -299,3 +301,9 @@ def test_a_patch_must_fit_into_every_image():
 def test_bad_arguments_are_named(make, error, named):
     with pytest.raises(error, match=f"^{named} must"):
         make()
+
+
+def test_without_pillow_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"needs Pillow: pip install pillow"):
+        image_patches(10)

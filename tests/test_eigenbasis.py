@@ -1,5 +1,6 @@
 """`fast_eigenbasis` and graph Fourier transforms: errors by definition, targets, stopping and bad input."""
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -198,3 +199,15 @@ def test_bad_graphs_are_refused(graph, message):
         pp.rotations.graph_fourier(graph)
     with pytest.raises(ValueError, match="kind must be one of"):
         pp.rotations.graph_laplacian(np.eye(2), "both")
+
+
+def test_an_error_below_rounding_is_not_reached():
+    fit = pp.rotations.fast_eigenbasis(symmetric(6), max_error=0.0)
+    assert fit.status == "max_iter"
+    assert fit.error < 1e-14
+
+
+def test_the_result_can_be_timed_and_pickled():
+    fit = pp.rotations.fast_eigenbasis(symmetric(16))
+    assert fit.speedup.vector > 0
+    assert pickle.loads(pickle.dumps(fit)).error == fit.error

@@ -328,3 +328,11 @@ def test_learning_with_a_penalty_reaches_the_objective_of_scikit_learn(make):
     model.set_params(transform_algorithm="lasso")
     expected = pp.lasso(model.components_.T, data.T, alpha).toarray()
     np.testing.assert_allclose(model.transform(data).T, expected, atol=1e-9)
+
+
+def test_print_as_a_callback_writes_a_line_for_each_step(make, capsys):
+    model = make(callback=print).fit(X)
+    written = capsys.readouterr()
+    assert written.err == ""
+    lines = [line for line in written.out.splitlines() if "relative error" in line]
+    assert len(lines) >= len(model.history_)

@@ -223,3 +223,12 @@ def test_refinement_ends_when_a_round_with_all_signals_gains_nothing(monkeypatch
     assert (errors[1:] <= (1 - 1e-3) * errors[:-1]).all()
     assert found.history.error[-1] > (1 - 1e-3) * errors[-1]
     assert found.status == "converged"
+
+
+def test_a_sample_serves_where_signals_are_very_many(monkeypatch):
+    lower(monkeypatch, sample=60, sample_per_atom=10)
+    X = signals()
+    learned = learn(X)
+    assert learned.codes.shape == (8, 200)
+    assert learned.history[-1].error == pytest.approx(relative_error(X, learned), rel=1e-10)
+    assert relative_error(X, learned) < 0.6

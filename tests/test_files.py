@@ -292,3 +292,12 @@ def test_a_flipped_bit_is_refused_or_harmless(tmp_path: Path, saved: bytes, part
         except ValueError:
             outcomes["refused"] += 1
     assert min(outcomes.values()) > 0
+
+
+@pytest.mark.parametrize("use", [load, OP.save])
+@pytest.mark.parametrize("path", [None, 3, b"op.npz", ["op.npz"]])
+def test_a_path_of_another_type_is_named(use: Any, path: Any) -> None:
+    with pytest.raises(TypeError, match=r"^path must be a path"):
+        use(path)
+    with pytest.raises(ValueError, match=r"^path must not hold a null character"):
+        use("op\0.npz")

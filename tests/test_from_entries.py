@@ -351,3 +351,10 @@ def test_nested_products_at_all_levels(levels):
         session, Entries(entries, shape, session), sides, levels, Precision(1e-7, typical)
     )
     assert true_error(M, product) <= 1e-6
+
+
+@pytest.mark.parametrize("method", ["auto", "butterfly", "nested"])
+def test_zeros(method):
+    fit = pp.factorize(lambda rows, columns: np.zeros((rows.size, columns.size)), shape=(300, 200), method=method)
+    assert fit.error == 0.0
+    assert not fit.operator.toarray().any()

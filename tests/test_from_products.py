@@ -314,3 +314,12 @@ def test_a_callback_sees_progress_and_stops():
     assert any("products" in step.phase for step in steps)
     done = [step.done for step in steps]
     assert done == sorted(done)
+
+
+def test_an_operator_of_pylops_is_one_too():
+    pylops = pytest.importorskip("pylops")
+    smooth = pylops.Smoothing1D(9, 96)
+    matrix = smooth.todense()
+    fit = pp.factorize(smooth, max_error=1e-3)
+    assert fit.n_products > 0
+    assert np.linalg.norm(fit.operator.toarray() - matrix) <= 2e-3 * np.linalg.norm(matrix)

@@ -258,3 +258,17 @@ def test_polish_works_at_any_scale(size):
     letter = pp.hierarchical(X * size, schedule, polish=False, max_iter=20)
     polished = pp.hierarchical(X * size, schedule, max_iter=20)
     assert polished.error < letter.error
+
+
+def test_a_retarget_of_another_shape_is_named():
+    with pytest.raises(ValueError, match="retarget"):
+        pp.hierarchical(np.eye(4), pp.Schedule([SQUARE], [SQUARE]), retarget=lambda op: pp.Moments(np.eye(5)))
+    with pytest.raises(TypeError, match="retarget"):
+        pp.hierarchical(np.eye(4), pp.Schedule([SQUARE], [SQUARE]), retarget=lambda op: np.eye(4))
+
+
+def test_what_cannot_be_called_is_refused_before_any_work():
+    steps = []
+    with pytest.raises(TypeError, match=r"^retarget must be callable or None, got 5"):
+        pp.hierarchical(np.eye(8), pp.Schedule.hadamard(8), retarget=5, callback=steps.append)
+    assert steps == []

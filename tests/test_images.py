@@ -231,3 +231,9 @@ def test_a_callback_sees_all_of_the_work_and_may_end_it(monkeypatch):
 def test_bad_arguments_of_denoise_are_named(arguments, options, error, named):
     with pytest.raises(error, match=named):
         denoise(*arguments, **options)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_the_largest_integers_do_not_wrap(dtype):
+    image = np.full((16, 16), np.iinfo(dtype).max)
+    np.testing.assert_allclose(denoise(image, 1e15, DCT).astype(float), image.astype(float))

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 from sklearn.decomposition import sparse_encode
+from sklearn.exceptions import ConvergenceWarning
 
 import papilio as pp
 from papilio.coding import Atoms, lasso_codes
+from papilio.runtime.session import Session
 
 from .helpers import gaussian
 
@@ -295,3 +297,23 @@ def test_codes_in_a_large_orthogonal_basis_are_shrunk_correlations(positive, kin
     assert violation(op.toarray(), X, codes.toarray(), 0.4, positive) <= limit
     monkeypatch.setattr(Atoms, "is_orthonormal", lambda _: False)
     np.testing.assert_allclose(codes.toarray(), pp.lasso(op, X, 0.4, positive=positive).toarray(), atol=limit)
+
+
+def test_progress_counts_all_signals(way):
+    seen = []
+    D, X = data()
+    with Session(lambda step: seen.append(step)) as session:
+        lasso_codes(Atoms(D), X, 0.5, session=session)
+    assert (seen[0].phase, seen[0].iteration) == ("signal", 0)
+    assert seen[-1].done <= 1
+    pp.lasso(D, X, 0.5, progress=True)
+    with pytest.raises(TypeError, match="progress must be True or False"):
+        pp.lasso(D, X, 0.5, progress=2)
+
+
+def test_a_warm_start_from_the_solution_needs_no_step(way):
+    D, X = data()
+    codes = pp.lasso(D, X, 0.5)
+    with pytest.warns(ConvergenceWarning, match=r"codes of \d+ signals have a duality gap above tol"):
+        pp.lasso(D, X, 0.5, max_iter=1)
+    pp.lasso(D, X, 0.5, init=codes, max_iter=1)

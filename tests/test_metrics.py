@@ -343,3 +343,8 @@ def test_psnr_and_ssim_are_those_of_scikit_image(shape, dtype):
 def test_bad_images_are_named(metric, arguments, error, named):
     with pytest.raises(error, match=named):
         metric(*arguments)
+
+
+def test_images_that_are_smaller_than_the_window_have_no_ssim():
+    with pytest.raises(ValueError, match="11×11"):
+        ssim(np.zeros((10, 40)), np.zeros((10, 40)), 1.0)

@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
 
 import papilio as pp
+from papilio.coding import Atoms
 from papilio.kernels import atom_updates as kernels
 
 from .helpers import set_in_coding
@@ -221,3 +222,11 @@ def test_lazy_codes_and_passes_over_files_are_non_negative(tmp_path):
 
 
 # -- long codings --------------------------------------------------------------------------------------
+
+
+def test_a_gram_matrix_in_parts_is_the_whole_one(monkeypatch):
+    for D in (np.random.default_rng(0).standard_normal((4, 23)), np.eye(4)[:, np.arange(11) % 4] * (1 + 1j)):
+        set_in_coding(monkeypatch, {"_AT_ONCE": 1 << 10})
+        whole = Atoms(D).whole_gram()
+        set_in_coding(monkeypatch, {"_AT_ONCE": 2})
+        np.testing.assert_allclose(Atoms(D).whole_gram(), whole, atol=1e-14)

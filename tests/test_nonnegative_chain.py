@@ -13,9 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import papilio as pp
-from papilio.constraints import Circulant, NonNegative, Sparse, SparseRows
-from papilio.nonnegative.losses import Divergence, LeastSquares
+from papilio.constraints import Circulant, NonNegative, Sparse, SparseColumns, SparseRows
+from papilio.nonnegative.losses import Divergence, LeastSquares, error_of
 from papilio.nonnegative.nmf import divergence_codes, least_squares_codes
+from papilio.nonnegative.supports import without_spare_units
+from papilio.runtime.session import Session
 
 LOSSES = {"frobenius": LeastSquares, "kullback-leibler": Divergence}
 V = np.random.default_rng(0).random((9, 14))
@@ -307,3 +309,22 @@ def test_a_stop_during_the_search_keeps_the_limits():
     assert (fit.status, len(calls)) == ("stopped", 3)
     assert fit.error < 0.82  # values fit the supports that the stop has left
     assert all((factor.toarray() > 0).sum(axis=0).max() <= 3 for factor in fit.operator.factors)
+
+
+def test_units_that_an_exact_product_does_not_need_are_left_out():
+    """Two of five units are split: some columns read a copy."""
+    S1, S2 = planted((16, 5, 30), (3, 2), 3)
+    left, right = np.hstack([S1, 2 * S1[:, :2]]), np.vstack([S2, np.zeros((2, 30))])
+    right[5:, ::2], right[:2, ::2] = right[:2, ::2] / 2, 0
+    sets = [SparseColumns(left.shape, 3), SparseColumns(right.shape, 2)]
+    found = without_spare_units(Session(random_state=0), left @ right, [left, right], sets)
+    assert error_of(left @ right, found) < 1e-6
+    assert [np.count_nonzero(factor) for factor in found] == [15, 60]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_zeros_are_factorized_into_zeros(loss):
+    fit = pp.nonnegative.nonnegative_chain(np.zeros((4, 5)), (2, 3), loss=loss, sparsity=1)
+    assert fit.error == 0
+    assert fit.objective < 1e-9
+    assert not fit.operator.toarray().any()

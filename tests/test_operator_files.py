@@ -212,3 +212,35 @@ print("done")
 def test_pyfaust_and_papilio_exchange_operators_and_files(tmp_path: Path) -> None:
     _require_pyfaust()
     assert _child(THERE_AND_BACK, str(tmp_path / "F.mat")).strip() == "done"
+
+
+def test_what_is_no_faust_is_refused() -> None:
+    for value in (3, np.eye(2), operator(np.float64), None):
+        with pytest.raises(TypeError, match=r"^faust must be a Faust of pyfaust, got"):
+            pp.operators.from_faust(value)
+
+
+def index_out_of_range() -> Any:
+    matrix = sp.csc_array(np.eye(2))
+    matrix.indices[1] = 7
+    return matrix
+
+
+WRONG_CELLS = {
+    "no factors": ([], "at least one matrix"),
+    "text": ([SPARSE, "words"], r"factors\[1\]"),
+    "a cell array in a cell": ([cells(SPARSE, SPARSE.T)], r"factors\[0\]"),
+    "a struct": ([{"field": SPARSE}], r"factors\[0\]"),
+    "no entries": ([np.ones((0, 1))], r"factors\[0\]"),
+    "three dimensions": ([np.ones((2, 2, 2))], r"factors\[0\]"),
+    "NaN": ([[[np.nan]]], r"factors\[0\]"),
+    "factors that do not chain": ([SPARSE, SPARSE], "chain"),
+    "an index out of range": ([index_out_of_range()], r"factors\[0\]"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_CELLS)
+def test_cells_that_are_no_factors_are_refused_by_file_and_factor(tmp_path: Path, case: str) -> None:
+    factors, message = WRONG_CELLS[case]
+    with pytest.raises(ValueError, match=rf"odd\.mat' does not hold a product of factors: .*{message}"):
+        pp.load(write(tmp_path / "odd.mat", *factors))

@@ -214,3 +214,17 @@ def test_stopped_at_any_time_there_is_a_result(count):
     fit = pp.factorize(orthogonal(48), complexity=0.25, callback=lambda step: next(calls, None) is None)
     assert fit.status == "stopped"
     assert fit.operator.relative_complexity <= 0.25
+
+
+def test_other_products_are_refused():
+    with pytest.raises(ValueError, match="layers of rotations"):
+        Turned.from_product(pp.SparseProduct([np.ones((4, 4)) + np.eye(4)]))
+
+
+def test_auto_finds_products_of_few_rotations():
+    n = 32
+    M = planted(n, matchings(n, 3), 1)
+    fit = pp.factorize(M, complexity=0.2)
+    assert fit.method in ("rotations", "layers")  # which are exact, too
+    assert fit.error < 1e-6
+    assert fit.operator.nnz < np.count_nonzero(abs(M) > 1e-12)

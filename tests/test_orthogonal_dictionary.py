@@ -11,6 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import papilio as pp
 from papilio.coding import Atoms, omp_codes
 
+from .limits import lower
+
 DTYPES = [np.float32, np.float64, np.complex128]
 
 
@@ -184,3 +186,11 @@ def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path, monkeypatch):
 def test_bad_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         make(**options).fit(X)
+
+
+def test_large_data_are_learned_from_part_by_part(monkeypatch):
+    lower(monkeypatch, sample=100, sample_per_atom=1)
+    model = make().fit(X)
+    assert "all data" in model.history_.phase
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(16), atol=1e-12)
+    assert model.score(X) > 1.1 * make().fit(X).score(X)

@@ -212,3 +212,38 @@ def test_invalid_arguments_of_figures_are_named(name):
     with pytest.raises((TypeError, ValueError)) as caught:
         BAD_ARGUMENTS[name]()
     assert str(caught.value).startswith(f"{name} must")
+
+
+def test_atoms_of_models_are_drawn_and_those_of_transposed_ones_refused():
+    X = pp.datasets.rand(random_state=0).signals
+    model = pp.KSVD(12, 3, max_iter=1, random_state=0).fit(X.T)
+    learned = pp.dictionary.ksvd(X, 12, 3, max_iter=1, random_state=0)
+    shown = [pp.plot.atoms(each).collections[1].get_segments() for each in (model, learned, model.operator_)]
+    np.testing.assert_array_equal(shown[0], shown[1])
+    np.testing.assert_array_equal(shown[0], shown[2])
+    with pytest.raises(ValueError, match="rows of unit norm: give its transpose"):
+        pp.plot.atoms(model.components_)
+    with pytest.raises(ValueError, match=r"atom_shape must hold 12 entries.*32: is the dictionary transposed"):
+        pp.plot.atoms(model.components_, 32)
+    with pytest.raises(TypeError, match="dictionary must be a fitted estimator, got KSVD before fit"):
+        pp.plot.atoms(pp.KSVD())
+
+
+def test_treelets_with_names_without_a_tree_and_in_a_figure_are_drawn():
+    named = pp.rotations.Treelets().fit(np.random.default_rng(0).standard_normal((9, 3)))
+    named.feature_names_in_ = np.array(["length", "width", "height"])
+    figure = Figure()
+    _, vectors = pp.plot.treelets(named, figure=figure)
+    assert len(figure.axes) == 2
+    assert {label.get_text() for label in vectors.get_xticklabels()} == {"length", "width", "height"}
+    pp.plot.treelets(pp.rotations.Treelets().fit(np.ones((3, 1))))
+    pp.plot.treelets(pp.rotations.Treelets(3).fit(np.random.default_rng(0).standard_normal((9, 100))))
+    with pytest.raises(ValueError, match="model must be fitted"):
+        pp.plot.treelets(pp.rotations.Treelets())
+
+
+def test_many_factors_go_on_several_lines():
+    axes = pp.plot.factors(pp.transforms.hadamard(256))
+    assert len(axes) == 9
+    assert len(axes[0].figure.axes) == 9  # no empty panel is left
+    assert [ax.get_subplotspec().rowspan.start for ax in axes] == [0] * 5 + [1] * 4

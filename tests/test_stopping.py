@@ -236,3 +236,11 @@ def test_ctrl_c_ends_a_search_with_the_best_result_so_far(default_ctrl_c):
     assert result.operator.relative_complexity <= 0.2
     assert result.error < 1
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_where_no_thread_starts_the_call_is_made_here(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert Session().wait(threading.current_thread, LARGE) is threading.current_thread()

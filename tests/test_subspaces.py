@@ -98,3 +98,8 @@ def test_columns_of_zeros_need_no_entries():
     fit = pp.factorize(M, complexity=0.2, method="subspaces")
     assert fit.error < 0.01
     np.testing.assert_array_equal(fit.operator.toarray()[:, ::3], 0)
+
+
+def test_it_has_two_factors():
+    with pytest.raises(ValueError, match="n_factors must be 2 for subspaces, got 3"):
+        pp.factorize(smooth(), n_factors=3, method="subspaces")

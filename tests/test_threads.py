@@ -264,3 +264,15 @@ atexit.register(lambda: sys.stdout.write(str(bool(np.allclose(OP @ X, DENSE @ X)
 @pytest.mark.slow
 def test_a_large_block_is_applied_at_interpreter_shutdown():
     assert python(LATE) == "True"
+
+
+def test_where_no_thread_starts_the_caller_does_everything(monkeypatch):
+    def fail(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads, "_pool", None)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    pp.set_num_threads(3)
+    done = []
+    threads.split_work(lambda start, stop: done.append(start), 3, 1)
+    assert done == [0, 1, 2]

@@ -318,3 +318,8 @@ def test_invalid_options_of_report_are_refused(tmp_path, papilio, matrix):
     assert "samples must be real" in papilio("tradeoff", "dft:8", "-o", "sweep", "--n-nonzero-coefs", 2)[2]
     assert "no such file" in papilio("tradeoff", "none.npy", "-o", "sweep")[2]
     assert not (tmp_path / "sweep").exists()
+
+
+def test_by_default_twelve_complexities_in_equal_ratios():
+    sweep = pp.tradeoff(np.eye(64))
+    np.testing.assert_allclose([point.complexity for point in sweep.points], np.geomspace(0.05, 0.8, 12))

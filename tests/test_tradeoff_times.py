@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import papilio as pp
 from papilio import results
+from papilio.operators import speed as measure
 from papilio.plot.tradeoffs import relative_times
 from papilio.report import Subject, page
 from papilio.results import Speedup, TradeoffPoint
@@ -141,3 +142,17 @@ def test_the_command_gives_speedups_as_json(found, measured, papilio):
     told = json.loads(papilio("tradeoff", "hadamard:16", "-o", "sweep", "--json")[1])
     assert [point["speedup_vector"] for point in told["points"]] == [2.0, 1.0, 0.4, 0.4]
     assert [point["speedup_block"] for point in told["points"]] == [4.0, 2.0, 0.8, 0.8]
+
+
+@pytest.fixture
+def too_large(monkeypatch):
+    """No dense matrix fits into the memory."""
+    monkeypatch.setattr(measure, "memory", lambda: 0)
+
+
+def test_the_page_leaves_times_out_where_they_cannot_be_measured(sweep, too_large):
+    text = written(sweep)
+    assert "<h2>Error against complexity</h2>" in text
+    assert text.count("<svg") == 2
+    assert "speed-up" not in text
+    assert "nan" not in text

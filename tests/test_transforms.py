@@ -1,5 +1,6 @@
 """The fast transforms against independent implementations, and their structure against the literature."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import scipy.fft
 import scipy.linalg
 import scipy.sparse as sp
 
+import papilio as pp
 from papilio import SparseProduct
 from papilio.transforms import dct, dft, haar, hadamard, hartley, wavelet
 
@@ -265,3 +267,13 @@ def test_on_the_circle_the_size_must_be_halved_at_each_level(n: int, most: int) 
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^mode must be one of 'periodization', 'zero', got 'symmetric'"):
         wavelet(16, mode="symmetric")
+
+
+def test_db4_needs_no_pywavelets_so_that_factorize_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [wavelet(n) for n in SIZES]
+    monkeypatch.setitem(sys.modules, "pywt", None)
+    assert [wavelet(n) for n in SIZES] == expected
+    matrix = np.random.default_rng(0).standard_normal((32, 32))
+    assert pp.factorize(matrix, complexity=0.5, method="transform").error < 1
+    with pytest.raises(ImportError, match="pip install PyWavelets"):
+        wavelet(16, "sym8")
