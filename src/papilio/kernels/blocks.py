@@ -15,10 +15,10 @@ from .cache import kernel
 compiled = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 inlined = kernel(nogil=True, fastmath={"contract", "nsz", "reassoc"}, forceinline=True)
 
-_DIRECT = 8  # rows of a block up to which all its singular vectors are found by rotations
-_MORE = 4  # directions that are followed in larger blocks, beyond those that are kept
-_STEPS = 500
-_SWEEPS = 40
+_DIRECT = 8  # Rows of a block up to which rotations find all singular vectors.
+_MORE = 4  # Directions that subspace iteration follows beyond those that are kept.
+_STEPS = 500  # Most steps of subspace iteration.
+_SWEEPS = 40  # Most sweeps of rotations.
 
 
 @compiled

@@ -20,7 +20,7 @@ from .curves import relative_error
 
 _LEAST_GAIN = 1e-3  # Relative fall of the squared error for which another sweep follows.
 _SWEEPS = 8
-_POLISH_SIDE = 256  # the size up to which factors on other masks are polished, as dense matrices
+_POLISH_SIDE = 256  # Size up to which factors on other masks are polished, as dense matrices.
 
 Matrix: TypeAlias = Array | sp.csr_array
 
