@@ -188,7 +188,8 @@ def _fit_on(
 
 def _in_safe_units(matrix: Array) -> tuple[Array, int]:
     """`in_units` where squares of entries might overflow or underflow, which spares two copies in most cases."""
-    size = float(np.linalg.norm(matrix)) / np.sqrt(matrix.size)
+    with np.errstate(over="ignore"):
+        size = float(np.linalg.norm(matrix)) / np.sqrt(matrix.size)
     return (matrix, 0) if _SAFE[0] < size < _SAFE[1] else in_units(matrix)
 
 
