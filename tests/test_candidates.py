@@ -146,28 +146,6 @@ def test_a_search_that_is_stopped_anywhere_ends_in_the_sets_of_a_candidate(few_r
         assert all(attempt.nnz <= 60 for attempt in search.attempts)
 
 
-@pytest.mark.parametrize(
-    "phase",
-    [
-        "2 factors from the right: split 1",
-        "3 factors from the left: split 1",
-        "3 factors from the right: loosen 1",
-    ],
-)
-def test_a_search_that_is_stopped_among_many_candidates_keeps_the_budget(few_rounds, phase):
-    seen = []
-
-    def stop(step):
-        seen.append(step.phase)
-        return step.phase.endswith(phase)
-
-    search = search_for(gaussian((10, 10)), stop, methods=METHODS)
-    fit = run(search, 60)
-    assert [name.endswith(phase) for name in seen] == [False] * (len(seen) - 1) + [True]
-    assert fit.error == min(attempt.error for attempt in search.attempts)
-    assert all(attempt.nnz <= 60 for attempt in search.attempts)
-
-
 def counting(at):
     """A callback that stops at a number of steps."""
     seen = []

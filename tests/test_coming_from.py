@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import reduce
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -72,31 +71,6 @@ def test_every_name_of_pylops_on_the_page_exists() -> None:
     theirs = {"pylops": pylops, "P": pylops.Identity(2)}
     assert missing(read("pylops"), theirs) == []
     assert missing("`P.nonsense`", theirs) == ["P.nonsense"]
-
-
-def of_scikit_learn() -> set[str]:
-    """Its functions and estimators for dictionaries, with parameters and attributes of `DictionaryLearning`."""
-    modules = ("decomposition", "linear_model", "covariance", "feature_extraction.image")
-    found = {name for module in modules for name in dir(import_module(f"sklearn.{module}"))}
-    learner = import_module("sklearn.decomposition").DictionaryLearning(2, max_iter=1, tol=1)
-    return found | set(dir(learner.fit([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])))
-
-
-def of_learners() -> set[str]:
-    """Parameters and attributes of papilio's learners."""
-    model = pp.FastDictionaryLearning(2, 1, max_iter=1).fit([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 1.0]])
-    return set(dir(model)) | set(dir(pp.KSVD()))
-
-
-def test_every_name_of_scikit_learn_on_the_page_exists() -> None:
-    heads = re.compile(r"(?:^|(?<=, ))([A-Za-z]\w*)")
-    columns = list(zip(*rows(read("scikit_learn")), strict=True))[:2]
-    codes = [[code for cell in column for code in CODE.findall(cell)] for column in columns]
-    theirs, ours = ({match[1] for match in map(heads.match, column) if match} for column in codes)
-    ours -= {"pp"}
-    assert len(theirs) > 20
-    assert theirs - of_scikit_learn() == set()
-    assert ours - of_learners() == set()
 
 
 CHECK = """

@@ -183,25 +183,6 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.slow
-def test_a_checkpoint_goes_on_with_a_cluster_and_without_one(client, tmp_path, monkeypatch):
-    lower(monkeypatch, seconds_between_checkpoints=0.0)
-    data, seen = on_disk(tmp_path), []
-    expected = without_a_cluster("ksvd", data, callback=lambda step: seen.append(step.phase))
-
-    def dying(step):
-        if step.phase == "pass 2" and step.iteration > len(data.parts()) // 2:
-            raise Killed
-
-    path = tmp_path / "run"
-    with pytest.raises(Killed):
-        make("ksvd", checkpoint=path, callback=dying).fit(data)
-    content = path.read_bytes()
-    assert_same(make("ksvd", checkpoint=path).fit(data), expected)
-    path.write_bytes(content)
-    assert_same(without_a_cluster("ksvd", data, checkpoint=path), expected)
-
-
 # -- workers that are processes -------------------------------------------------------------------------
 
 

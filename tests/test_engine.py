@@ -2,7 +2,6 @@
 
 import gc
 import os
-import threading
 import weakref
 from functools import reduce
 from itertools import pairwise
@@ -261,25 +260,6 @@ def test_shared_products_have_the_bits_of_those_of_one_thread(name, order, count
     for _ in range(30):
         np.testing.assert_array_equal(op @ X, alone)
         np.testing.assert_array_equal(op @ X[:, 2].copy(), one)
-
-
-def test_threads_that_apply_products_at_the_same_time_do_not_disturb_each_other(sharing):
-    op = made("blocks")
-    X = [gaussian((36, 500), seed=seed) for seed in range(4)]
-    alone = [op.toarray() @ x for x in X]
-    wrong = []
-
-    def work(i):
-        for _ in range(50):
-            if not np.allclose(op @ X[i], alone[i]):
-                wrong.append(i)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from experiments import dft, figure3, hadamard
+from experiments import dft, figure3
 from experiments.harness import (
     BETTER,
     DIFFERS,
     HOLDS,
     Stopped,
     load,
-    matrices_of,
     names,
     read_table,
     reproduce,
@@ -112,36 +111,6 @@ def test_the_folder_of_another_run_is_refused_and_left_alone(tiny_figure3):
 
 
 # -- Hadamard, Fourier, wavelets ---------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_hadamard_matrices_come_out_exact_and_the_steps_are_drawn(tmp_path):
-    tiny("hadamard", tmp_path / "out")
-    rows = read_table(tmp_path / "out" / "table.csv")
-    exact = [row for row in rows if (row["method"], row["sets"]) == ("hierarchical", "2 per row and column")]
-    assert [int(row["size"]) for row in exact] == [8, 16]
-    for row in exact:
-        n = int(row["size"])
-        assert float(row["error"]) <= 1e-12
-        assert int(row["entries"]) == 2 * n * np.log2(n)
-    assert sum(row["method"] == "all at once" for row in rows) == 2
-
-    matrices = matrices_of(read_table(tmp_path / "out" / "matrices.csv"))
-    for prefix in ("known ", "step 2 "):  # each product is the matrix, up to the scale
-        factors = [matrix for name, matrix in matrices.items() if name.startswith(prefix)]
-        product = reduce(np.matmul, factors)
-        np.testing.assert_allclose(product / product[0, 0], matrices["H"], atol=1e-9)
-    figure = hadamard.figure2(matrices)
-    titles = [ax.get_title() for ax in figure.axes if ax.images]
-    assert titles == [
-        "$H_{8}$: 64 entries",
-        "$S_{1}$: 16 entries",
-        "residual: 32 entries",
-        *(f"$S_{{{i}}}$: 16 entries" for i in (1, 2, 3)),
-    ]
-    claims_page = (tmp_path / "out" / "claims.md").read_text()
-    assert "| 8×8 | hierarchical |" in claims_page
-    assert "The hierarchical factorization is exact. | **holds**" in claims_page
 
 
 @pytest.mark.slow

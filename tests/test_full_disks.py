@@ -1,14 +1,13 @@
 """On a full disk, the error names the file and what to do, and no incomplete file is left."""
 
 import errno
-import os
 import re
 
 import numpy as np
 import pytest
 
 import papilio as pp
-from experiments.harness import Ledger, new_figure, run_trials, save, write_table
+from experiments.harness import new_figure, save, write_table
 from papilio.cli.console import Failed, Terminal
 from papilio.cli.outputs import save_result, write
 from papilio.cli.pages import write_report
@@ -78,35 +77,9 @@ def test_a_page_is_reported_in_one_line(tmp_path, monkeypatch):
 # -- tables that grow -----------------------------------------------------------------------------------
 
 
-def ledger(folder, name):
-    return Ledger(folder / name, ("trial", "value"), ("trial",), lambda trial: [(str(trial),)])
-
-
 def work(trial):
     rows = [{"trial": trial, "value": "x" * 3000}]
     return rows, rows
-
-
-def test_a_table_on_a_full_disk_keeps_whole_rows_and_the_run_is_resumed(disk):
-    """The room ends in the middle of a row."""
-    done = lambda *_: None  # noqa: E731
-    filling = fill(disk)
-    os.truncate(filling, filling.stat().st_size - 40_960)
-    trials = range(16)
-    table, times = ledger(disk, "table.csv"), ledger(disk, "times.csv")
-    said = (
-        r"No space left on device; make room there.*; \d+ of 16 draws are kept in .*, and the same command resumes"
-    )
-    with pytest.raises(OSError, match=said) as caught:
-        run_trials(trials, work, table, times, jobs=1, progress=done)
-    assert caught.value.filename in (str(table.path), str(times.path))
-    for each in (table, times):
-        assert each.path.read_bytes().endswith(b"x\n")
-    assert sorted(path.name for path in disk.iterdir()) == ["filling", "table.csv", "times.csv"]
-    assert 0 < len(table.blocks(trials)) < 16
-    filling.unlink()
-    run_trials(trials, work, table, times, jobs=1, progress=done)
-    assert list(table.blocks(trials)) == list(times.blocks(trials)) == list(trials)
 
 
 def test_a_result_that_finds_no_room_is_kept_elsewhere(disk, tmp_path, monkeypatch):

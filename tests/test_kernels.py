@@ -93,26 +93,6 @@ def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype, way):
                 assert_product(z[:, 3] @ op, matrix.T, magnitudes.T, z[:, 3])
 
 
-@pytest.mark.parametrize("way", ["kernel"], indirect=True)
-@pytest.mark.parametrize("name", ["all", "twice quads", "ragged", "longer than a tile's rows"])
-def test_results_do_not_depend_on_the_number_of_threads(name, dtype, way, monkeypatch):
-    masks = [butterfly(1040, 8), butterfly(1040, 1)] if name not in CHAINS else CHAINS[name][0]
-    op = operator(masks, dtype)[0]
-    monkeypatch.setattr(engine, "_LONG_BYTES", 0)
-    for count in (129, 300):
-        for layout in (np.ascontiguousarray, np.asfortranarray):
-            X = layout(gaussian((op.shape[1], count), dtype))
-            monkeypatch.setattr(engine, "_SHARED_BYTES", np.inf)
-            whole = op @ X
-            monkeypatch.setattr(engine, "_SHARED_BYTES", 0)
-            try:
-                for threads in (1, 2, 3):
-                    pp.set_num_threads(threads)
-                    np.testing.assert_array_equal(op @ X, whole)
-            finally:
-                pp.set_num_threads(None)
-
-
 @st.composite
 def masks(draw):
     """Chains of 1 to 5 factors of any kind, butterflies of random pairs among them."""

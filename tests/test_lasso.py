@@ -257,32 +257,6 @@ def test_estimators_code_with_a_penalty_on_request():
             model.set_params(**options).transform(X)
 
 
-@pytest.mark.parametrize("positive", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("many", [1 << 30, 0])
-def test_few_signals_in_a_large_product_need_only_products(many, dtype, positive, monkeypatch):
-    """Neither the dense matrix nor a Gram matrix of all atoms is made; norms may be estimates at first."""
-    for name, value in {"SMALL": 0, "_LARGE": 0, "_ATOMS_PER_SIGNAL": 0, "_ROOM": 2}.items():
-        monkeypatch.setattr(MODULE, name, value)
-    monkeypatch.setattr("papilio.coding.atoms._MANY", many)
-    random = np.random.default_rng(0)
-    factors = [random.standard_normal((30, 30)) * (random.random((30, 30)) < 0.4) + np.eye(30) for _ in range(2)]
-    op = pp.SparseProduct([*factors, np.diag(np.linspace(0.2, 5, 30))]).astype(dtype)
-    X = random.standard_normal((30, 5)).astype(dtype)
-    atoms, eps = Atoms(op), np.finfo(dtype).eps
-    codes = lasso_codes(atoms, X, 0.5, positive)
-    assert atoms.dense is None
-    assert atoms.gram is None
-    expected = pp.lasso(op.toarray(), X, 0.5, positive=positive)
-    objectives = [objective(op.toarray(), X, found.toarray(), 0.5) for found in (codes, expected)]
-    np.testing.assert_allclose(*objectives, rtol=max(1e-7, 30 * eps))
-    start = pp.lasso(op, X, 0.6, positive=positive)
-    again = pp.lasso(op, X, 0.5, positive=positive, init=start)
-    np.testing.assert_allclose(
-        objective(op.toarray(), X, again.toarray(), 0.5), objectives[1], rtol=max(1e-7, 30 * eps)
-    )
-
-
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("positive", [False, True])
 def test_codes_in_a_large_orthogonal_basis_are_shrunk_correlations(positive, kind, monkeypatch):

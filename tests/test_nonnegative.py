@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
 
 import papilio as pp
@@ -103,27 +101,6 @@ def test_codes_are_those_of_a_plain_loop_whatever_the_way(way, dtype, monkeypatc
 
 
 small = st.integers(-2, 2).map(float)
-
-
-@pytest.mark.slow
-@given(
-    D=arrays(float, st.tuples(st.just(4), st.integers(1, 9)), elements=small),
-    X=arrays(float, (4, 3), elements=small),
-    k=st.integers(1, 4),
-    single=st.booleans(),
-)
-@settings(max_examples=80, deadline=None)
-def test_ties_duplicates_zeros_and_dependent_atoms(D, X, k, single):
-    dtype = np.float32 if single else np.float64
-    D, X = D.astype(dtype), X.astype(dtype)
-    assert_sound(pp.omp(D, X, k, positive=True), D, X, k)
-    most = min(D.shape)
-    codes = pp.omp(D, X, most, positive=True)
-    missed = np.linalg.norm(X - D @ codes.toarray(), axis=0)
-    least = np.array([nnls(D.astype(float), x)[1] for x in X.astype(float).T])
-    np.testing.assert_allclose(
-        missed, least, rtol=0, atol=1e3 * eps(dtype) * (1 + np.linalg.norm(X, axis=0).max())
-    )
 
 
 def test_an_atom_that_becomes_zero_leaves_and_its_place_is_free():

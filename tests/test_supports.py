@@ -109,25 +109,6 @@ def test_a_search_that_is_stopped_without_a_fit_ends_at_once(level):
         find_butterfly(Session(callback), permuted(32))
 
 
-def test_a_search_that_is_stopped_between_two_ways_returns_the_fit_so_far():
-    # Rows of very different size, and a noise that is not white: the first way does not explain it.
-    rng = np.random.default_rng(1)
-    matrix = np.tril(np.ones((32, 32))) * rng.uniform(0.1, 1, 32)[:, None]
-    whole, levels = [], []
-
-    def callback(step):
-        levels.append(step.iteration)
-        return levels.count(1) == 2  # the second way begins
-
-    find_butterfly(Session(lambda step: whole.append(step.iteration)), matrix)
-    fit = find_butterfly(Session(callback), matrix)
-    assert whole.count(1) >= levels.count(1) == 2
-    assert len(whole) > len(levels)
-    assert fit.status == "converged"
-    product = fit.operator.toarray()
-    assert fit.error == pytest.approx(np.linalg.norm(product - matrix) / np.linalg.norm(matrix))
-
-
 def test_a_factorization_that_is_stopped_in_the_search_for_butterflies_has_a_result():
     def callback(step):
         return step.phase.startswith("butterfly")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info
 
 import papilio as pp
 from papilio import constraints as c
@@ -114,58 +114,7 @@ def blas_threads():
     return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
 
 
-def test_blas_has_one_thread_while_any_thread_is_within_and_its_own_number_after_the_last():
-    if not blas_threads():
-        pytest.skip("threadpoolctl knows no BLAS here")
-    seen, steps = [], [threading.Event() for _ in range(4)]
-
-    def stay(entered, leave):
-        with threads.one_blas_thread:
-            seen.append(blas_threads())
-            entered.set()
-            assert leave.wait(timeout=60)
-
-    with threadpool_limits(3, "blas"), ThreadPoolExecutor(2) as pool:
-        for _ in range(2):
-            first = pool.submit(stay, *steps[:2])
-            assert steps[0].wait(timeout=60)
-            second = pool.submit(stay, *steps[2:])
-            assert steps[2].wait(timeout=60)
-            steps[1].set()
-            first.result(timeout=60)
-            seen.append(blas_threads())
-            steps[3].set()
-            second.result(timeout=60)
-            assert seen == [{1}] * 3
-            assert blas_threads() == {3}
-            with threads.one_blas_thread:
-                assert blas_threads() == {1}
-            assert blas_threads() == {3}
-            seen.clear()
-            for step in steps:
-                step.clear()
-
-
 # -- memory --------------------------------------------------------------------------------------------
-
-
-def test_workspace_is_kept_by_a_thread_and_shared_with_no_other():
-    together = threading.Barrier(6)
-
-    def rooms(_):
-        together.wait(timeout=60)
-        found = [threads.workspace(size) for size in (1000, 10, 1000)]
-        together.wait(timeout=60)
-        return found
-
-    with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(rooms, range(6)))
-    for i, mine in enumerate(found):
-        assert all(room.size >= 1000 for room in mine)
-        assert np.shares_memory(mine[0], mine[1])
-        assert np.shares_memory(mine[0], mine[2])
-        assert not any(np.shares_memory(mine[0], other[0]) for other in found[:i])
-    assert threads.workspace(5000).size >= 5000
 
 
 # -- many Python threads -------------------------------------------------------------------------------
