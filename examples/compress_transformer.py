@@ -107,7 +107,7 @@ def train(model, n_steps, rate):
 def measure(model):
     """The entries of all linear layers, and the perplexity per character."""
     linear = [part for part in model.modules() if isinstance(part, nn.Linear | FastLinear)]
-    entries = sum(part.values.numel() if isinstance(part, FastLinear) else part.weight.numel() for part in linear)
+    entries = sum(part.entries.numel() if isinstance(part, FastLinear) else part.weight.numel() for part in linear)
     x, y = windows(held_out, torch.arange(0, len(held_out) - CONTEXT - 1, CONTEXT)[: 20 * BATCH])
     return entries, math.exp(nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).item())
 

@@ -1,7 +1,7 @@
 """SparseProduct: scale · S₁S₂…S_M as an immutable SciPy LinearOperator."""
 
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from ..torch import FastLinear
     from .engine import Packed
+    from .portable import PortableProduct
 
 _FEW_VECTORS = 32  # packing takes as long as applying the factors, one by one, to some dozens
 _LONG_TO_PACK = 10_000  # entries: packing takes more than some milliseconds
@@ -80,7 +81,8 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
     Notes
     -----
     ``op @ x`` takes vectors, blocks of columns, batches of blocks (the last two axes are a block, as in NumPy),
-    sparse blocks (the result is then sparse) and other SparseProducts (the result is then one too). ``2 * op``,
+    sparse blocks (the result is then sparse) and other SparseProducts (the result is then one too). Arrays of
+    PyTorch, JAX, CuPy and others of the array API give arrays of the same library and device. ``2 * op``,
     ``op / 2``, ``-op``, ``op.T``, ``op.H`` and ``op[rows, columns]`` are SparseProducts. A selection takes the
     chosen rows of the chosen columns (as ``numpy.ix_`` would) and keeps two dimensions, except that ``op[i, j]``
     with two integers is the entry. ``numpy.asarray(op)`` is the dense matrix, which is also what NumPy's functions
@@ -240,6 +242,10 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
             raise ValueError("@ takes a vector, a matrix or an operator; use * for a scalar")
         if sp.issparse(other):
             return sp.csr_array(self.T.dot(as_sparse("x", other).T).T)
+        if not isinstance(other, np.ndarray) and (library := _library_of(other)) is not None:
+            if other.ndim < 2:
+                return self.T.dot(other)
+            return library.moveaxis(self.T.dot(library.moveaxis(other, -1, -2)), -1, -2)
         x = as_numbers("x", other)
         return self.T._times(x) if x.ndim < 2 else np.swapaxes(self.T._times(np.swapaxes(x, -1, -2)), -1, -2)
 
@@ -253,7 +259,8 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         Returns
         -------
         array, csr_array or LinearOperator
-            An array for dense ``x``, sparse for sparse ``x``, and an operator for scalars and operators.
+            An array of the library of ``x`` for dense ``x``, sparse for sparse ``x``, and an operator for scalars
+            and operators.
 
         Examples
         --------
@@ -268,6 +275,10 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         if isinstance(x, LinearOperator):
             return super().dot(x)
         if not sp.issparse(x):
+            if not isinstance(x, np.ndarray) and (library := _library_of(x)) is not None:
+                from .portable import apply
+
+                return apply(self, library, x)
             return self._times(as_numbers("x", x))
         if x.ndim != 2 or x.shape[0] != self.shape[1]:
             raise ValueError(f"x must be a block of {self.shape[1]} rows, got shape {x.shape}")
@@ -747,6 +758,54 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
         return FastLinear.from_operator(self)
 
+    def to_jax(self) -> "tuple[Callable[[Any, Any], Any], list[Any]]":
+        """This operator as a pure function for JAX, differentiable in its entries too; needs the extra ``jax``.
+
+        Returns
+        -------
+        apply : callable
+            ``apply(params, x)`` is the product with a vector, a block of columns or a batch of blocks.
+        params : list of jax.Array
+            The entries of each factor, row by row, from left to right; the scale stays as it is.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> apply, params = pp.transforms.hadamard(4).to_jax()  # doctest: +SKIP
+        >>> y = apply(params, jax.numpy.ones(4))  # doctest: +SKIP
+        """
+        from .portable import to_jax
+
+        return to_jax(self)
+
+    def to(self, namespace: Any, device: Any = None) -> "PortableProduct":
+        """This operator on arrays of another library, on one of its devices.
+
+        ``op @ x`` takes such arrays, too, and prepares this when it is first needed. In functions that
+        ``torch.compile`` or `jax.jit` traces, an operator that is prepared before takes no part of the tracing.
+
+        Parameters
+        ----------
+        namespace : module
+            ``torch``, ``jax.numpy``, ``cupy`` or another one of the array API standard.
+        device : optional
+            As that library names its devices; by default its own default.
+
+        Returns
+        -------
+        PortableProduct
+            With ``@``, ``T``, ``H`` and ``shape``.
+
+        Examples
+        --------
+        >>> import numpy as np, papilio as pp
+        >>> pp.transforms.hadamard(2).to(np) @ np.array([3.0, 1.0])
+        array([4., 2.])
+        """
+        from .portable import PortableProduct
+
+        return PortableProduct(self, namespace, device)
+
     def to_pylops(
         self, dims: int | Sequence[int] | None = None, dimsd: int | Sequence[int] | None = None
     ) -> "pylops.LinearOperator":
@@ -809,6 +868,13 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         from .storage import to_faust
 
         return to_faust(self)
+
+
+def _library_of(x: Any) -> Any:
+    """The namespace of an array of another library than NumPy, else None."""
+    from .portable import namespace_of
+
+    return namespace_of(x)
 
 
 # -- keys ----------------------------------------------------------------------------------------------

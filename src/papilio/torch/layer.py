@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from ..operators import SparseProduct
-from ..operators.factors import as_csr, from_parts, same
+from ..operators.factors import as_csr
+from ..operators.portable import Plan
 from ..results import Factorization
 from ..search.factorize import factorize
 from ..search.known_supports import arranged
@@ -19,17 +20,18 @@ from ..search.methods.butterfly import as_supports, butterfly
 from ..transforms.chains import as_pattern
 from ..typing import Array, MatrixLike, RandomState
 from ..validation import as_factor_count, as_flag, as_integer, as_real, is_series
-from . import operations, plain
+from . import operations
 from .patterns import spread_supports
 
-_KERNEL_DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+_SUPPORTS = ("columns", "pointers", "sizes")  # buffers
 _HALVES = (torch.float16, torch.bfloat16)
+_AUTOCAST = (*_HALVES, torch.float32)  # the dtypes that it changes
 
 
 class FastLinear(nn.Module):  # type: ignore[misc]
     """y = scale · S₁…S_M x + bias: `torch.nn.Linear` with a product of sparse factors for its matrix.
 
-    The supports of the factors are fixed, their values are trained. On the CPU, papilio's kernels apply all
+    The supports of the factors are fixed, their entries are trained. On the CPU, papilio's kernels apply all
     factors and find the gradients; on other devices, plain PyTorch does.
 
     Parameters
@@ -39,7 +41,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
     bias : bool, default=True
         Whether there is one.
     device, dtype : optional
-        Of the values and the bias, as in ``torch.nn.Linear``; complex dtypes are welcome. Half precision is for
+        Of the entries and the bias, as in ``torch.nn.Linear``; complex dtypes are welcome. Half precision is for
         storage: the CPU computes in float32.
     complexity : float, optional
         The entries of all factors relative to those of the dense matrix, at most. By default 0.25, or the least
@@ -57,21 +59,24 @@ class FastLinear(nn.Module):  # type: ignore[misc]
 
     Attributes
     ----------
-    values : torch.nn.Parameter
+    entries : torch.nn.Parameter
         The entries of all factors: of S₁ row by row, then of S₂, and so on.
     bias : torch.nn.Parameter or None
-    rows, columns : torch.Tensor
-        Where these entries are, each within its factor; buffers, and part of the ``state_dict``.
+    columns, pointers : torch.Tensor
+        The columns of these entries, and where the rows of each factor begin and end among its entries; buffers,
+        and part of the ``state_dict``.
+    sizes : torch.Tensor
+        Rows of S₁, its columns, which are the rows of S₂, and so on; a buffer, too.
     scale : float
-    sizes : tuple of int
-        Rows of S₁, its columns, which are the rows of S₂, and so on.
     error : float or None
         The relative Frobenius error of the matrix that `from_linear` replaced.
 
     Notes
     -----
-    At the start, each row has the output variance that ``torch.nn.Linear`` has. Gradients of gradients are not
-    available on the CPU. ``torch.compile(fullgraph=True)`` works; the kernels are one step of its graphs.
+    At the start, each row has the output variance that ``torch.nn.Linear`` has. The kernels are one step of the
+    graphs of ``torch.compile``. Graphs that leave the process (``torch.export``, ``torch.jit.trace``, ONNX), and
+    the transformations of ``torch.func``, have PyTorch's own operations only; models of ``torch.jit.script`` need
+    ``import papilio.torch`` where they are loaded, and a CPU.
 
     Examples
     --------
@@ -107,41 +112,57 @@ class FastLinear(nn.Module):  # type: ignore[misc]
                 if option is not None:
                     raise ValueError(f"{name} and supports cannot be combined: give one of them")
             masks = _as_masks(supports, (self.out_features, self.in_features))
-        self.scale = 1.0
+        self._scale = torch.tensor(1.0, dtype=torch.float64)  # no buffer: it keeps its dtype when the layer moves
         self.error: float | None = None
+        for name, tensor in zip(_SUPPORTS, operations.tensors_of(masks), strict=True):
+            self.register_buffer(name, tensor.to(device))
         self._use(masks)
-        count = self._registered.product.n_values
-        self.values = nn.Parameter(torch.empty(count, device=device, dtype=dtype))
+        self.entries = nn.Parameter(torch.empty(self.columns.numel(), device=device, dtype=dtype))
         is_biased = as_flag("bias", bias)
         self.bias = nn.Parameter(torch.empty(out_features, device=device, dtype=dtype)) if is_biased else None
-        every = [np.repeat(np.arange(mask.shape[0]), np.diff(mask.indptr)) for mask in masks]
-        for name, indices in (("rows", every), ("columns", [mask.indices for mask in masks])):
-            joined = torch.from_numpy(np.concatenate(indices).astype(np.int32))
-            self.register_buffer(name, joined.to(self.values.device))
-        if self.values.device.type != "meta":
+        if self.entries.device.type != "meta":
             self.reset_parameters()
 
     def _use(self, masks: Sequence[sp.csr_array]) -> None:
-        """Take these supports."""
-        self._registered = operations.Registered(masks)
-        self.sizes: tuple[int, ...] = self._registered.product.sizes
-        firsts = map(int, self._registered.product.ends)
-        self._layouts = tuple(plain.layout_of(mask, first) for mask, first in zip(masks, firsts, strict=False))
+        """Prepare the portable form for these supports."""
+        self._plan = Plan(masks)
+        indices = torch.from_numpy(self._plan.indices).to(self.columns.device)
+        self.register_buffer("_indices", indices, persistent=False)
+
+    @property
+    def _supports(self) -> list[torch.Tensor]:
+        return [getattr(self, name) for name in _SUPPORTS]
+
+    __jit_unused_properties__ = ("relative_complexity", "scale", "weight", "_supports")
+
+    @property
+    def scale(self) -> float:
+        """The number in front of the product."""
+        return float(self._scale)
+
+    @scale.setter
+    def scale(self, value: float) -> None:
+        self._scale = torch.tensor(as_real("scale", value), dtype=torch.float64)
 
     @property
     def relative_complexity(self) -> float:
         """The entries of all factors relative to those of the dense matrix."""
-        return self.values.numel() / (self.in_features * self.out_features)
+        return self.entries.numel() / (self.in_features * self.out_features)
 
     @property
     def weight(self) -> torch.Tensor:
-        """The dense matrix, differentiable; for what reads the weight of a ``torch.nn.Linear``."""
-        x = torch.eye(self.in_features, device=self.values.device, dtype=self.values.dtype)
-        return self.scale * plain.multiply(x, self.values, self.rows, self.columns, self._layouts).T
+        """The dense matrix, differentiable; for what reads the weight of a ``torch.nn.Linear``.
+
+        It is computed from the entries: what would write into it raises an error.
+        """
+        x = torch.eye(self.in_features, device=self.entries.device, dtype=self.entries.dtype)
+        matrix = self.scale * operations.portable_multiply(x, self.entries, self._plan, self._indices).T
+        is_graph = torch.compiler.is_compiling() or operations.is_traced()
+        return matrix if is_graph else matrix.as_subclass(_Computed)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw all values and the bias again, from PyTorch's random numbers.
+        """Draw all entries and the bias again, from PyTorch's random numbers.
 
         The entries of a row are uniform in ±√(3/k) if it has k of them, and √3 times smaller in the leftmost
         factor: each output has a variance of ⅓ for inputs of variance one, as in ``torch.nn.Linear``.
@@ -154,12 +175,12 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         """
         self.scale = 1.0
         bounds = []
-        for i, support in enumerate(self._registered.product.supports):
+        for i, support in enumerate(operations.supports_of(self._supports)):
             counts = np.diff(support.indptr)
             bounds.append(np.sqrt((1.0 if i == 0 else 3.0) / np.repeat(counts, counts)))
-        bound = torch.from_numpy(np.concatenate(bounds)).to(self.values.device, self.values.real.dtype)
-        is_complex = self.values.is_complex()
-        parts = torch.view_as_real(self.values) if is_complex else self.values
+        bound = torch.from_numpy(np.concatenate(bounds)).to(self.entries.device, self.entries.real.dtype)
+        is_complex = self.entries.is_complex()
+        parts = torch.view_as_real(self.entries) if is_complex else self.entries
         parts.uniform_(-1.0, 1.0)
         parts.mul_(bound[:, None] / sqrt(2.0) if is_complex else bound)
         if self.bias is not None:
@@ -172,7 +193,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         Parameters
         ----------
         x : (..., in_features) tensor
-            Of any dtype; the result has the dtype of a product of x and the values.
+            Of any dtype; the result has the dtype of a product of x and the entries, or autocast's.
 
         Returns
         -------
@@ -185,21 +206,36 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         >>> FastLinear(4, 2).double()(torch.ones(5, 4)).dtype
         torch.float64
         """
+        if torch.jit.is_scripting():  # TorchScript finds papilio's operators by their names
+            flat = x.reshape(-1, self.in_features)
+            supports = [self.columns, self.pointers, self.sizes]
+            y, _ = torch.ops.papilio.multiply_and_keep(flat, self.entries, supports, self.out_features)
+            y = self._scale * y
+            if self.bias is not None:
+                y = y + self.bias
+            return y.reshape(x.shape[:-1] + [self.out_features])  # noqa: RUF005  as TorchScript reads it
+        else:  # noqa: RET505  not read by TorchScript
+            return self._forward(x)
+
+    def _forward(self, x: torch.Tensor) -> torch.Tensor:
+        if isinstance(x, torch.fx.Proxy):  # a node of the graph, as modules of PyTorch are
+            return x.tracer.create_proxy("call_module", x.tracer.path_of_module(self), (x,), {})
         if x.dim() == 0 or x.shape[-1] != self.in_features:
             raise ValueError(f"x must have {self.in_features} entries along its last axis, got {tuple(x.shape)}")
-        dtype = torch.promote_types(x.dtype, self.values.dtype)
+        working = dtype = torch.promote_types(x.dtype, self.entries.dtype)
+        kind = x.device.type
+        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind) and dtype in _AUTOCAST:
+            dtype = torch.get_autocast_dtype(kind)
         flat = x.reshape(-1, self.in_features)
-        on_cpu = x.device.type == "cpu" and self.values.device.type == "cpu"
-        working = torch.float32 if on_cpu and dtype in _HALVES else dtype
-        flat, values = flat.to(working), self.values.to(working)
-        if on_cpu and working in _KERNEL_DTYPES and flat.shape[0] > 0:
-            y = operations.multiply(flat, values, self._registered)
+        on_cpu = kind == "cpu" and self.entries.device.type == "cpu"
+        working = torch.float32 if on_cpu and working in _HALVES else working
+        flat, entries = flat.to(working), self.entries.to(working)
+        if on_cpu and working in operations.KERNEL_DTYPES and flat.shape[0] > 0 and not operations.is_traced():
+            y = operations.multiply(flat, entries, self._supports, self.out_features)
         else:
-            y = plain.multiply(flat, values, self.rows, self.columns, self._layouts)
-        if self.bias is not None:
-            y = torch.add(self.bias, y, alpha=self.scale)
-        elif self.scale != 1.0:
-            y = self.scale * y
+            y = operations.portable_multiply(flat, entries, self._plan, self._indices)
+        scale = self._scale.to(y.dtype)
+        y = scale * y if self.bias is None else torch.addcmul(self.bias, y, scale)
         return y.to(dtype).reshape(*x.shape[:-1], self.out_features)
 
     # -- from and to other forms -----------------------------------------------------------------------
@@ -245,7 +281,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         layer = cls(op.shape[1], op.shape[0], bias is not None, device, dtype, supports=factors)
         layer.scale = op.scale
         with torch.no_grad():
-            layer.values.copy_(entries)
+            layer.entries.copy_(entries)
             if bias is not None and layer.bias is not None:
                 layer.bias.copy_(bias)
         return layer
@@ -256,7 +292,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         Returns
         -------
         SparseProduct
-            A copy; half precision becomes float32. Values that are zero are no entries.
+            A copy; half precision becomes float32. Zeros are left out.
 
         Examples
         --------
@@ -264,12 +300,13 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         >>> FastLinear(16, 8, complexity=0.5).to_operator()
         <SparseProduct 8×16 float32: 2 factors (8×8×16), 64 entries, relative complexity 0.5>
         """
-        values = self.values.detach().cpu()
-        values = values.float() if values.dtype in _HALVES else values
-        numbers, product = values.resolve_conj().numpy(), self._registered.product
+        entries = self.entries.detach().cpu()
+        entries = entries.float() if entries.dtype in _HALVES else entries
+        masks = operations.supports_of(self._supports)
+        parts = np.split(entries.resolve_conj().numpy(), np.cumsum([mask.nnz for mask in masks])[:-1])
         factors = [
-            sp.csr_array((numbers[begin:end], mask.indices, mask.indptr), shape=mask.shape)
-            for mask, begin, end in zip(product.supports, product.ends[:-1], product.ends[1:], strict=True)
+            sp.csr_array((part, mask.indices, mask.indptr), shape=mask.shape)
+            for part, mask in zip(parts, masks, strict=True)
         ]
         return SparseProduct(factors, self.scale)
 
@@ -361,10 +398,10 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         >>> FastLinear(8, 8, complexity=0.5).extra_repr()
         'in_features=8, out_features=8, bias=True, 2 factors, 32 entries, complexity=0.5'
         """
-        count = len(self.sizes) - 1
+        count = self.sizes.numel() - 1
         text = (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
-            f"{count} factor{'s' * (count > 1)}, {self.values.numel()} entries, "
+            f"{count} factor{'s' * (count > 1)}, {self.entries.numel()} entries, "
             f"complexity={self.relative_complexity:.3g}"
         )
         return text if self.error is None else f"{text}, error={self.error:.3g}"
@@ -375,20 +412,18 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         Returns
         -------
         tensor
-            The scale, the sizes, and the number of entries of each factor. In float64: the other tensors of a
-            module change their dtype with it.
+            The scale, in float64: the other tensors of a module change their dtype with it.
 
         Examples
         --------
         >>> from papilio.torch import FastLinear
         >>> FastLinear(8, 4, complexity=0.5).get_extra_state()
-        tensor([1., 4., 4., 8., 8., 8.], dtype=torch.float64)
+        tensor(1., dtype=torch.float64)
         """
-        counts = np.diff(self._registered.product.ends)
-        return torch.tensor([self.scale, *self.sizes, *counts], dtype=torch.float64)
+        return self._scale
 
     def set_extra_state(self, state: torch.Tensor) -> None:
-        """Take over what `get_extra_state` gave, and the supports, which are loaded before it.
+        """Take over what `get_extra_state` gave.
 
         Parameters
         ----------
@@ -400,18 +435,40 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         >>> layer = FastLinear(8, 4)
         >>> layer.set_extra_state(layer.get_extra_state())
         """
-        scale, *rest = state.tolist()
-        numbers = [int(number) for number in rest]
-        n_factors = len(numbers) // 2
-        sizes, counts = tuple(numbers[: n_factors + 1]), numbers[n_factors + 1 :]
-        if n_factors < 1 or len(counts) != n_factors or (sizes[0], sizes[-1]) != (self.sizes[0], self.sizes[-1]):
-            raise ValueError(
-                f"state must describe factors of a {self.sizes[0]}×{self.sizes[-1]} matrix, got {rest}"
-            )
-        masks = _masks_of(self.rows, self.columns, sizes, counts)
-        self.scale = as_real("scale", scale)
-        if sizes != self.sizes or not all(map(same, masks, self._registered.product.supports)):
-            self._use(masks)  # else compiled graphs stay valid
+        self.scale = state.item()
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, metadata: Any, strict: bool, missing: Any, unexpected: Any, errors: Any
+    ) -> None:
+        """What `load_state_dict` does for this module: supports are taken over as a whole or not at all."""
+        before, n_errors = [tensor.clone() for tensor in self._supports], len(errors)
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+        try:
+            if len(errors) == n_errors:
+                masks = operations.supports_of(self._supports)
+                if (masks[0].shape[0], masks[-1].shape[1]) != (self.out_features, self.in_features):
+                    raise ValueError(f"sizes must be those of a {self.out_features}×{self.in_features} matrix")
+                self._use(masks)
+        except ValueError as error:
+            errors.append(f"{prefix}columns, {prefix}pointers and {prefix}sizes must describe factors: {error}")
+        if len(errors) > n_errors:
+            for name, tensor in zip(_SUPPORTS, before, strict=True):
+                setattr(self, name, tensor)
+
+
+class _Computed(torch.Tensor):  # type: ignore[misc]
+    """A tensor that is the result of a computation, so that nothing should be written into its memory."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+            computed = [each for each in args if isinstance(each, cls)]
+            if any(each._version for each in computed):
+                raise RuntimeError("weight is computed: write into entries, the parameter of a FastLinear")
+            if isinstance(result, torch.Tensor) and result.data_ptr() in [each.data_ptr() for each in computed]:
+                result = result.as_subclass(cls)
+        return result
 
 
 def _spread(
@@ -454,21 +511,4 @@ def _as_masks(supports: Any, shape: tuple[int, int]) -> list[sp.csr_array]:
     for mask in masks:
         mask.sort_indices()
         mask.data = np.ones(mask.nnz)
-    return masks
-
-
-def _masks_of(
-    rows: torch.Tensor, columns: torch.Tensor, sizes: tuple[int, ...], counts: Sequence[int]
-) -> list[sp.csr_array]:
-    """The supports that a ``state_dict`` describes, after a check of all that kernels rely on."""
-    if sum(counts) != rows.numel() or rows.numel() != columns.numel() or min(counts) < 0:
-        raise ValueError(f"rows must have one entry for each value of factors of {counts}, got {rows.numel()}")
-    masks, end = [], 0
-    for i, (shape, count) in enumerate(zip(pairwise(sizes), counts, strict=True)):
-        begin, end = end, end + count
-        own, indices = (tensor[begin:end].cpu().numpy() for tensor in (rows, columns))
-        if (np.diff(own) < 0).any() or (own < 0).any() or (own >= shape[0]).any():
-            raise ValueError(f"rows must rise, from 0 to {shape[0] - 1}, in factor {i}")
-        pointers = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=shape[0]))])
-        masks.append(from_parts(f"factor {i}", np.ones(count), indices.copy(), pointers, np.array(shape)))
     return masks
