@@ -41,11 +41,12 @@ test-all: $(READY_TORCH)  ## run every test
 	$(PYTEST) -m ''
 
 $(READY_TORCH): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,torch,jax,onnx]' \
+		onnxruntime onnxscript
 	@touch $@
 
-test-torch: $(READY_TORCH)  ## run the tests that need the extra `torch`, slow ones included; installs it
-	$(PYTEST) -m 'not examples' tests/torch tests/test_documentation.py
+test-torch: $(READY_TORCH)  ## run the tests that need PyTorch, JAX or ONNX, slow ones included; installs them
+	$(PYTEST) -m 'not examples' tests/torch tests/test_arrays.py tests/test_export.py tests/test_documentation.py
 
 test-examples: $(READY_TORCH)  ## run every example, and the code of every page of the documentation
 	$(PYTEST) -m examples

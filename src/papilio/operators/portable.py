@@ -33,10 +33,10 @@ class Blocks(NamedTuple):
 
 
 class Plan:
-    """How a product on given supports is applied; ``indices`` is one array, to be kept where the vectors are.
+    """How a product on given supports is applied.
 
     Each factor gathers the columns of its blocks, and multiplies. Its rows stay in the order of the blocks: the
-    next factor gathers them from there.
+    next factor gathers them from there. ``indices`` is one array, to be kept where the vectors are.
     """
 
     def __init__(self, supports: Sequence[sp.csr_array]) -> None:
@@ -48,27 +48,25 @@ class Plan:
         begin, stands = self._end, np.arange(self.shape[1])  # where the rows of the factor before stand
         for support in reversed(supports):
             begin -= support.nnz
-            found = _alike(support)
-            self._steps.append([self._blocks(support, rows, width, begin, stands) for rows, width in found])
-            rows = np.concatenate([rows.ravel() for rows, _ in found])
-            stands = np.argsort(rows)
+            found = blocks_of(support, _MANY_SHAPES)
+            self._steps.append(
+                [self._blocks(stands[columns], places, begin, support.shape[1]) for _, columns, places in found]
+            )
+            stands = np.argsort(np.concatenate([rows.ravel() for rows, _, _ in found]))
         self._order = None if _is_range(stands) else self._keep(stands)
         self.indices = np.concatenate([np.empty(0, np.int32), *self._parts])
 
-    def _blocks(self, support: sp.csr_array, rows: Array, width: int, begin: int, stands: Array) -> Blocks:
-        """The blocks of rows, one line for each, of a support whose entries begin at ``begin``."""
-        starts, each = support.indptr[rows].astype(np.int64), np.arange(width)
-        is_entry = each < np.diff(support.indptr)[rows][..., None]
-        entries = np.where(is_entry, starts[..., None] + each, 0)
-        columns = support.indices[entries[:, 0]] if support.nnz else entries[:, 0]
-        columns = np.where(is_entry[:, 0], stands[columns], 0).ravel()
-        places = np.where(is_entry, begin + entries, self._end).ravel()
-        in_order = bool(is_entry.all()) and _is_range(places - places[0])
+    def _blocks(self, columns: Array, places: Array, begin: int, n_read: int) -> Blocks:
+        """Blocks of a factor of ``n_read`` columns, whose entries begin at ``begin``; see `blocks_of`."""
+        shape, columns = places.shape, columns.ravel()
+        places = np.where(places < 0, self._end, begin + places).ravel()
+        reads_all = columns.size == n_read and _is_range(columns)
+        in_order = bool((places < self._end).all()) and _is_range(places - places[0])
         return Blocks(
-            rows.shape[0],
-            rows.shape[1],
-            width,
-            None if columns.size == support.shape[1] and _is_range(columns) else self._keep(columns),
+            shape[0],
+            shape[1],
+            shape[2],
+            None if reads_all else self._keep(columns),
             slice(int(places[0]), int(places[-1]) + 1) if in_order else self._keep(places),
             in_order,
         )
@@ -109,22 +107,34 @@ class Plan:
         return X if self._order is None else _take(xp, X, indices[self._order])
 
 
-def _alike(support: sp.csr_array) -> list[tuple[Array, int]]:
-    """The rows of blocks of each shape, one line for each block, and the number of their columns."""
+def blocks_of(support: sp.csr_array, most: float = np.inf) -> list[tuple[Array, Array, Array]]:
+    """All rows of a factor in blocks that read the same columns, those of each shape together.
+
+    Three arrays for each shape: rows, blocks × height; columns, blocks × width; and the places of the entries,
+    blocks × height × width, which are −1 for zeros. Empty rows read one column. If there are more shapes than
+    ``most``, rows stand alone, and are filled up to a power of two entries.
+    """
     counts, found = np.diff(support.indptr), []
     for width in np.unique(counts):
         rows = np.flatnonzero(counts == width)
         columns = support.indices[support.indptr[rows][:, None] + np.arange(width)]
         _, first, block = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-        rows = rows[np.argsort(first[block], kind="stable")]  # blocks in the order of their first rows
+        rows = rows[np.argsort(first[block.ravel()], kind="stable")]  # blocks in the order of their first rows
         heights = np.bincount(block.ravel())[np.argsort(first)]
         starts = np.cumsum(heights) - heights
         for height in np.unique(heights):
-            found.append((rows[starts[heights == height][:, None] + np.arange(height)], max(int(width), 1)))
-    if len(found) <= _MANY_SHAPES:
-        return found
-    widths = 2 ** np.ceil(np.log2(np.maximum(counts, 1))).astype(int)
-    return [(np.flatnonzero(widths == width)[:, None], int(width)) for width in np.unique(widths)]
+            found.append((rows[starts[heights == height][:, None] + np.arange(height)], width))
+    if len(found) > most:
+        widths = np.where(counts > 0, 2 ** np.ceil(np.log2(np.maximum(counts, 1))), 0)
+        found = [(np.flatnonzero(widths == width)[:, None], width) for width in np.unique(widths)]
+    blocks = []
+    for rows, width in found:
+        each = np.arange(max(int(width), 1))
+        is_entry = each < counts[rows][..., None]
+        places = np.where(is_entry, support.indptr[rows][..., None].astype(np.int64) + each, -1)
+        columns = np.where(is_entry[:, 0], np.append(support.indices, 0)[places[:, 0]], 0)
+        blocks.append((rows, columns, places))
+    return blocks
 
 
 def _is_range(numbers: Array) -> bool:

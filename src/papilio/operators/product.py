@@ -740,6 +740,26 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
         save(self, path)
 
+    def export(self, path: Path) -> None:
+        """Write the operator as a program that needs no Python: C99, or ONNX.
+
+        Parameters
+        ----------
+        path : path
+            If it ends in .c, a file of C99 with the factors as tables. Its functions ``NAME_apply`` and
+            ``NAME_adjoint``, after the name of the file, multiply a vector; they need no library and no heap. They
+            compute in the dtype of the operator, and take complex numbers as pairs. If it ends in .onnx, a model
+            that multiplies a block of columns; the operator must be real. This needs the extra ``onnx``.
+
+        Examples
+        --------
+        >>> import tempfile, papilio as pp
+        >>> pp.transforms.hadamard(8).export(tempfile.mkdtemp() + "/hadamard.c")
+        """
+        from .export import export
+
+        export(self, path)
+
     def to_torch(self) -> "FastLinear":
         """A PyTorch layer that applies this operator, and whose entries can be trained; needs the extra ``torch``.
 
