@@ -44,7 +44,8 @@ def xp(request):
 
 def vectors(op, shape, dtype):
     shape = (*shape[:-1], op.shape[1], *shape[-1:])
-    return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype, copy=False)
+    x = random.standard_normal(shape).astype(dtype)
+    return x * (1 + 2j) if x.dtype.kind == "c" else x
 
 
 def assert_equals(found, expected):
@@ -54,11 +55,10 @@ def assert_equals(found, expected):
     np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
-@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_products_are_those_of_numpy(xp, name, dtype):
-    op = OPERATORS[name].astype(np.result_type(dtype, OPERATORS[name].dtype.type(0).real))
+    op = OPERATORS[name].astype(np.result_type(dtype, np.complex64) if name == "complex" else dtype)
     for each in (op, op.H, op.T, op[1:3]):
         for shape in ((), (4,), (2, 3, 4)):
             x = vectors(each, shape, dtype)

@@ -47,7 +47,7 @@ def test_version_and_help(tmp_path, papilio):
     assert run("--version", cwd=tmp_path).stdout.strip() == pp.__version__
     code, shown, _ = papilio()
     assert code == 0
-    for command in ("demo", "factorize", "learn", "encode", "apply", "info", "plot", "bench"):
+    for command in ("demo", "factorize", "learn", "encode", "apply", "export", "info", "plot", "bench"):
         assert command in shown
 
 
@@ -73,6 +73,9 @@ def test_a_matrix_is_factorized_described_drawn_applied_and_measured(tmp_path, i
 
     facts(in_here("apply", "op.npz", "x.npy", "-o", "y.npy", "--adjoint", "--json"))
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), H.T @ x, atol=1e-10)
+
+    in_here("export", "op.npz", "transform.c")
+    assert "void transform_apply" in (tmp_path / "transform.c").read_text()
 
     assert in_here("plot", "op.npz", "-o", "factors.png", "--quiet").stdout == ""
     with Image.open(tmp_path / "factors.png") as picture:

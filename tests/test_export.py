@@ -20,9 +20,10 @@ def ragged(n_rows, n_columns):
 
 
 def learned():
-    X = random.standard_normal((200, 16))
-    learner = pp.FastDictionaryLearning(24, 3, complexity=0.6, block=2, max_iter=2, random_state=0)
-    return learner.fit(X).dictionary_operator_
+    """A dictionary of 4×4 blocks."""
+    schedule = pp.Schedule.with_complexity((32, 32), 0.6, None, 4)
+    signals = random.standard_normal((32, 200))
+    return pp.dictionary.fast_dictionary(signals, schedule, 3, max_iter=5, random_state=0).operator
 
 
 OPERATORS = {

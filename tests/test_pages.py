@@ -24,10 +24,10 @@ def cases(language):
 
 
 def run_blocks(text):
-    """The Python blocks of a page, in one namespace; those with PyTorch only where it is installed."""
+    """The Python blocks of a page, in one namespace; what needs PyTorch, JAX or ONNX where it is installed."""
     scope = {"__name__": "page"}
     for block in pages.blocks(text, "python"):
-        if "torch" not in block or find_spec("torch") is not None:
+        if all(name not in block or find_spec(name) for name in ("torch", "jax", "onnx")):
             exec(block, scope)
 
 

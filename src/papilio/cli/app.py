@@ -24,7 +24,7 @@ from .factorizations import factorize, tradeoff
 from .learn import learn
 from .options import Report
 from .show import bench, info, inputs, plot, report
-from .use import apply, encode
+from .use import apply, encode, export
 
 app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -69,6 +69,7 @@ _COMMANDS = (
     tradeoff,
     encode,
     apply,
+    export,
     denoise,
     info,
     plot,

@@ -94,7 +94,7 @@ _READ: Mapping[str, tuple[Kind, ...]] = {
     "encode": (Kind.SAMPLES, Kind.MATRIX),
     "denoise": (Kind.IMAGE,),
 } | dict.fromkeys(
-    ("factorize", "apply", "info", "plot", "bench", "report", "tradeoff"), (Kind.MATRIX, Kind.SAMPLES)
+    ("factorize", "apply", "export", "info", "plot", "bench", "report", "tradeoff"), (Kind.MATRIX, Kind.SAMPLES)
 )
 
 

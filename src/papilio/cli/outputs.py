@@ -18,6 +18,7 @@ OPERATORS = (".npz", ".mat")
 DENSE = (".npy", ".csv", ".mat")
 SPARSE = (".npz", ".mtx", ".mat")
 FIGURES = (".png", ".pdf", ".svg")
+PROGRAMS = (".c", ".onnx")
 IMAGES = (".png", ".tif", ".tiff", ".npy")
 
 

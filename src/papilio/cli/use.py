@@ -1,4 +1,4 @@
-"""``papilio encode`` and ``papilio apply``."""
+"""``papilio encode``, ``papilio apply`` and ``papilio export``."""
 
 from pathlib import Path
 from time import perf_counter
@@ -99,3 +99,22 @@ def apply(
         {"output": str(output), "shape": list(products.shape)} | {"dtype": str(products.dtype), "seconds": seconds}
     )
     terminal.say(f"{products.shape[0]}×{products.shape[1]} {products.dtype} written to {output}")
+
+
+def export(
+    operator: Annotated[str, typer.Argument(help="Operator or matrix.")],
+    output: Annotated[Path, typer.Argument(help="Where the program goes (.c or .onnx).")],
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Write an operator as a program that needs no Python: C99, or a model of ONNX."""
+    from .inputs import read_operator
+    from .outputs import PROGRAMS, check_output, saving
+
+    terminal = Terminal(quiet, json)
+    check_output(output, PROGRAMS)
+    op = read_operator(operator)
+    with saving(output):
+        op.export(output)
+    terminal.result({"output": str(output), "shape": list(op.shape), "dtype": str(op.dtype), "entries": op.nnz})
+    terminal.say(f"{op.shape[0]}×{op.shape[1]} {op.dtype} with {counted(op.nnz, 'entry')} written to {output}")
