@@ -23,7 +23,7 @@ def learned():
     """A dictionary of 4×4 blocks."""
     schedule = pp.Schedule.with_complexity((32, 32), 0.6, None, 4)
     signals = random.standard_normal((32, 200))
-    return pp.dictionary.fast_dictionary(signals, schedule, 3, max_iter=5, random_state=0).operator
+    return pp.dictionary.fast_dictionary(signals, schedule, 3, max_iter=5, random_state=0).dictionary
 
 
 OPERATORS = {

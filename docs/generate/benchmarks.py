@@ -33,6 +33,7 @@ _TITLES = {
     "convolutions": "Compositions of convolutions",
     "nonnegative": "Non-negative factors",
     "encoders": "Learned encoders",
+    "exported": "C files",
 }
 
 
