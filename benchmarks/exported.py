@@ -40,8 +40,8 @@ def run(folder: Path) -> list[Table]:
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
     table = Table(
         "Exported C files",
-        "One vector: the functions of `op.export`, compiled with `-std=c99 -O2`; a dense loop in C, compiled in the "
-        "same way; and `op @ x` from Python. The last column is the time of the dense loop divided by that of "
+        "One vector: the functions of `op.export`, compiled with `-std=c99 -O2`; a dense loop in C, compiled the "
+        "same way; `op @ x` from Python. The last column is the time of the dense loop divided by that of "
         "`apply`.",
         ("operator", "dtype", "compiler", "apply", "adjoint", "dense loop", "`op @ x`", "dense ÷ apply"),
     )

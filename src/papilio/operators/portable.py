@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..typing import Array
-from .factors import to_csr, with_scale
+from .factors import scaled, to_csr
 from .product import SparseProduct
 
 _MANY_SHAPES = 8  # of blocks in a factor; with more, rows are padded to a power of two entries each
@@ -237,11 +237,9 @@ def plan_of(op: SparseProduct) -> Plan:
 
 
 def scaled_entries(op: SparseProduct) -> Array:
-    """The entries of all factors row by row, one of them times the scale."""
-    factors = list(op._factors)
-    if op.scale != 1.0:
-        i, factors[i] = with_scale(factors, op.scale)
-    return np.concatenate([to_csr(factor).data for factor in factors])
+    """The entries of all factors row by row, those of the first times the scale."""
+    first, *others = op._factors
+    return np.concatenate([to_csr(factor).data for factor in (scaled(first, op.scale), *others)])
 
 
 def namespace_of(x: Any) -> Any:
