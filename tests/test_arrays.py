@@ -1,6 +1,9 @@
 """Products with arrays of other libraries, against those with NumPy's arrays."""
 
 import importlib
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -138,3 +141,23 @@ def test_transformations_of_torch(name):
     (found,) = torch.autograd.grad(compiled(x).real.sum(), x)
     expected = (op.T @ torch.ones(op.shape[0], dtype=torch.float64)).real
     torch.testing.assert_close(found, expected[:, None].expand(-1, 3))
+
+
+DISPATCHES = """
+import numpy as np, sklearn, papilio as pp, array_api_strict as xp
+X = np.random.default_rng(0).standard_normal((60, 8))
+model = pp.KSVD(10, 2, max_iter=2, random_state=0).fit(X)
+given = xp.asarray(X, device=xp.Device("CPU_DEVICE"))
+with sklearn.config_context(array_api_dispatch=True):
+    codes = model.transform(given)
+assert type(codes) is type(given) and codes.device == given.device
+assert (np.asarray(codes) == model.transform(X)).all()
+"""
+
+
+def test_codes_are_arrays_of_the_library_with_scikit_learns_dispatch():
+    pytest.importorskip("array_api_strict")
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}  # which scikit-learn asks for, before SciPy is imported
+    command = [sys.executable, "-c", DISPATCHES]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

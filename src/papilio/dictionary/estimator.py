@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import typing as types
 from ..coding import Atoms, as_alpha
 from ..operators import SparseProduct
+from ..operators.portable import namespace_of
 from ..results import Callback, History, Status, Step
 from ..runtime.session import Session
 from ..runtime.threads import one_thread
@@ -165,10 +167,14 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         (n_samples, n_components) array, or csr_array with ``transform_sparse``
-            The codes; for a Dask array a Dask array with such blocks.
+            The codes; for a Dask array a Dask array with such blocks. With scikit-learn's ``array_api_dispatch``,
+            an array of the library of X, whose memory must be that of the CPU.
         """
         check_is_fitted(self)
         is_sparse = as_flag("transform_sparse", self.transform_sparse)
+        library = namespace_of(X) if get_config()["array_api_dispatch"] and not is_sparse else None
+        if library is not None:
+            return library.asarray(self.transform(np.asarray(X)), device=X.device)
         if is_dask(X):
             return _lazily_coded(_checked_dask(X, self.operator_.shape[0]), self._coding(X), is_sparse)
         samples = self._samples(X, reset=False)

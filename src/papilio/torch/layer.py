@@ -131,7 +131,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
 
     @property
     def _supports(self) -> list[torch.Tensor]:
-        return [getattr(self, name) for name in _SUPPORTS]
+        return [self._buffers[name] for name in _SUPPORTS]
 
     __jit_unused_properties__ = ("relative_complexity", "scale", "weight", "_supports")
 
@@ -208,8 +208,8 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         """
         if torch.jit.is_scripting():  # TorchScript finds papilio's operators by their names
             flat = x.reshape(-1, self.in_features)
-            supports = [self.columns, self.pointers, self.sizes]
-            y, _ = torch.ops.papilio.multiply_and_keep(flat, self.entries, supports, self.out_features)
+            supports = self.columns, self.pointers, self.sizes
+            y, _ = torch.ops.papilio.multiply_and_keep(flat, self.entries, *supports, self.out_features)
             y = self._scale * y
             if self.bias is not None:
                 y = y + self.bias
@@ -234,8 +234,13 @@ class FastLinear(nn.Module):  # type: ignore[misc]
             y = operations.multiply(flat, entries, self._supports, self.out_features)
         else:
             y = operations.portable_multiply(flat, entries, self._plan, self._indices)
-        scale = self._scale.to(y.dtype)
-        y = scale * y if self.bias is None else torch.addcmul(self.bias, y, scale)
+        if torch.compiler.is_compiling():  # a number would be part of the graph, and of no other layer's
+            y = self._scale * y
+            y = y if self.bias is None else self.bias + y
+        elif self.bias is not None:
+            y = torch.add(self.bias, y, alpha=self.scale)
+        elif self.scale != 1.0:
+            y = self.scale * y
         return y.to(dtype).reshape(*x.shape[:-1], self.out_features)
 
     # -- from and to other forms -----------------------------------------------------------------------

@@ -4,7 +4,7 @@ The operators below take the supports as tensors, so that a graph which holds th
 for the kernels is kept beside these tensors, and made again where they are others, or have changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 from weakref import ref
@@ -61,10 +61,14 @@ class _Apply(torch.autograd.Function):  # type: ignore[misc]
 
 def multiply(x: torch.Tensor, entries: torch.Tensor, supports: Supports, n_rows: int) -> torch.Tensor:
     """x (S₁…S_M)ᵀ for the rows of x, on the CPU and of the dtype of the entries; differentiable in both."""
+    is_compiling = (
+        torch.compiler.is_compiling()
+    )  # else without operators: to find them takes longer than small products
     if torch.is_grad_enabled() and (x.requires_grad or entries.requires_grad):
-        y: torch.Tensor = _multiply_and_keep(x, entries, supports, n_rows)[0]
+        call = _multiply_and_keep if is_compiling else _Multiply.apply
+        y: torch.Tensor = call(x, entries, *supports, n_rows)[0]
         return y
-    return _multiply(x, entries, supports, n_rows)
+    return (_multiply if is_compiling else _applied)(x, entries, *supports, n_rows)
 
 
 def portable_multiply(x: torch.Tensor, entries: torch.Tensor, plan: portable.Plan, indices: Any) -> torch.Tensor:
@@ -109,22 +113,42 @@ def _product(entries: torch.Tensor, supports: Supports, n_rows: int, n_columns: 
 
 
 @custom_op("papilio::multiply", mutates_args=())
-def _multiply(x: torch.Tensor, entries: torch.Tensor, supports: Supports, n_rows: int) -> torch.Tensor:
+def _multiply(
+    x: torch.Tensor,
+    entries: torch.Tensor,
+    columns: torch.Tensor,
+    pointers: torch.Tensor,
+    sizes: torch.Tensor,
+    n_rows: int,
+) -> torch.Tensor:
     """All factors in one kernel."""
+    return _applied(x, entries, columns, pointers, sizes, n_rows)
+
+
+def _applied(x: torch.Tensor, entries: torch.Tensor, *given: Any) -> torch.Tensor:
+    *supports, n_rows = given
     Y = _product(entries, supports, n_rows, x.shape[1]).apply(_array(entries), _array(x).T)
     return torch.from_numpy(Y.T)
 
 
-@_multiply.register_fake
-def _(x: torch.Tensor, entries: torch.Tensor, supports: Supports, n_rows: int) -> torch.Tensor:
-    return x.new_empty((x.shape[0], n_rows))
+_multiply.register_fake(lambda x, *others: x.new_empty((x.shape[0], others[-1])))
 
 
 @custom_op("papilio::multiply_and_keep", mutates_args=())
 def _multiply_and_keep(
-    x: torch.Tensor, entries: torch.Tensor, supports: Supports, n_rows: int
+    x: torch.Tensor,
+    entries: torch.Tensor,
+    columns: torch.Tensor,
+    pointers: torch.Tensor,
+    sizes: torch.Tensor,
+    n_rows: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One factor after the other; what goes into each of them is kept for the gradients, as columns."""
+    return _applied_and_kept(x, entries, columns, pointers, sizes, n_rows)
+
+
+def _applied_and_kept(x: torch.Tensor, entries: torch.Tensor, *given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    *supports, n_rows = given
     product = _product(entries, supports, n_rows, x.shape[1])
     y, hidden = x.new_empty((x.shape[0], n_rows)), x.new_empty((product.n_hidden, x.shape[0]))
     product.forward(_array(entries), _array(x), hidden.numpy(), y.numpy())
@@ -132,10 +156,7 @@ def _multiply_and_keep(
 
 
 @_multiply_and_keep.register_fake
-def _(
-    x: torch.Tensor, entries: torch.Tensor, supports: Supports, n_rows: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    _, pointers, sizes = supports
+def _(x: Any, entries: Any, columns: Any, pointers: Any, sizes: Any, n_rows: int) -> tuple[Any, Any]:
     n_inner = pointers.shape[0] - (sizes.shape[0] - 1) - n_rows  # a factor has a pointer more than rows
     return x.new_empty((x.shape[0], n_rows)), x.new_empty((n_inner + x.shape[1], x.shape[0]))
 
@@ -145,12 +166,21 @@ def _multiply_backward(
     gradient: torch.Tensor,
     entries: torch.Tensor,
     hidden: torch.Tensor,
-    supports: Supports,
+    columns: torch.Tensor,
+    pointers: torch.Tensor,
+    sizes: torch.Tensor,
     n_columns: int,
     wants_input: bool,
     wants_entries: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The gradients by the input and by the entries; empty ones where they are not wanted."""
+    return _gradients(gradient, entries, hidden, columns, pointers, sizes, n_columns, wants_input, wants_entries)
+
+
+def _gradients(
+    gradient: torch.Tensor, entries: torch.Tensor, hidden: torch.Tensor, *given: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    *supports, n_columns, wants_input, wants_entries = given
     product = _product(entries, supports, gradient.shape[1], n_columns)
     by_entries, by_input = product.backward(
         _array(entries), _array(hidden), _array(gradient), wants_entries, wants_input
@@ -161,15 +191,8 @@ def _multiply_backward(
 
 
 @_multiply_backward.register_fake
-def _(
-    gradient: torch.Tensor,
-    entries: torch.Tensor,
-    hidden: torch.Tensor,
-    supports: Supports,
-    n_columns: int,
-    wants_input: bool,
-    wants_entries: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _(gradient: Any, entries: Any, *given: Any) -> tuple[Any, Any]:
+    n_columns, wants_input, wants_entries = given[-3:]
     return (
         entries.new_empty((gradient.shape[0], n_columns) if wants_input else (0,)),
         entries.new_empty(entries.shape if wants_entries else (0,)),
@@ -177,17 +200,18 @@ def _(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
-    x, entries, supports, _ = inputs
-    ctx.save_for_backward(output[1], x, entries, *supports)
+    ctx.save_for_backward(output[1], *inputs[:-1])
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, gradient: torch.Tensor | None, _: None) -> tuple[torch.Tensor | None, ...]:
+def _backward(
+    ctx: Any, gradient: torch.Tensor | None, _: None, gradients: Callable[..., Any] = _multiply_backward
+) -> tuple[torch.Tensor | None, ...]:
     hidden, x, entries, *supports = ctx.saved_tensors
     wanted = ctx.needs_input_grad[:2]
     if gradient is None:
-        return None, None, [None] * 3, None
+        return (None,) * 6
     if torch.is_grad_enabled():  # gradients of gradients: by what autograd knows
         plan = portable.Plan(supports_of(supports))
         y = portable_multiply(x, entries, plan, torch.from_numpy(plan.indices))
@@ -195,11 +219,25 @@ def _backward(ctx: Any, gradient: torch.Tensor | None, _: None) -> tuple[torch.T
         found = iter(torch.autograd.grad(y, chosen, gradient, create_graph=True))
         by_input, by_entries = (next(found) if is_wanted else None for is_wanted in wanted)
     else:
-        by_input, by_entries = _multiply_backward(gradient, entries, hidden, supports, x.shape[1], *wanted)
-    return by_input if wanted[0] else None, by_entries if wanted[1] else None, [None] * 3, None
+        by_input, by_entries = gradients(gradient, entries, hidden, *supports, x.shape[1], *wanted)
+    return by_input if wanted[0] else None, by_entries if wanted[1] else None, None, None, None, None
 
 
 _multiply_and_keep.register_autograd(_backward, setup_context=_keep)
+
+
+class _Multiply(torch.autograd.Function):  # type: ignore[misc]
+    """`_multiply_and_keep` outside of graphs."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        output = _applied_and_kept(*inputs)
+        _keep(ctx, inputs, output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any, _: Any) -> tuple[torch.Tensor | None, ...]:
+        return _backward(ctx, gradient, None, _gradients)
 
 
 def _array(tensor: torch.Tensor) -> Array:
