@@ -117,4 +117,4 @@ def export(
     with saving(output):
         op.export(output)
     terminal.result({"output": str(output), "shape": list(op.shape), "dtype": str(op.dtype), "entries": op.nnz})
-    terminal.say(f"{op.shape[0]}×{op.shape[1]} {op.dtype} with {counted(op.nnz, 'entry')} written to {output}")
+    terminal.say(f"{op.shape[0]}×{op.shape[1]} {op.dtype} with {op.nnz:,} entries written to {output}")

@@ -31,7 +31,7 @@ _PER_LINE = 8  # numbers of a table
 
 # @ stands for the name of the file, and @WORD@ for what `_c` fills in.
 _TEXT = """\
-/* A @ROWS@ x @COLUMNS@ matrix as a product of @FACTORS@ sparse factors, with @ENTRIES@ entries.
+/* @ROWS@ x @COLUMNS@ matrix: a product of @FACTORS@ sparse factors with @ENTRIES@ entries.
  *
  * void @_apply(const @_number *x, @_number *y, @_number *scratch);    y = A x
  * void @_adjoint(const @_number *x, @_number *y, @_number *scratch);  y = A^H x
