@@ -147,7 +147,10 @@ def _take(xp: Any, x: Any, indices: Any) -> Any:
 
 
 def _cast(xp: Any, x: Any, dtype: Any) -> Any:
-    return xp.astype(x, dtype) if hasattr(xp, "astype") else x.to(dtype)
+    """x in another dtype, in the way that its library has."""
+    if hasattr(x, "to"):
+        return x.to(dtype)
+    return x.astype(dtype) if hasattr(x, "astype") else xp.astype(x, dtype)
 
 
 def multiplied(xp: Any, x: Any, n_columns: int, apply: Callable[[Any], Any]) -> Any:
@@ -190,7 +193,7 @@ class PortableProduct:
     Examples
     --------
     >>> import numpy as np, papilio as pp
-    >>> from papilio.operators import PortableProduct
+    >>> from papilio.operators.portable import PortableProduct
     >>> PortableProduct(pp.transforms.hadamard(2), np).H @ np.array([3.0, 1.0])
     array([4., 2.])
     """
