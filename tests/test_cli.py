@@ -76,6 +76,7 @@ def test_a_matrix_is_factorized_described_drawn_applied_and_measured(tmp_path, i
 
     in_here("export", "op.npz", "transform.c")
     assert "void transform_apply" in (tmp_path / "transform.c").read_text()
+    (tmp_path / "transform.c").unlink()
 
     assert in_here("plot", "op.npz", "-o", "factors.png", "--quiet").stdout == ""
     with Image.open(tmp_path / "factors.png") as picture:

@@ -107,7 +107,7 @@ def export(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write an operator as a program that needs no Python: C99, or a model of ONNX."""
+    """Write an operator as a C file or an ONNX model."""
     from .inputs import read_operator
     from .outputs import PROGRAMS, check_output, saving
 
