@@ -55,7 +55,7 @@ def operators() -> dict[str, pp.SparseProduct]:
     random = np.random.default_rng(0)
     schedule = pp.Schedule.with_complexity((64, 128), 0.3, None, 4)
     signals = random.standard_normal((64, 2000))
-    learned = pp.dictionary.fast_dictionary(signals, schedule, 4, max_iter=20, random_state=0).operator
+    learned = pp.dictionary.fast_dictionary(signals, schedule, 4, max_iter=20, random_state=0).dictionary
     return {
         "Hadamard, 64": pp.transforms.hadamard(64),
         "Hadamard, 64, float": pp.transforms.hadamard(64).astype(np.float32),

@@ -350,7 +350,7 @@ def test_a_layer_is_projected_on_a_chain():
     fit = pp.butterfly(linear.weight.detach().numpy(), chain)
     assert layer.error == fit.error
     assert layer.to_operator() == fit.operator
-    assert FastLinear(24, 36, supports=chain).values.numel() == sum(pattern.nnz for pattern in chain)
+    assert FastLinear(24, 36, supports=chain).entries.numel() == sum(pattern.nnz for pattern in chain)
 
 
 def test_supports_without_a_best_fit_are_refused():
