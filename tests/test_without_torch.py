@@ -1,24 +1,32 @@
-"""PyTorch is optional: what needs it says so, and nothing else loads it."""
+"""PyTorch, JAX and ONNX are optional: what needs them says so, and nothing else loads them."""
 
 import subprocess
 import sys
 
 import pytest
 
-HIDDEN = "import sys; sys.modules['torch'] = None; import papilio as pp; "
+HIDDEN = "import sys; sys.modules.update(torch=None, jax=None, onnx=None); import papilio as pp; "
 
 
 def run(code):
     return subprocess.run([sys.executable, "-c", HIDDEN + code], capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("code", ["import papilio.torch", "pp.transforms.hadamard(4).to_torch()"])
-def test_a_missing_pytorch_is_named(code):
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import papilio.torch", "papilio.torch needs PyTorch: pip install torch"),
+        ("pp.transforms.hadamard(4).to_torch()", "papilio.torch needs PyTorch: pip install torch"),
+        ("pp.transforms.hadamard(4).to_jax()", "to_jax needs JAX: pip install jax"),
+        ("pp.transforms.hadamard(4).export('op.onnx')", "export to ONNX needs the package onnx: pip install onnx"),
+    ],
+)
+def test_what_is_missing_is_named(code, message):
     done = run(code)
     assert done.returncode == 1
-    assert "ImportError: papilio.torch needs PyTorch: pip install torch" in done.stderr
+    assert f"ImportError: {message}" in done.stderr
 
 
-def test_operators_work_without_it():
+def test_operators_work_without_them():
     done = run("assert (pp.transforms.hadamard(4) @ [1.0, 0, 0, 0]).sum() == 4")
     assert done.returncode == 0, done.stderr
