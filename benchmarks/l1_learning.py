@@ -18,9 +18,8 @@ import papilio as pp
 
 ALPHA, SIDE, BATCH = 0.15, 8, 400
 CASES = ((250_000, 100), (10_000, 256))  # patches, atoms
-ITERATIONS = 1000  # of SPAMS, each with a mini-batch: those of its example
-SCIKIT_PASSES = {250_000: 1, 10_000: 5}
-ROUNDS = 2
+ITERATIONS = {250_000: (1000, 3000), 10_000: (200, 1000)}  # of SPAMS, a mini-batch in each; its example has 1000
+PASSES = {250_000: 1, 10_000: 5}  # of scikit-learn
 
 
 def patches(count: int) -> np.ndarray:
@@ -49,7 +48,7 @@ def contestants(X: np.ndarray, n_atoms: int) -> dict[str, Callable[[], np.ndarra
 
     def scikit() -> np.ndarray:
         model = MiniBatchDictionaryLearning(
-            **options, fit_algorithm="cd", batch_size=BATCH, max_iter=SCIKIT_PASSES[len(X)]
+            **options, fit_algorithm="cd", batch_size=BATCH, max_iter=PASSES[len(X)]
         )
         return model.fit(X).components_.T
 
@@ -57,9 +56,9 @@ def contestants(X: np.ndarray, n_atoms: int) -> dict[str, Callable[[], np.ndarra
     if spams is not None:
         F = np.asfortranarray(X.T)
         own = {"K": n_atoms, "lambda1": ALPHA, "batchsize": BATCH, "numThreads": 2, "verbose": False}
-        for n in (ITERATIONS, 5 * ITERATIONS):
+        for n in ITERATIONS[len(X)]:
             found[f"SPAMS, {n} iterations"] = lambda n=n: spams.trainDL(F, iter=n, **own)
-    return found | {f"scikit-learn, passes: {SCIKIT_PASSES[len(X)]}": scikit}
+    return found | {f"scikit-learn, passes: {PASSES[len(X)]}": scikit}
 
 
 def run(folder: Path) -> list[Speeds]:
@@ -69,14 +68,15 @@ def run(folder: Path) -> list[Speeds]:
         "exact codes of all patches, without the codes that a learner ends with.",
         ("patches, atoms", "learner", "time", "objective"),
     )
+    pp.dictionary.online_dictionary(
+        patches(1_000).T, 8, fit_algorithm="lasso", alpha=ALPHA, max_iter=1
+    )  # compiles
     for count, n_atoms in CASES:
         X = patches(count)
         for name, learn in contestants(X, n_atoms).items():
-            seconds = np.inf
-            for _ in range(1 if name.startswith("scikit") else ROUNDS):
-                begin = perf_counter()
-                D = learn()
-                seconds = min(seconds, perf_counter() - begin)
+            begin = perf_counter()
+            D = learn()
+            seconds = perf_counter() - begin
             table.add(f"{count:,}, {n_atoms}", name, clock(seconds), f"{objective(X, D):.5f}")
     return [table]
 

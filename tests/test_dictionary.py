@@ -314,3 +314,11 @@ def test_bad_input_of_sparse_ksvd_is_named(arguments, error, named):
     call = {"base": np.eye(8), "n_components": N_ATOMS, "max_iter": 2} | arguments
     with pytest.raises(error, match=named):
         pp.dictionary.sparse_ksvd(signals(n_signals=20), **call)
+
+
+@pytest.mark.parametrize("learn", [pp.dictionary.ksvd, pp.dictionary.dictionary_tradeoff])
+def test_functions_too_warn_of_a_few_features_with_nearly_all_energy(learn):
+    X = np.random.default_rng(0).standard_normal((16, 100))
+    X[3] *= 1e6
+    with pytest.warns(UserWarning, match=r"1 of 16 features carry all but .* of the energy"):
+        learn(X, 20, 2, callback=lambda step: True)

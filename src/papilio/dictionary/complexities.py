@@ -18,7 +18,7 @@ from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_factor_count, as_integer
 from .fast import Refinement, descended
 from .ksvd import KSVDIterations
-from .learner import Found, as_limits, as_rows, as_sparsity, warn_if_few
+from .learner import Found, as_limits, as_rows, as_sparsity, warn_if_few, warn_if_uneven
 from .signals import Coder, Held, enough
 
 _ROUNDS = 25  # Rounds of refinement; few, because the start from a neighbour is good.
@@ -82,6 +82,7 @@ def dictionary_tradeoff(
     limits = as_complexities(complexities, shape, n_factors, "signals")
     schedules = [Schedule.with_complexity(shape, limit, n_factors) for limit in limits]
     warn_if_few(rows.shape, n_components)
+    warn_if_uneven(rows)
     session = Session(callback, random_state=random_state)
     neighbours = _Neighbours(session, Held(rows, Coder(n_nonzero_coefs)), n_components)
     # From the loosest to the tightest: a projection onto tighter sets is a better start than the reverse.

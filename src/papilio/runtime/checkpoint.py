@@ -22,7 +22,7 @@ from ..typing import Array
 from .files import as_path, flush_folder
 
 FINISHED = "finished"  # the stage of a state that is the result of a run
-_FORMAT = "papilio.Checkpoint 5"
+_FORMAT = "papilio.Checkpoint 6"
 
 if sys.platform != "win32":
     import fcntl

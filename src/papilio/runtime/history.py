@@ -1,6 +1,6 @@
 """What an iteration reports, and the history of a run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -128,16 +128,3 @@ class History(list[Step]):
     def phase(self) -> list[str]:
         """The names of the phases."""
         return [step.phase for step in self]
-
-
-def history_to_arrays(history: History) -> dict[str, Array]:
-    """The history as arrays, for a file: ``phase``, and ``numbers`` with one row per iteration."""
-    numbers = [(step.iteration, step.error, step.scale, step.seconds, step.done, step.share) for step in history]
-    return {"phase": np.array(history.phase, dtype=np.str_), "numbers": np.array(numbers).reshape(-1, 6)}
-
-
-def history_from_arrays(arrays: Mapping[str, Array]) -> History:
-    """The inverse of `history_to_arrays`."""
-    phase, numbers = arrays["phase"], arrays["numbers"]
-    rows = zip(phase.tolist(), numbers.tolist(), strict=True)
-    return History(Step(name, int(i), error, scale, s, (), *rest) for name, (i, error, scale, s, *rest) in rows)

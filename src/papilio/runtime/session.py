@@ -1,6 +1,5 @@
 """A session: what a long computation needs besides its mathematics."""
 
-import json
 import signal
 import threading
 import warnings
@@ -21,7 +20,7 @@ from .. import typing as types
 from ..typing import Array
 from ..validation import as_random, as_real
 from .checkpoint import FINISHED, Checkpoint, stored
-from .history import Callback, History, Step, history_from_arrays, history_to_arrays
+from .history import Callback, History, Step
 from .progress import ProgressLine
 from .threads import start_aside
 
@@ -148,15 +147,18 @@ class Stage(ABC):
         """What the next stage gets; ``state`` need not be done if the session was stopped."""
 
 
+stored(Step)
+
+
 @stored
 @dataclass
 class Snapshot:
     """What a checkpoint holds of a run; ``parts`` is what a long step that was not finished has done."""
 
     stage: str
-    random: str
+    random: dict[str, Any]  # the state of the generator
     seed: int | None
-    history: dict[str, Array]
+    history: list[Step]
     state: Any
     parts: Any = None
 
@@ -379,8 +381,8 @@ class Session:
     def keep(self, state: Any) -> None:
         """Save a newer state of the current stage."""
         if self._checkpoint is not None:
-            random = random_as_text(self.random)
-            self._kept = Snapshot(self._stage, random, self._seed, history_to_arrays(self.history), state)
+            random: Any = self.random.get_state(legacy=False)
+            self._kept = Snapshot(self._stage, random, self._seed, list(self.history), state)
             self._write(self._kept)
 
     def keep_parts(self, parts: Callable[[], Any]) -> None:
@@ -443,14 +445,9 @@ class Session:
         self._saved = self._kept = saved
         self._seed, self._parts = saved.seed, saved.parts
         try:
-            self.random.set_state(json.loads(saved.random))
+            self.random.set_state(saved.random)
         except ValueError as error:
             raise self._refusal("belongs to another run: random_state is of another kind") from error
-        self.history = history_from_arrays(saved.history)
+        self.history = History(step._replace(factors=()) for step in saved.history)
         if self.history:
             self._clock = perf_counter() - self.history[-1].seconds
-
-
-def random_as_text(random: np.random.RandomState) -> str:
-    """The state of a generator. As text: the integers of some bit generators are too large for arrays."""
-    return json.dumps(random.get_state(legacy=False), default=lambda array: array.tolist())
