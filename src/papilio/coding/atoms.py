@@ -10,7 +10,8 @@ Norms of the columns of a product come, without its dense matrix,
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from threading import get_ident
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +23,8 @@ from ..linalg import column_norms, wide
 from ..operators import SparseProduct
 from ..operators.cost import rates
 from ..operators.engine import modelled_times
-from ..runtime.threads import one_blas_thread
+from ..runtime.session import Session
+from ..runtime.threads import one_blas_thread, split_work
 from ..typing import Array, ArrayLike, MatrixLike
 from ..validation import as_array, as_matrix, as_numbers
 
@@ -42,6 +44,8 @@ _PROBES = 1024
 _UNLIKELY = 1e-9  # Probability that a norm is outside of its bounds, on either side.
 _BLOCK = 1 << 21  # entries of the largest block of probes or columns
 _COLUMNS = 32  # Columns in a block of probes; more do not make products faster.
+
+T = TypeVar("T")
 
 
 class HasOperator(Protocol):
@@ -369,6 +373,29 @@ class Rows:
     def _forget(self) -> None:
         self.where[:] = -1
         self._used = 0
+
+
+def in_parts(
+    code: Callable[[slice], T], count: int, length: int, session: Session | None, is_shared: bool = True
+) -> list[T]:
+    """``code`` of so many signals, some at a time: on several threads, or in order unless it ``is_shared``."""
+    starts, caller = range(0, count, length), get_ident()
+    parts: list[Any] = [None] * len(starts)
+    if session is not None:
+        session.tick("signal", 0, count)
+
+    def run(first: int, last: int) -> None:
+        for i in range(first, last):
+            parts[i] = code(slice(starts[i], min(starts[i] + length, count)))
+            if session is not None and get_ident() == caller:
+                session.tick("signal", min((len(parts) - parts.count(None)) * length, count), count)
+
+    if is_shared and len(starts) > 1:
+        with one_blas_thread:
+            split_work(run, len(starts), 1, shares=len(starts))
+    else:
+        run(0, len(starts))
+    return parts
 
 
 def as_columns(counts: Array, indices: Array, values: Array, n_atoms: int) -> sp.csc_array:

@@ -1,7 +1,6 @@
 """`lasso`: sparse codes with an ℓ1 penalty."""
 
 import warnings
-from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,10 @@ from ..kernels.pursuit import pack
 from ..kernels.working_set import Working, choose, extend_sets, subtract_codes
 from ..operators import SparseProduct
 from ..runtime.session import Session
-from ..runtime.threads import one_blas_thread, scratch, split_work
+from ..runtime.threads import scratch, split_work
 from ..typing import Array, ArrayLike, MatrixLike
 from ..validation import as_flag, as_integer, as_matrix, as_real, as_sparse, require_finite
-from .atoms import CHUNK, ROOM_BYTES, SMALL, Atoms, HasOperator, as_columns, as_dictionary, as_signals
+from .atoms import CHUNK, ROOM_BYTES, SMALL, Atoms, HasOperator, as_columns, as_dictionary, as_signals, in_parts
 
 TOL = 1e-9
 MAX_ITER = 10_000
@@ -174,24 +173,11 @@ def lasso_codes(
     else:
         length = int(np.clip(_WORKING_BYTES // (8 * problem.width**2), 16, _TOGETHER))
         code_chunk = _by_working_sets
-    starts, caller = range(0, count, length), get_ident()
-    parts: list[Any] = [None] * len(starts)
-    if session is not None:
-        session.tick("signal", 0, count)
 
-    def run(first: int, last: int) -> None:
-        for i in range(first, last):
-            some = slice(starts[i], min(starts[i] + length, count))
-            parts[i] = _coded(problem, signals[:, some].T, None if start is None else start[:, some], code_chunk)
-            if session is not None and get_ident() == caller:
-                session.tick("signal", min((len(parts) - parts.count(None)) * length, count), count)
+    def code(some: slice) -> _Codes:
+        return _coded(problem, signals[:, some].T, None if start is None else start[:, some], code_chunk)
 
-    if len(starts) > 1:
-        with one_blas_thread:
-            split_work(run, len(starts), 1, shares=len(starts))
-    else:
-        run(0, 1)
-    *found, unsolved = zip(*parts, strict=True)
+    *found, unsolved = zip(*in_parts(code, count, length, session), strict=True)
     counts, indices, values = map(np.concatenate, found)
     atoms.require_finite(values)
     _warn_of(sum(unsolved))

@@ -1,7 +1,6 @@
 """`omp`: sparse codes by orthogonal matching pursuit."""
 
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ..kernels.pursuit import Pursuit, extend, extend_by_changes, extend_by_gram
 from ..linalg import wide
 from ..operators import SparseProduct
 from ..runtime.session import Session
-from ..runtime.threads import one_blas_thread, scratch, split_work
+from ..runtime.threads import scratch, split_work
 from ..typing import Array, ArrayLike, MatrixLike
 from ..validation import as_flag, as_integer, as_real
 from .atoms import (
@@ -26,6 +25,7 @@ from .atoms import (
     as_columns,
     as_dictionary,
     as_signals,
+    in_parts,
     inverse,
 )
 
@@ -166,23 +166,8 @@ def omp_codes(
         raise ValueError(f"positive must be False for complex data, got {positive} for {atoms.dtype}")
     if count == 0:
         return sp.csc_array((n_atoms, 0), dtype=atoms.dtype)
-    if session is not None:
-        session.tick("signal", 0, count)
     way = _chosen_way(atoms, count, limit, tol, positive)
-    length, starts, caller = way.length, range(0, count, way.length), get_ident()
-    parts: list[Any] = [None] * len(starts)
-
-    def run(first: int, last: int) -> None:
-        for i in range(first, last):
-            parts[i] = way.code(signals[:, starts[i] : starts[i] + length].T)
-            if session is not None and get_ident() == caller:
-                session.tick("signal", min((len(parts) - parts.count(None)) * length, count), count)
-
-    if way.is_shared and len(starts) > 1:
-        with one_blas_thread:
-            split_work(run, len(starts), 1, shares=len(starts))
-    else:
-        run(0, len(starts))
+    parts = in_parts(lambda some: way.code(signals[:, some].T), count, way.length, session, way.is_shared)
     counts, indices, values = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
     atoms.require_finite(values)
     return as_columns(counts, indices, values, n_atoms)
