@@ -1,5 +1,6 @@
 """Fast dictionaries: the paper's figure, refinement, phases and what a stopped learner gives back."""
 
+import warnings
 from functools import cache
 from itertools import groupby
 
@@ -232,3 +233,14 @@ def test_a_sample_serves_where_signals_are_very_many(monkeypatch):
     assert learned.codes.shape == (8, 200)
     assert learned.history[-1].error == pytest.approx(relative_error(X, learned), rel=1e-10)
     assert relative_error(X, learned) < 0.6
+
+
+@pytest.mark.parametrize(("max_iter", "status"), [(2, "max_iter"), (5, "converged")])
+def test_refinement_has_settled_if_the_error_of_the_result_is_hardly_lower(max_iter, status):
+    X = pp.datasets.image_patches(2000, 6, random_state=0)
+    model = pp.FastDictionaryLearning(64, 4, complexity=0.3, max_iter=max_iter, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X)
+    assert model.status_ == status
+    assert len(caught) == (status == "max_iter")

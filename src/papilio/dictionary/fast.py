@@ -27,6 +27,7 @@ from ..validation import as_choice, as_flag, as_integer, as_matrix, as_real
 from .estimator import StreamEstimator
 from .ksvd import KSVD, as_coder, ksvd_start
 from .learner import (
+    SETTLED,
     Found,
     LearnedDictionary,
     Outcome,
@@ -43,7 +44,6 @@ from .signals import Coder, Coding, Held, Signals, Statistics, code_part, multip
 _ITERATIONS = 16  # Iterations of K-SVD for 10,000 signals and 256 atoms.
 _FEWEST_ITERATIONS, _MOST_ITERATIONS = 16, 100
 _ROUGH, _FINE = 3e-4, 1e-6  # Tolerances of PALM: if refinement follows, and if not.
-_SETTLED = 1e-2  # If the error falls less in the last round, it has settled.
 _ROUNDS = 5  # Rounds of refinement for 10,000 signals and 256 atoms.
 _FEWEST_ROUNDS, _MOST_ROUNDS = 5, 100
 _STEPS = 20  # Iterations of PALM in each round.
@@ -298,7 +298,7 @@ class Refinement(Stage):
             if found.error > (1 - _LEAST_GAIN) * state.error or found.error == 0.0:
                 state.is_done = state.has_settled = True
                 return state
-            state.has_settled = found.error > (1 - _SETTLED) * state.error
+            state.has_settled = found.error > (1 - SETTLED) * state.error
             state.error = found.error
         descent = descended(found.moments(state.product), self._schedule, state.product, found.error, _STEPS)
         if some is not signals.rows:  # the last rounds only improve what there is
@@ -318,7 +318,7 @@ class Refinement(Stage):
         status = Status.CONVERGED if state.has_settled else Status.MAX_ITER
         last, before = (self._signals.error(each) for each in (state.product, state.first))
         product = state.product if last <= before else state.first
-        return Found(product, Status.STOPPED if self._session.stopped else status)
+        return Found(product, Status.STOPPED if self._session.stopped else status, error=state.error)
 
 
 def descended(

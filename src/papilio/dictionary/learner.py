@@ -33,6 +33,7 @@ _FEW = 2  # samples per atom: with fewer, new samples gain nothing (see `warn_if
 _FEATURES_TO_ONE, _LEAST_REST = 20, 1e-6  # the share of energy that more than one feature in twenty should have
 _PATIENCE = 10  # iterations without progress after which a learner ends
 _SETTLED = 0.03  # a fall of the error in the latest ten iterations that leaves little to gain
+SETTLED = 0.01  # a fall of the error in the last round of refinement that is no reason to go on
 _LEAST_GAIN = 1e-3  # Relative fall of the error for which another pass over all signals follows.
 _SWEEPS = 5  # over all atoms, on the same moments
 
@@ -162,11 +163,15 @@ def warn_if_uneven(rows: Array, stacklevel: int = 3) -> None:
 @stored
 @dataclass
 class Found:
-    """The result of a stage of learning: a dictionary (d, a), why it ended, and sums over all signals."""
+    """The result of a stage of learning: a dictionary (d, a), why it ended, and sums over all signals.
+
+    ``error`` is that of the signals in memory before the last step, if it is known.
+    """
 
     dictionary: Any
     status: str = Status.CONVERGED
     statistics: Statistics | None = None
+    error: float = np.inf
 
 
 class Outcome(NamedTuple):
@@ -328,6 +333,7 @@ class PassesState:
     dictionary: Any
     status: str
     best: Any
+    before: float  # the error before the last step of the stage before
     found: Statistics | None = None
     number: int = 0
     is_done: bool = False
@@ -358,7 +364,7 @@ class PassesOverAll(Stage):
 
     def init(self, before: Found) -> PassesState:
         dictionary = before.dictionary.astype(self._signals.start.rows.dtype)
-        return PassesState(dictionary, before.status, dictionary)
+        return PassesState(dictionary, before.status, dictionary, before.error)
 
     def step(self, state: PassesState) -> PassesState:
         session, n_passes, found = self._session, self._n_passes, state.found
@@ -382,7 +388,8 @@ class PassesOverAll(Stage):
 
     def result(self, state: PassesState) -> Found:
         found = state.found or self._signals.start.statistics(state.best, self._n_worst)  # stopped in a pass
-        return Found(state.best, state.status, found)
+        has_settled = state.status == Status.MAX_ITER and found.error > (1 - SETTLED) * state.before
+        return Found(state.best, Status.CONVERGED if has_settled else state.status, found)
 
 
 def dense_plan(first: Callable[[Session, Signals, int], Stage]) -> Plan:
