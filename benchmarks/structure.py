@@ -100,7 +100,9 @@ def _by_ksd(matrix: np.ndarray, complexity: float | None) -> tuple[np.ndarray, i
         for chain, count in zip(chains, counts, strict=True)
         if complexity is None or count <= complexity * matrix.size
     ]
-    return min(fits or [(np.zeros_like(matrix), 0)], key=lambda fit: float(np.linalg.norm(fit[0] - matrix)))
+    if not fits:
+        raise ValueError("no chain has so few entries")
+    return min(fits, key=lambda fit: float(np.linalg.norm(fit[0] - matrix)))
 
 
 def _of_faust(faust: object) -> tuple[np.ndarray, int]:
