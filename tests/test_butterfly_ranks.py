@@ -210,3 +210,9 @@ def test_factorize_finds_them_in_a_matrix(dtype):
     assert fit.error == pytest.approx(true_error(M, fit.operator), rel=1e-3)
     assert fit.error <= 1e-3
     assert fit.operator.relative_complexity < 0.3
+
+
+def test_stored_matrices_may_have_entries_of_any_size():
+    matrix = np.full((160, 160), 1e-200)
+    matrix[3, 5], matrix[7, 1] = 1.0, 2.0
+    assert np.isfinite(pp.factorize(matrix, method="butterfly", max_error=0.5).error)

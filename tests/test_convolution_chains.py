@@ -473,3 +473,11 @@ def test_codes_that_are_worse_than_before_are_not_taken():
         image, 2, pp.convolution.kernel_supports((2, 2), [1, 2]), 200, max_iter=20, tol=0
     ).history.error
     assert (np.diff(errors) <= 1e-12).all()
+
+
+def test_complex_chains_and_images():
+    chain = chain_of("image", np.complex128)
+    x, y = gaussian((2, chain.shape[0]), np.complex128, 1)
+    assert np.vdot(y, chain @ x) == pytest.approx(np.vdot(chain.H @ y, x))
+    real = chain_of("image")
+    np.testing.assert_allclose(real @ x, (real @ x.real) + 1j * (real @ x.imag))

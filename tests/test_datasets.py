@@ -307,3 +307,11 @@ def test_without_pillow_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ImportError, match=r"needs Pillow: pip install pillow"):
         image_patches(10)
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_a_random_state_moves_on(draw, make):
+    state = make(7)
+    assert not np.array_equal(draw(state)[0], draw(state)[0])
+    assert not np.array_equal(draw(None)[0], draw(None)[0])

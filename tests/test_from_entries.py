@@ -358,3 +358,12 @@ def test_zeros(method):
     fit = pp.factorize(lambda rows, columns: np.zeros((rows.size, columns.size)), shape=(300, 200), method=method)
     assert fit.error == 0.0
     assert not fit.operator.toarray().any()
+
+
+@pytest.mark.parametrize("size", [1e150, 1e300])
+def test_numbers_that_overflow_later(size):
+    def entries(rows, columns):
+        return inverse_distance(500, 500)(rows, columns) * np.where(rows == 137, size, 1.0)[:, None]
+
+    with pytest.raises(ValueError, match="must return numbers of comparable size"):
+        pp.factorize(entries, shape=500)

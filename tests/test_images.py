@@ -237,3 +237,12 @@ def test_bad_arguments_of_denoise_are_named(arguments, options, error, named):
 def test_the_largest_integers_do_not_wrap(dtype):
     image = np.full((16, 16), np.iinfo(dtype).max)
     np.testing.assert_allclose(denoise(image, 1e15, DCT).astype(float), image.astype(float))
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (8, 8, 3), (9, 30), (16, 16)])
+def test_small_and_constant_images_come_out_constant(shape):
+    image = np.full(shape, 90, np.uint8)
+    np.testing.assert_array_equal(denoise(image, 10), image)
+    noisy = denoise(with_noise(np.full(shape, 90.0), 10), 10)
+    assert noisy.shape == shape
+    assert np.std(noisy) < 10

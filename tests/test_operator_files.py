@@ -244,3 +244,10 @@ def test_cells_that_are_no_factors_are_refused_by_file_and_factor(tmp_path: Path
     factors, message = WRONG_CELLS[case]
     with pytest.raises(ValueError, match=rf"odd\.mat' does not hold a product of factors: .*{message}"):
         pp.load(write(tmp_path / "odd.mat", *factors))
+
+
+@pytest.mark.parametrize("name", ["op.npy", "op.csv", "op.TXT", "op.mtx", "op.h5", "op.pkl"])
+def test_names_of_other_formats_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^path must end in \.npz.*\{Path(name).suffix.lower()} promises"):
+        SparseProduct([SPARSE]).save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import papilio as pp
 from papilio import SparseProduct
@@ -100,3 +100,12 @@ def test_bad_options_are_refused_by_name(options: Any, error: type[Exception], m
         pp.transforms.haar(4).pinv(**options)
     with pytest.raises(ValueError, match="finite"):
         pp.transforms.haar(4).pinv() @ [1, np.nan, 0, 0]
+
+
+def test_it_adds_to_other_operators_and_takes_lists_and_columns() -> None:
+    inverse, dense = SparseProduct([gaussian((6, 4))]).pinv(), np.linalg.pinv(gaussian((6, 4)))
+    for ones in (np.ones(6), [1] * 6, np.ones(6, int)):
+        np.testing.assert_allclose(inverse @ ones, dense.sum(axis=1), atol=1e-10)
+    np.testing.assert_allclose(inverse @ np.ones((6, 1)), dense.sum(axis=1)[:, None], atol=1e-10)
+    total = inverse + aslinearoperator(np.ones((4, 6)))
+    np.testing.assert_allclose(total @ np.eye(6), dense + 1, atol=1e-10)

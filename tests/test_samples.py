@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import papilio as pp
+from papilio.dictionary.signals import Coder, Coding, code_part
 from papilio.runtime.session import Interrupted
 from papilio.samples import as_samples, held, map_reduce
 
@@ -346,3 +347,46 @@ def test_the_sums_of_a_pass_are_those_of_all_samples():
     worst = np.argsort(-errors)[:5]
     np.testing.assert_array_equal(found.worst, X[worst])
     np.testing.assert_allclose(found.badness, errors[worst], rtol=1e-10)
+
+
+def test_what_was_written_to_a_map_is_learned_from(tmp_path):
+    data = np.memmap(tmp_path / "x", np.float64, "w+", 0, X.shape)
+    data[:] = X
+    assert_same(make("fast").fit(data), make("fast").fit(X))
+
+
+def test_a_file_that_became_shorter_meanwhile_is_an_error(tmp_path):
+    data = on_disk(tmp_path)
+    (tmp_path / "x.npy").write_bytes(b"short")
+    with pytest.raises(ValueError, match="must not become shorter"):
+        make("fast").fit(data)
+
+
+def test_blocks_that_overwrite_each_other_are_summed_as_they_were():
+    rows, D = np.random.default_rng(0).standard_normal((70, 8)), np.random.default_rng(1).standard_normal((8, 12))
+    buffer = np.empty((10, 8))
+
+    def blocks():
+        for start in range(0, 70, 10):  # fewer rows than are summed together
+            buffer[:] = rows[start : start + 10]
+            yield start, buffer
+
+    found, expected = (code_part(each, Coding(D, Coder(3))) for each in (blocks(), iter([(0, rows)])))
+    np.testing.assert_allclose(found.cross, expected.cross, atol=1e-12)
+    np.testing.assert_allclose(found.gram, expected.gram, atol=1e-12)
+    assert found.residual == pytest.approx(expected.residual)
+
+
+def test_dask_arrays_that_do_not_fit_a_model_are_refused_at_once():
+    model = make("fast").fit(X)
+    for data, message in [
+        (da.ones((4, 3)), "8 columns"),
+        (da.ones(8), "8 columns"),
+        (da.ones((4, 8), dtype=complex), "real"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.transform(data)
+        with pytest.raises(ValueError, match=message.replace("8", "12")):
+            model.inverse_transform(da.ones((4, 12), dtype=complex) if message == "real" else data)
+    unknown = da.from_array(X, chunks=(50, 8))[da.ones(400, chunks=50) > 0]
+    np.testing.assert_allclose(model.transform(unknown).compute(), model.transform(X), atol=1e-12)

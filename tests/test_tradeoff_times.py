@@ -156,3 +156,10 @@ def test_the_page_leaves_times_out_where_they_cannot_be_measured(sweep, too_larg
     assert text.count("<svg") == 2
     assert "speed-up" not in text
     assert "nan" not in text
+
+
+def test_places_that_are_neither_axes_nor_figures_are_refused(sweep, measured):
+    for series in (sweep, {"a": [(0.5, 0.5)]}):
+        with pytest.raises(TypeError, match="ax must be matplotlib Axes, a Figure or a SubFigure, got str"):
+            pp.plot.tradeoff(series, "figure")
+    assert not measured
