@@ -240,7 +240,7 @@ def test_a_callback_sees_steps_whose_share_grows_to_nearly_all(target, few_round
     assert all(0 <= share <= 1 for share in done)
     assert done == sorted(done)
     assert done[0] < 0.05
-    assert done[-1] > 0.8
+    assert [step.done for step in seen if not step.phase.endswith("end")][-1] > 0.8
     assert all(": " in step.phase or step.phase.replace(" ", "_") in METHODS for step in seen)
     assert result.status != "stopped"
 

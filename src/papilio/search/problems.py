@@ -77,23 +77,23 @@ def leading_subspace(matrix: Array, basis: Array, n_iter: int) -> tuple[Array, A
 
 
 def decomposed(
-    session: Session, matrix: Array | sp.csr_array, rows: Array, columns: Array, rank: int, n_iter: int = _STEPS
+    session: Session, matrix: Array | sp.csr_array, rows: Array, columns: Array, rank: int, is_quick: bool = False
 ) -> Block:
-    """Singular vectors of a block; of a large one only the leading ones, up to ``rank``, by some iterations."""
+    """Singular vectors of a block; if it is large, or ``is_quick``, only the leading ones, up to ``rank``."""
     block: Any = matrix if (rows.size, columns.size) == matrix.shape else matrix[np.ix_(rows, columns)]
-    short = min(block.shape)
-    if sp.issparse(block) and short <= SVD_SIDE:
+    short, is_whole = min(block.shape), min(block.shape) <= SVD_SIDE and not is_quick
+    if sp.issparse(block) and is_whole:
         block = block.toarray()
-    count = short if short <= SVD_SIDE else min(rank + _SPARE, short)
+    count = short if is_whole else min(rank + _SPARE, short)
     work = (block.nnz if sp.issparse(block) else block.size) * count
 
     def decompose() -> tuple[Array, Array, Array]:
         with blas_threads(work):
-            if short <= SVD_SIDE:
+            if is_whole:
                 U, values, V = np.linalg.svd(block, full_matrices=False)
                 return U, values, V
             basis = np.random.default_rng(0).standard_normal((block.shape[1], count)).astype(block.dtype)
-            left, right = leading_subspace(block, basis, n_iter)
+            left, right = leading_subspace(block, basis, 1 if is_quick else _STEPS)
             U, values, V = np.linalg.svd(right, full_matrices=False)
             return left @ U[:, :-_SPARE], values[:-_SPARE], V[:-_SPARE]
 

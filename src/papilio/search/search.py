@@ -159,13 +159,17 @@ class Search:
         methods = [each for each in self.methods if self.allows(each.name)]
         if self.problem.is_sparse:
             methods = [each for each in methods if each.takes_sparse]
-        total = sum(each.share for each in methods)
-        for method in methods:
-            with self.session.part(method.share / total, f"{method.name.replace('_', ' ')}: "):
-                if not method.applies(self):
-                    continue
+        done = 0.0
+        for k, method in enumerate(methods):
+            if not method.applies(self):
+                continue
+            # What is left of the progress is for those methods that apply as far as is known now.
+            ahead = sum(each.share for each in methods[k:] if each.applies(self))
+            share = (1 - done) * method.share / ahead
+            with self.session.part(share, f"{method.name.replace('_', ' ')}: "):
                 if method.is_first or not self.session.tick("", 0, 1):
                     self.explore(method, method.curves(self))
+            done += share
 
     def _confirm(self, budget: int) -> None:
         """Time the best product once more; if it was mistaken for a faster one, search again for a smaller one.

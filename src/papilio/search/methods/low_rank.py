@@ -6,10 +6,11 @@ import numpy as np
 
 from ...operators import SparseProduct
 from ..curves import Curve
-from ..problems import SVD_SIDE, Block, assembled, decomposed
+from ..problems import Block, assembled, decomposed
 from ..search import Method, Search, two_factors
 
 NAME = "low_rank"
+_SLOW = 1000  # the short side from which all singular values may take seconds
 _QUICK, _MOST_QUICK = 64, 256  # ranks of a first product of a large matrix
 
 
@@ -40,10 +41,10 @@ def low_rank(blocks: Sequence[Block], shape: tuple[int, int], energy: float) -> 
 def _curves(search: Search) -> Iterator[Curve]:
     problem, budget = search.problem, search.target.budget
     rows, columns = (np.arange(count) for count in problem.shape)
-    if min(problem.shape) > SVD_SIDE and not problem.is_zero:
+    if min(problem.shape) >= _SLOW and not problem.is_zero:
         # So that there is something if the time ends before the singular vectors are found.
         rank = _QUICK if budget is None else max(budget // sum(problem.shape), 1)
-        block = decomposed(search.session, problem.matrix, rows, columns, min(rank, _MOST_QUICK), 1)
+        block = decomposed(search.session, problem.matrix, rows, columns, min(rank, _MOST_QUICK), True)
         yield low_rank([block], problem.shape, problem.energy)
     blocks = problem.blocks(search.target.budget if search.target.pricing is None else None)
     if blocks:
