@@ -1,6 +1,7 @@
 """Chains of Kronecker-sparse supports: the supports of butterfly factors."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import isqrt, prod
 from typing import Any, NamedTuple
@@ -10,6 +11,8 @@ import scipy.sparse as sp
 
 from ..typing import Array
 from ..validation import as_integer, as_real, as_shape, is_scalar, is_series
+
+_KEPT = 1 << 16  # Entries of a factor up to which its indices are kept for the next one.
 
 
 class Pattern(NamedTuple):
@@ -47,18 +50,26 @@ class Pattern(NamedTuple):
     def factor(self, blocks: Array) -> sp.csr_array:
         """The factor with these dense blocks, an array (a·d, b, c)."""
         a, b, c, d = self
-        dtype: Any = np.int32 if self.nnz < 2**31 else np.int64
         data = blocks.reshape(a, d, b, c).transpose(0, 2, 1, 3).reshape(-1)
-        columns: Array = np.arange(a * c * d, dtype=dtype).reshape(a, 1, c, d).transpose(0, 1, 3, 2)
-        indices = np.ascontiguousarray(np.broadcast_to(columns, (a, b, d, c)))
-        pointers = np.arange(0, self.nnz + 1, c, dtype=dtype)
-        return sp.csr_array((data, indices.reshape(-1), pointers), shape=self.shape)
+        indices, pointers = _places(self) if self.nnz <= _KEPT else _places.__wrapped__(self)
+        return sp.csr_array((data, indices.copy(), pointers.copy()), shape=self.shape)
 
     def blocks(self, matrix: Array) -> Array:
         """The dense blocks of a matrix on this support, an array (a·d, b, c)."""
         a, b, c, d = self
         parts = np.einsum("abdacd->adbc", matrix.reshape(a, b, d, a, c, d))
         return np.ascontiguousarray(parts).reshape(a * d, b, c)
+
+
+@lru_cache(64)
+def _places(pattern: Pattern) -> tuple[Array, Array]:
+    """Column indices and row pointers of a factor."""
+    a, b, c, d = pattern
+    dtype: Any = np.int32 if pattern.nnz < 2**31 else np.int64
+    columns: Array = np.arange(a * c * d, dtype=dtype).reshape(a, 1, c, d).transpose(0, 1, 3, 2)
+    indices: Array = np.broadcast_to(columns, (a, b, d, c)).reshape(-1)
+    pointers: Array = np.arange(0, pattern.nnz + 1, c, dtype=dtype)
+    return indices, pointers
 
 
 def as_pattern(name: str, value: Any) -> Pattern | None:

@@ -180,7 +180,7 @@ def _is_balanced(matrix: Array) -> bool:
 def _fit_on(
     matrix: Array, supports: Sequence[Pattern | sp.csr_array], chain: Arranged | None = None
 ) -> Factorization:
-    with blas_threads(max(matrix.shape) ** 3 // 2):
+    with blas_threads(0):  # All products are of small blocks.
         fit = fit_supports(matrix, supports, chain or arranged(supports))
     operator = SparseProduct._trusted(fit.factors, 1.0)
     return Factorization(operator, error=fit.error, least_error=fit.least_error)
