@@ -87,14 +87,14 @@ def errors(n_chains: int = 100) -> Speeds:
                 for product in products
                 for target in (matrix, clean)
             ]
-            share = fit.error / (fit.least_error * np.sqrt(len(chain) - 1)) if noise else 0.0
+            share = fit.error / (fit.least_error * np.sqrt(len(chain) - 1) + FLOOR)
             found[noise].append((sizes[0] / sizes[2], sizes[1] / sizes[3], sizes[0] / sizes[4], share))
     for noise, ratios in found.items():
         error, distance, plain, share = np.array(ratios).T
         table.add(
             *(f"{noise:g}", f"**{error.mean():.5f}**", f"{error.max():.5f}"),
             *(f"**{distance.mean():.4f}**", f"{distance.max():.4f}", f"{np.sum(distance > 1.001)} of {n_chains}"),
-            *(f"{plain.mean():.4f}", f"{share.max():.4f}" if noise else ""),
+            *(f"{plain.mean():.4f}", f"{share.max():.4f}"),
         )
     return table
 
