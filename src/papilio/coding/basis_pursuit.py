@@ -22,7 +22,7 @@ _LARGE = 2048  # atoms that are not coded by the whole Gram matrix, however many
 _PER_ATOM = 0.25  # signals from which on the whole Gram matrix pays, in smaller dictionaries
 _ATOMS_PER_SIGNAL = 32  # that a signal will look at: from so many on in all, the dense matrix pays
 _TOGETHER = 64  # signals whose correlations are computed together
-_WORKING_BYTES = 1 << 28  # of the Gram matrices of working sets, at worst
+_WORKING_BYTES = 1 << 28  # The Gram matrices of working sets take at most this.
 _ROOM = 24  # atoms in a working set, at first
 _ROUNDING = 8  # rounding errors of a duality gap, in which no tolerance is smaller
 
@@ -248,7 +248,7 @@ def _first_codes(problem: _Problem, start: Any, norms: Array) -> tuple[Array, Ar
     """The codes to start from: how many atoms there are per signal, which, and their coefficients."""
     if start is None:
         return np.zeros(len(norms), np.int64), np.zeros((len(norms), 0), np.int64), np.zeros((len(norms), 0))
-    lengths = np.diff(start.indptr).astype(np.int64)  # what the kernels are compiled for
+    lengths = np.diff(start.indptr).astype(np.int64)  # The kernels are compiled for this type.
     counts = np.where(np.isfinite(norms), np.minimum(lengths, problem.width - 1), 0)
     signal = np.repeat(np.arange(len(norms)), lengths)
     place = np.arange(start.indices.size) - np.repeat(start.indptr[:-1], lengths)

@@ -32,22 +32,22 @@ from .atoms import (
 _LOCKSTEP = 1 << 22  # correlations at a time where rows are computed between steps
 _STEPS = 10  # per atom of a code, for atoms that leave its support again
 _TOGETHER = 16  # signals that a product should have at a time to be fast
-_CHANGES_BYTES = 1 << 27  # of the changes that are kept by products
+_CHANGES_BYTES = 1 << 27  # Products keep changes of at most this size.
 _ROOM = 64  # atoms per signal for which there is room at first, where their number is not known
 
 # What the ways of a pursuit cost, in nanoseconds on one core, beside the figures of `papilio.operators.cost`. They
 # need not hold elsewhere: what counts is how they compare.
 _CACHE = 1 << 24  # bytes of a Gram matrix up to which its rows come from cache
-_NEAR_BYTE, _FAR_BYTE = 0.02, 0.035  # of a row that is subtracted
-_NEW_BYTE = 0.3  # of a Gram matrix, for its memory
-_SEARCH_BYTE = 0.055  # of correlations that are searched in row-major blocks
-_TURN_BYTE = 0.12  # of residuals that become a row-major block
-_ATOM_BYTE = 0.055  # of an atom that is multiplied with another and subtracted
-_ROW_BYTE = 0.7  # of atoms that are gathered for rows of the Gram matrix
-_CHANGE_BYTE = 0.3  # of a change of the correlations, which is made, subtracted and kept
+_NEAR_BYTE, _FAR_BYTE = 0.02, 0.035  # A row is subtracted.
+_NEW_BYTE = 0.3  # Memory of a Gram matrix is filled.
+_SEARCH_BYTE = 0.055  # Correlations in row-major blocks are searched.
+_TURN_BYTE = 0.12  # Residuals become a row-major block.
+_ATOM_BYTE = 0.055  # An atom is multiplied with another and subtracted.
+_ROW_BYTE = 0.7  # Atoms are gathered for rows of the Gram matrix.
+_CHANGE_BYTE = 0.3  # A change of the correlations is made, subtracted and kept.
 _LOOK = 20.0  # at an entry of a kept change, far from the last one
-_STEP = 400.0  # of a signal in a step, besides
-_CALL = 60_000.0  # of a step by products, for all signals together
+_STEP = 400.0  # A step of one signal takes this besides.
+_CALL = 60_000.0  # A step by products takes this for all signals together.
 
 
 def omp(
@@ -354,7 +354,7 @@ class _ByGram(_Pursuing):
         correlations = self.atoms.correlate(unit, room)
         gram.make_room(count * limit)
         kernel, most = (pursue_nonnegative, _STEPS * limit) if self._positive else (pursue, limit)
-        calls, steps = (1, most) if gram.is_whole else (most, 1)  # of the kernel, and the steps in each
+        calls, steps = (1, most) if gram.is_whole else (most, 1)  # Calls of the kernel, and steps in each.
 
         def run(start: int, stop: int) -> None:
             kernel(tuple(state), correlations, gram.rows, gram.where, self.eps, steps, start, stop)
@@ -429,8 +429,8 @@ class _ByAtoms(_InStep):
         assert atoms.dense is not None
         rows, where = atoms.dense.T, np.arange(atoms.shape[1])
         adjoint: Any = atoms.product.H if atoms.product is not None else rows.conj()
-        scales = ones if atoms.is_unit else atoms.scales  # of the rows
-        norms = ones if atoms.product is None else atoms.scales  # of the correlations
+        scales = ones if atoms.is_unit else atoms.scales  # These scale the rows.
+        norms = ones if atoms.product is None else atoms.scales  # These scale the correlations.
 
         def step(state: Pursuit, active: Array) -> None:
             some = residuals if active.size == len(residuals) else residuals[active]
@@ -474,7 +474,7 @@ class _ByProducts(_InStep):
         (kept,) = scratch("changes", ((most, *correlations.shape), atoms.dtype))
 
         def step(state: Pursuit, active: Array) -> None:
-            m = int(state.counts[active[0]])  # of all active ones
+            m = int(state.counts[active[0]])  # All active signals have as many atoms.
             if m >= most:
                 self._step_anew(state, active, signals)
                 return

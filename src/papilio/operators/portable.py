@@ -15,7 +15,7 @@ from ..typing import Array
 from .factors import scaled, to_csr
 from .product import SparseProduct
 
-_MANY_SHAPES = 8  # of blocks in a factor; with more, rows are padded to a power of two entries each
+_MANY_SHAPES = 8  # With more shapes of blocks in a factor, rows are padded to a power of two entries each.
 _ON_CPU = 1  # kDLCPU, of DLPack
 
 # -- the form ------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Plan:
         """The blocks of all factors, from the entries of S₁ row by row, then of S₂, and so on."""
         padded = entries
         if not all(blocks.in_order for step in self._steps for blocks in step):
-            zero = xp.reshape(xp.sum(entries[:0]), (1,))  # of the same library, dtype and device
+            zero = xp.reshape(xp.sum(entries[:0]), (1,))  # A zero of the same library, dtype and device.
             padded = xp.concat([entries, zero])
         return [
             [

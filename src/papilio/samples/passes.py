@@ -21,10 +21,8 @@ Result = TypeVar("Result")
 Work = Callable[[Iterator[tuple[int, Array]], Any], Result]
 Merge = Callable[[Sequence[Result]], Result]
 
-
-Tick = Callable[
-    [int, int], Any
-]  # of the numbers of parts done and of all parts; a true result stops the pass by `Interrupted`
+# Called with the numbers of parts done and of all parts; a true result stops the pass by `Interrupted`.
+Tick = Callable[[int, int], Any]
 
 
 def map_reduce(

@@ -106,7 +106,7 @@ class _ChainSolver:
         for position in range(1, self._last + 1):
             self._orthonormalize(self._at(position - 1, from_left), from_left)
             before = [rests[position]]
-            rests[position] = self._W  # which frees the memory
+            rests[position] = self._W  # This frees the memory.
             for i in range(position):
                 before.append(self._project(before[-1], i, position, from_left))
             self.factors[self._at(position, from_left)] = before[-1]

@@ -142,7 +142,8 @@ def _filters(name: str) -> Filters:
 def _filter_bank(n: int, filters: Filters, levels: int, mode: str, inverse: bool) -> SparseProduct:
     """The transform of `wavelet` for these taps: the deepest level is the leftmost factor of the analysis."""
     factors: list[sp.csr_array] = []
-    size, rest = n, 0  # of the coarse signal, and of the details of the levels before
+    # The lengths of the coarse signal, and of the details of the levels before.
+    size, rest = n, 0
     for _ in range(levels):
         if inverse:
             step = _level(size, filters.synthesis_low[::-1], filters.synthesis_high[::-1], mode).T
