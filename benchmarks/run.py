@@ -16,7 +16,7 @@ PARTS = (
     *("apply", "sizes", "blocks", "learn", "butterflies", "structure", "matrices", "unseen", "coding"),
     *("pursuit", "lasso", "encoders", "dictionaries", "l1_learning", "scale", "tradeoff", "images", "startup"),
     *("operators", "products", "kernels", "graphs", "covariance", "orthogonal", "algebra", "torch_layers"),
-    *("convolutions", "nonnegative", "break_even", "exported"),
+    *("convolutions", "nonnegative", "inputs", "break_even", "exported"),
 )
 FOLDER = Path(__file__).parent
 

@@ -121,7 +121,7 @@ def test_transforms_are_orthonormal(name, n):
 @pytest.mark.parametrize("shape", [(32, 32), (32, 16), (12, 32)])
 def test_errors_of_curves_in_domains_are_those_of_their_products(shape, dtype):
     X = (gaussian(shape) + (1j * gaussian(shape, seed=1) if np.dtype(dtype).kind == "c" else 0)).astype(dtype)
-    curves = list(domains(X, Target(X.size)))
+    curves = list(domains(Stored(Session(), X), Target(X.size)))
     assert curves
     for curve in curves:
         count = curve.entries.size
@@ -130,7 +130,9 @@ def test_errors_of_curves_in_domains_are_those_of_their_products(shape, dtype):
 
 def test_a_circulant_matrix_is_sparse_in_the_hartley_domain():
     C = scipy.linalg.circulant(gaussian((64, 1))[:, 0])
-    both = [curve for curve in domains(C, Target(C.size)) if curve.detail(0).startswith("Hartley, ")]
+    both = [
+        curve for curve in domains(Stored(Session(), C), Target(C.size)) if curve.detail(0).startswith("Hartley, ")
+    ]
     kept = min(int(curve.entries[np.flatnonzero(curve.errors < 1e-12)[0]]) for curve in both)
     assert kept <= 2 * pp.transforms.hartley(64).nnz + 2 * 64
 
@@ -153,7 +155,7 @@ def sparse_plus_low_rank(shape, rank, n_nonzero, dtype=np.float64, seed=0):
 def test_a_sum_of_sparse_and_low_rank_is_found(shape, dtype):
     M = sparse_plus_low_rank(shape, 2, 60, dtype)
     needed = 60 + 2 * sum(shape) + min(shape)
-    (curve,) = sums(Session(), M, Target(M.size, needed), M.size)
+    (curve,) = sums(Stored(Session(), M), Target(M.size, needed), M.size)
     assert curve.entries[0] <= needed
     assert_true(curve, M, [0], rel=1e-3)
     assert curve.errors[0] < 0.1
@@ -166,7 +168,7 @@ def test_a_sum_of_sparse_and_low_rank_is_found(shape, dtype):
 def test_sums_are_fitted_where_the_rank_is_lower_than_was_tried(dtype):
     M = sparse_plus_low_rank((60, 60), 1, 2, dtype)
     M[:, 40:] = 0
-    (curve,) = sums(Session(), M, Target(M.size, 1500), M.size)
+    (curve,) = sums(Stored(Session(), M), Target(M.size, 1500), M.size)
     assert curve.errors[0] < 1e-3
     assert_true(curve, M, [0], rel=0.1)
 

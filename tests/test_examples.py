@@ -18,7 +18,7 @@ SMALLER = {
     "compress_transformer": {
         "WIDTH, N_BLOCKS, N_HEADS, CONTEXT, BATCH = 128, 2,": "WIDTH, N_BLOCKS, N_HEADS, CONTEXT, BATCH = 32, 1,",
         "N_STEPS, N_MORE_STEPS = 150, 60": "N_STEPS, N_MORE_STEPS = 20, 5",
-        "N_CHARACTERS = 600_000": "N_CHARACTERS = 60_000",
+        "N_CHARACTERS, N_WINDOWS = 600_000, 160": "N_CHARACTERS, N_WINDOWS = 60_000, 20",
     },
     "convolutional_atoms": {"max_iter=25": "max_iter=8"},
     "denoising": {"SIGMA, SIDE = 25, 200": "SIGMA, SIDE = 25, 144"},

@@ -123,6 +123,10 @@ class Factorization(Result):
     least_error : float
         No factors on the same supports have a smaller error; 0 where no such bound is known, as it is from
         `papilio.butterfly` on chainable supports.
+    error_of : {"matrix", "outputs"}
+        What ``error`` is an error of: of X itself, or of its outputs where `factorize` knew its ``inputs``.
+    matrix_error : float or None
+        The relative Frobenius error of X itself, where ``error`` is that of outputs.
 
     Examples
     --------
@@ -142,6 +146,8 @@ class Factorization(Result):
     error_is_estimate: bool = False
     n_products: int = 0
     least_error: float = 0.0
+    error_of: str = "matrix"
+    matrix_error: float | None = None
 
     @cached_property
     def speedup(self) -> Speedup:

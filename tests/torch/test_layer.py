@@ -359,3 +359,25 @@ def test_supports_without_a_best_fit_are_refused():
         FastLinear.from_linear(nn.Linear(4, 4), supports=supports)
     with pytest.raises(ValueError, match="leave out the other options"):
         FastLinear.from_linear(nn.Linear(4, 4), supports=[(1, 4, 4, 1)], complexity=0.5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("bias", [False, True])
+def test_from_linear_with_inputs_fits_the_outputs(bias):
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(16, 12, bias=bias)
+    x = torch.randn(4, 50, 16) * 0.7 ** torch.arange(16) + bias
+    options = {"complexity": 0.5, "method": "low_rank"}
+    plain, fast = (FastLinear.from_linear(linear, inputs=inputs, **options) for inputs in (None, x))
+    errors = [float((layer(x) - linear(x)).norm()) for layer in (plain, fast)]
+    assert errors[1] < 0.7 * errors[0]
+    deviations = linear(x) - linear(x).mean((0, 1)) * bias
+    share = errors[1] / float(deviations.norm())
+    assert share < fast.error < 2 * share  # so few samples leave some doubt
+    assert (plain.matrix_error, fast.matrix_error) == (None, pytest.approx(relative_matrix_error(fast, linear)))
+    with pytest.raises(ValueError, match="inputs must have 16 entries along its last axis"):
+        FastLinear.from_linear(linear, inputs=x.mT)
+
+
+def relative_matrix_error(fast, linear):
+    return float((fast.weight - linear.weight).norm() / linear.weight.norm())

@@ -42,6 +42,7 @@ def factorize(
         float | None, typer.Option(help="Largest relative error; uses as many entries as needed.")
     ] = None,
     speedup: options.Wanted = None,
+    inputs: options.Inputs = None,
     vectors: options.Vectors = 256,
     block: options.Block = None,
     n_factors: Annotated[int | None, typer.Option(help="Number of factors.")] = None,
@@ -67,7 +68,7 @@ def factorize(
     holds several matrices, FILE:NAME selects one.
     """
     from ..results import SLOWER, slower_sentence
-    from .inputs import read_matrix
+    from .inputs import read_inputs, read_matrix
     from .outputs import OPERATORS, check_output, save_result
     from .pages import check_report, write_report
 
@@ -75,11 +76,13 @@ def factorize(
     check_output(output, OPERATORS)
     check_report(report)
     values = read_matrix(matrix)
+    samples = None if inputs is None else read_inputs(inputs)
     begin = perf_counter()
     with ProgressBar(terminal, "Factorizing", can_stop=True) as bar, warnings.catch_warnings():
         warnings.filterwarnings("ignore", SLOWER)  # It is reported below, after a longer measurement.
         fit = pp.factorize(
             values,
+            inputs=samples,
             complexity=complexity,
             max_error=max_error,
             speedup=speedup,
@@ -99,7 +102,8 @@ def factorize(
     terminal.result(
         {"output": str(output)}
         | facts(fit.operator)
-        | {"error": fit.error, "status": str(fit.status), "target_met": is_met}
+        | {"error": fit.error, "error_of": fit.error_of, "matrix_error": fit.matrix_error}
+        | {"status": str(fit.status), "target_met": is_met}
         | {"iterations": fit.n_iter, "seconds": seconds}
         | speed_facts(measured)
         | {"method": fit.method, "attempts": [_attempt_facts(attempt) for attempt in fit.attempts]}
@@ -111,7 +115,10 @@ def factorize(
     if measured is not None:
         terminal.say(f"measured on this machine: {measured}")
     target = "" if is_met is None else "target met, " if is_met else "target missed, "
-    terminal.say(f"relative error {fit.error:.4g}, {target}{ended(fit.status, seconds)}; written to {output}")
+    error = f"relative error {fit.error:.4g}"
+    if fit.matrix_error is not None:
+        error += f" of outputs ({fit.matrix_error:.4g} of the matrix)"
+    terminal.say(f"{error}, {target}{ended(fit.status, seconds)}; written to {output}")
     slower = slower_sentence(fit.operator, measured) if measured else ""
     for remark in (_remark(fit, is_met, max_error), slower):
         if remark:
@@ -154,6 +161,7 @@ def _subject_of_fit(fit: "pp.Factorization", source: str, seconds: float) -> "Su
         fit.operator,
         source,
         fit.error,
+        "relative error" if fit.matrix_error is None else "relative error of outputs",
         history=fit.history,
         attempts=fit.attempts,
         facts={"Method": fit.method.replace("_", " "), "Status": ENDINGS[fit.status], "Time": f"{seconds:.1f} s"},
@@ -182,6 +190,7 @@ def tradeoff(
     n_components: options.NComponents = None,
     n_nonzero_coefs: options.NNonzeroCoefs = None,
     n_factors: Annotated[int | None, typer.Option(help="Number of factors.")] = None,
+    inputs: options.Inputs = None,
     patch_size: options.PatchSize = None,
     n_patches: options.NPatches = 10_000,
     report: options.Report = None,
@@ -196,7 +205,7 @@ def tradeoff(
     """
     from ..operators.cost import BLOCK
     from ..plot.tradeoffs import relative_times
-    from .inputs import draw_patches, is_image, read_matrix
+    from .inputs import draw_patches, is_image, read_inputs, read_matrix
     from .outputs import check_folder, saving
     from .pages import check_report, write_report
 
@@ -208,6 +217,9 @@ def tradeoff(
     if patch_size is not None:
         values = draw_patches(values, patch_size, n_patches, random_state)
     is_learned = source.startswith("patches:") or any((n_components, n_nonzero_coefs, patch_size))
+    if is_learned and inputs is not None:
+        raise BadInput("--inputs is for matrices, not for samples")
+    samples = None if inputs is None else read_inputs(inputs)
     if is_learned and values.dtype.kind == "c":
         raise BadInput(f"{source}: samples must be real, got {values.dtype}")
     check_folder(output)  # Last, because it creates the folder.
@@ -224,7 +236,7 @@ def tradeoff(
             )
         else:
             found = pp.tradeoff(
-                values, points, n_factors=n_factors, random_state=random_state, callback=bar.report
+                values, points, n_factors=n_factors, inputs=samples, random_state=random_state, callback=bar.report
             )
     with saving(output):
         found.save(output)

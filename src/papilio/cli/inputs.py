@@ -130,6 +130,12 @@ def read_samples(source: str, patch_size: int | None, n_patches: int, random_sta
     return X
 
 
+def read_inputs(source: str) -> Any:
+    """What ``source`` names as inputs of a matrix, one per row, in the form that `papilio.factorize` takes."""
+    X = _open_samples(source)
+    return X.T if isinstance(X, np.ndarray) else X
+
+
 def _open_samples(source: str) -> Any:
     path = Path(source)
     if not path.is_dir() and path.suffix.lower() != ".npy":

@@ -35,6 +35,12 @@ Wanted = Annotated[
     float | None,
     typer.Option("--speedup", help="How many times faster than the dense matrix, on this machine: above 1."),
 ]
+Inputs = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs", help="File with what the matrix is applied to, one sample per row: errors are of outputs."
+    ),
+]
 Vectors = Annotated[
     int, typer.Option("--vectors", min=1, help="For --speedup: how many vectors are applied at a time.")
 ]

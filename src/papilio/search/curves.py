@@ -82,12 +82,14 @@ def thresholding(
     fixed: int,
     method: str,
     name: str,
+    weights: Array | None = None,
 ) -> Curve:
     """Keep the largest entries of ``values``: S = around(kept), whose other factors have ``fixed`` entries.
 
-    The errors are those of S if multiplying by the other factors keeps norms.
+    The errors are those of S if multiplying by the other factors keeps norms. With ``weights`` of the columns, the
+    squares of their entries count as many times.
     """
-    sizes = sizes_of(values)
+    sizes = sizes_of(values, weights)
     squares = np.sort(sizes**2)
     missed = np.concatenate([[0.0], np.cumsum(squares)])[::-1]  # the energy outside of the k largest
     count = int(np.count_nonzero(squares))
@@ -108,8 +110,13 @@ def thresholding(
     return Curve(method, fixed + kept, errors, build, detail)
 
 
-def sizes_of(values: Any) -> Array:
-    """The absolute values of the entries, of a sparse matrix those that it stores."""
+def sizes_of(values: Any, weights: Array | None = None) -> Array:
+    """The absolute values of the entries, of a sparse matrix those that it stores.
+
+    With ``weights`` of the columns of an array, they are multiplied by the roots of these.
+    """
+    if weights is not None:
+        values = values * np.sqrt(weights)
     return np.abs(values.data if sp.issparse(values) else values.ravel()).astype(np.float64, copy=False)
 
 

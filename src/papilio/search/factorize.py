@@ -16,16 +16,17 @@ from ..results import Callback, Factorization, Status, warn_if_slower
 from ..runtime.session import Session
 from ..typing import Array, ArrayLike, MatrixLike, RandomState
 from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_matrix, as_real, as_shape
+from .curves import relative_error
 from .implicit import EntriesFunction, Products, is_function, known_by_products
 from .matrix_free import factorize_entries, factorize_operator
 from .methods import METHODS, NAMES
 from .methods.thresholding import itself
 from .nested.cluster_trees import as_coordinates, in_one_space
 from .pricing import Pricing
-from .problems import Stored
 from .search import Search
 from .targets import Target, as_complexity, as_speedup, least_entries
 from .units import in_unit_of
+from .weighted import stored
 
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 _FEW, _SMALL = 96, 1 << 22  # rows or columns, and entries, up to which an operator is read as a whole
@@ -37,6 +38,7 @@ def factorize(
     M: MatrixLike | EntriesFunction | LinearOperator,
     *,
     shape: tuple[int, int] | None = None,
+    inputs: Any = None,
     n_factors: int | None = None,
     complexity: float | None = None,
     max_error: float | None = None,
@@ -67,6 +69,12 @@ def factorize(
         of at most 96 rows or columns and 4 million entries is read as a whole.
     shape : (int, int), optional
         The shape of M, for a callable.
+    inputs : (n, N) array, path, Samples or Moments, optional
+        What M is applied to: the error is then ‖(M − M̂)X‖/‖MX‖, that of the outputs. An array has one sample per
+        column: in memory, dense or sparse, memory-mapped, or a Dask array. A path (a .npy file, or a folder of
+        them) and the result of `papilio.datasets.on_disk` have one per row, as everywhere. Of `Moments`, such as
+        ``Moments.of(M @ X, X)``, only the ``gram`` XXᴴ counts. Samples need not be many: their second moments are
+        shrunk towards white inputs, for which the error is that of M itself, by as much as their number demands.
     n_factors : int, optional
         The number of factors, at least 2. By default the number that gives the best result.
     complexity : float, optional
@@ -114,6 +122,9 @@ def factorize(
         Then M itself is returned, within ``complexity`` its largest entries, beside identities if ``n_factors`` is
         given.
 
+        With ``inputs``, ``error`` is that of the outputs, by the shrunk second moments, ``error_of`` is "outputs",
+        and ``matrix_error`` is that of M.
+
         For a callable or a LinearOperator, ``error`` is an estimate, on 50 rows drawn at random or on 16 fresh
         random vectors, and ``error_is_estimate`` says so; ``n_products`` counts the products. "stopped" and
         "no_structure" then come with the product of the lowest error, or with zeros if no error is below 1.
@@ -158,12 +169,24 @@ def factorize(
         title="factorize",
     )
     if is_function(M):
-        _refuse("a callable, give max_error or complexity", n_factors=n_factors, speedup=speedup, block=block)
+        _refuse(
+            "a callable, give max_error or complexity",
+            inputs=inputs,
+            n_factors=n_factors,
+            speedup=speedup,
+            block=block,
+        )
         return factorize_entries(session, M, shape, complexity, max_error, method, coordinates)
     operator, n_products = known_by_products(M), 0
     if operator is not None:
-        limits = {"n_factors": n_factors, "complexity": complexity, "speedup": speedup, "block": block}
-        _refuse("a LinearOperator, give max_error", **limits)
+        limits = {
+            "inputs": inputs,
+            "n_factors": n_factors,
+            "complexity": complexity,
+            "speedup": speedup,
+            "block": block,
+        }
+        _refuse("a LinearOperator, give max_error", complexity=complexity, **limits)
         if shape is not None and as_shape("shape", shape) != operator.shape:
             raise ValueError(f"M must have shape {as_shape('shape', shape)}, got {operator.shape}")
         if max_error is None:
@@ -176,7 +199,9 @@ def factorize(
         products = Products(operator, session)
         M, n_products, coordinates = products.whole(), products.count, None
     as_choice("method", method, ("auto", *NAMES))
-    matrix, unit = _in_memory(M, None if shape is None else as_shape("shape", shape), method)
+    matrix, unit = _in_memory(
+        M, None if shape is None else as_shape("shape", shape), method if inputs is None else ""
+    )
     methods = [each for each in METHODS if method in ("auto", each.name)]
     if n_factors is not None:
         n_factors = as_factor_count("n_factors", n_factors)
@@ -186,11 +211,13 @@ def factorize(
     target = _target_of(matrix, n_factors, complexity, max_error, speedup, vectors, block)
     is_open = target.budget is None and target.limit is None and n_factors is None
     is_tiny = least_entries(matrix.shape, 2) >= target.size  # No product could have fewer entries.
-    search = Search(Stored(session, matrix, points), target, () if is_tiny and is_open else methods)
+    search = Search(stored(session, matrix, points, inputs), target, () if is_tiny and is_open else methods)
     with session.interruptible():
         search.run()
         fit = search.best or itself(search.problem, search.target)
         session.tick(f"{fit.method.replace('_', ' ')}: end", 1, 1)
+    if inputs is not None:
+        fit = replace(fit, error_of="outputs", matrix_error=relative_error(matrix, fit.operator))
     status = Status.STOPPED if session.stopped else fit.status
     operator = in_unit_of("M", fit.operator, unit)
     fit = replace(fit, operator=operator, status=status, attempts=tuple(search.attempts), n_products=n_products)
@@ -210,7 +237,7 @@ if factorize.__doc__:
 
 
 def _in_memory(M: Any, shape: tuple[int, int] | None, method: str) -> tuple[Any, int]:
-    """The matrix in units, and its unit; a large sparse one is filled in only for a method that needs it."""
+    """The matrix in units, and its unit; a large sparse one is filled in where a method, or inputs, need it."""
     takes_sparse = method == "auto" or any(each.takes_sparse for each in METHODS if each.name == method)
     if not sp.issparse(M) or prod(M.shape) < _LARGE or M.nnz > _SPARSEST * prod(M.shape) or not takes_sparse:
         return in_units(as_matrix("M", M, shape))

@@ -284,26 +284,30 @@ def _cut_in_halves(matrix: Matrix, masks: Sequence[sp.csr_array]) -> list[sp.csr
     return _cut_in_halves(left, masks[:middle]) + _cut_in_halves(right, masks[middle:])
 
 
-def polish_factors(matrix: Array, masks: Sequence[sp.csr_array], factors: Sequence[sp.csr_array]) -> list[Array]:
+def polish_factors(
+    target: Array | Moments, masks: Sequence[sp.csr_array], factors: Sequence[sp.csr_array]
+) -> list[Array]:
     """``factors`` improved by least squares on their supports, one after another."""
+    moments = target if isinstance(target, Moments) else Moments(target)
     dense = [factor.toarray() for factor in factors]
     sizes = [frobenius(factor) or 1.0 for factor in dense]
     units = [factor / factor.real.dtype.type(size) for factor, size in zip(dense, sizes, strict=True)]
     sets = [Support(mask) for mask in masks]
-    better, scale = polish(Moments(matrix), sets, units, float(np.prod(sizes)), "right_to_left")
+    better, scale = polish(moments, sets, units, float(np.prod(sizes)), "right_to_left")
     share = abs(scale) ** (1 / len(better))
     signs = [np.sign(scale) or 1.0] + [1.0] * (len(better) - 1)
     return [factor * factor.real.dtype.type(sign * share) for factor, sign in zip(better, signs, strict=True)]
 
 
-def polished(session: Session, matrix: Array, operator: SparseProduct) -> tuple[SparseProduct, float]:
+def polished(session: Session, target: Array | Moments, operator: SparseProduct) -> tuple[SparseProduct, float]:
     """A product after least squares on its supports, if that lowers its error, else as it is; and its error."""
-    error = relative_error(matrix, operator)
+    moments = target if isinstance(target, Moments) else Moments(target)
+    error = moments.error(operator.toarray())
     factors = [sp.csr_array(factor) for factor in operator.factors]
     parts = [factors[0] * factors[0].real.dtype.type(operator.scale), *factors[1:]]
-    better = session.wait(lambda: polish_factors(matrix, [factor != 0 for factor in factors], parts))
-    other = SparseProduct([sp.csr_array(factor) for factor in better]).astype(matrix.dtype)
-    after = relative_error(matrix, other)
+    better = session.wait(lambda: polish_factors(moments, [factor != 0 for factor in factors], parts))
+    other = SparseProduct([sp.csr_array(factor) for factor in better]).astype(operator.dtype)
+    after = moments.error(other.toarray())
     return (other, after) if after < error and other.nnz <= operator.nnz else (operator, error)
 
 

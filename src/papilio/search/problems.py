@@ -11,6 +11,7 @@ from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..runtime.session import Session
 from ..runtime.threads import blas_threads
+from ..solvers.moments import Moments
 from ..typing import Array
 from .curves import relative_error
 from .nested.cluster_trees import Coordinates
@@ -120,8 +121,13 @@ class Problem(Protocol):
 class Stored:
     """A matrix in memory, in units, with the coordinates of its lines where users know them.
 
+    `papilio.search.weighted.Weighted` is one whose errors are those of its outputs for certain inputs.
+
     Where `is_sparse`, it is a csr_array, too large to fill it in: only some methods take it.
     """
+
+    is_weighted = False
+    weights: Array | None = None  # Of the columns, in the squared error of single entries.
 
     def __init__(
         self, session: Session, matrix: Array | sp.csr_array, coordinates: Coordinates | None = None
@@ -144,6 +150,28 @@ class Stored:
             difference = image - self.matrix[rows]
             missed.append(frobenius(difference.data if sp.issparse(difference) else difference))
         return frobenius(np.array(missed)) / np.sqrt(self.energy) if self.energy > 0 else 0.0
+
+    @cached_property
+    def moments(self) -> Moments:
+        """What PALM fits."""
+        return Moments(self.matrix)
+
+    def part(self, lines: Array) -> tuple[Array, Moments]:
+        """Some columns of a wide matrix, or some rows of another one, and what PALM fits there."""
+        some = self.matrix[:, lines] if self.shape[0] < self.shape[1] else self.matrix[lines]
+        return some, Moments(some)
+
+    def turned(self, matrix: Array) -> Array:
+        """A matrix whose norm is the error of ``matrix``."""
+        return matrix
+
+    def turned_back(self, right: Array) -> Array:
+        """The matrix that is ``right`` when it is turned."""
+        return right
+
+    def weights_in(self, transform: SparseProduct) -> Array | None:
+        """The same of the columns of M T^H, for an orthonormal transform T."""
+        return None
 
     @cached_property
     def is_zero(self) -> bool:

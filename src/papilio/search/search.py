@@ -13,12 +13,14 @@ import numpy as np
 from ..operators import SparseProduct
 from ..results import Attempt, Factorization
 from ..runtime.session import Interrupted, Session
-from .curves import Curve
+from .curves import Curve, found, single
 from .known_supports import polished
 from .pricing import TOLERANCE
 from .problems import Problem
+from .roots import crossing
 from .targets import EXACT, Target
 
+_TRIES = 20  # products that are built to find the fewest entries with an error, where errors are measured
 _BUILDS, _SPARE_SHARE = 3, 0.01  # how often a product is built larger, if so much of the budget is not used
 _FASTEST = 1.7  # entries of a product that may take as long as one of the dense matrix
 _MOST_CURVES = 4  # Curves of a method if times are measured.
@@ -31,6 +33,7 @@ _LARGE = 512  # the short side from which iterations take minutes
 _POLISHED = 1 << 16  # entries of a matrix up to which products are polished
 # Factor by which least squares usually lowers errors; number of products that are polished.
 _GAIN, _POLISHES = 1.2, 4
+_GAIN_IN_OUTPUTS = 5.0  # The same factor for values that were chosen without regard to the inputs.
 
 
 def _is_not_zero(search: "Search") -> bool:
@@ -54,6 +57,7 @@ class Method:
     share: float = 1.0  # Share of the progress, relative to the other methods.
     n_factors: Callable[[int], bool] = lambda count: True  # Which numbers of factors its products can have.
     is_polished: bool = False  # whether least squares on the supports of its best product pays
+    is_weighted: bool = False  # whether errors of its curves are those of outputs where there are inputs
     outruns: bool = (
         False  # whether iterations will not catch up with it where it is far ahead of the other methods
     )
@@ -212,11 +216,11 @@ class Search:
 
         Only that one is built, and it is kept if it is better than all others.
         """
-        begin, families = perf_counter(), []
+        begin, families, is_measured = perf_counter(), [], self._is_measured(method)
         chosen: tuple[float, Curve, int] | None = None
         beyond, has_found = "nothing found", False
         with suppress(Interrupted):
-            for curve in self._by_promise(curves):
+            for curve in self._by_promise(map(self._measured, curves) if is_measured else curves):
                 if curve.fit is not None or not curve.entries.size:
                     begin = self._record(curve, begin)
                     has_found = True
@@ -232,9 +236,11 @@ class Search:
         elif not has_found:
             self.add_failure(method.name, beyond, begin)
         is_small = self.problem.shape[0] * self.problem.shape[1] <= _POLISHED
-        if method.is_polished and is_small and not self.is_exact:
+        if (method.is_polished or is_measured) and is_small and not self.is_exact:
             with suppress(Interrupted):
-                self._polish(method.name, families)
+                self._polish(
+                    method.name, families, *((_GAIN_IN_OUTPUTS, 1) if is_measured else (_GAIN, _POLISHES))
+                )
 
     def _record(self, curve: Curve, begin: float) -> float:
         """Record a product that is there already, or an attempt that failed; returns the time."""
@@ -262,6 +268,38 @@ class Search:
         place = int(exact[0]) if exact.size else 0 if self.target.limit is None else int(np.argmin(errors))
         error = "exact" if exact.size else f"an error of {errors[place]:.2g}"
         return f"{curve.detail(place)}: {error} with {curve.entries[place]:,} entries, beyond the target"
+
+    def _is_measured(self, method: Method) -> bool:
+        """Whether errors of a method are not those that count, which are measured where products are built."""
+        return bool(self.problem.is_weighted) and not method.is_weighted
+
+    def _measured(self, curve: Curve) -> Curve:
+        """The product of a curve that suits the target, with its error; the curve itself if there is none."""
+        self.session.check()
+        operators: dict[int, SparseProduct] = {}
+
+        def error_at(place: int) -> float:
+            operators[place] = curve.build(place)
+            return float(self.problem.error_of(operators[place]))
+
+        limit, most = self.target.limit, curve.entries.size - 1
+        if most < 0:
+            return curve
+        if self.target.pricing is not None and most:
+            ratio = error_at(most // 2) / max(float(curve.errors[most // 2]), 1e-300)
+            return curve._replace(errors=ratio * curve.errors)
+        place = 0
+        if limit is not None and most:
+            within = crossing(lambda at: error_at(at) - limit, most // 2, most // 4 + 1, 0, most, _TRIES)[1]
+            place = most if within is None else within
+        elif most:
+            rank, place = curve.best(self.target)
+            if rank == inf:
+                return curve
+        error = error_at(place)
+        if curve.fit is not None:
+            return found(curve.method, curve.detail(0), replace(curve.fit, error=error))
+        return single(curve.method, curve.detail(place), operators[place], error)
 
     def _by_promise(self, curves: Iterable[Curve]) -> Iterator[Curve]:
         """Where times are measured, the curves that promise most, the best first: each takes some measurements."""
@@ -336,19 +374,19 @@ class Search:
         """Record an attempt that found nothing."""
         self.attempts.append(Attempt(method, detail, inf, 0, perf_counter() - begin))
 
-    def _polish(self, method: str, families: Sequence[Curve]) -> None:
+    def _polish(self, method: str, families: Sequence[Curve], gain: float, most: int) -> None:
         """Least squares on the supports of those products that may become the best by it."""
         begin = perf_counter()
-        ranks = [self.target.ranks(curve.entries, curve.errors / _GAIN) for curve in families]
+        ranks = [self.target.ranks(curve.entries, curve.errors / gain) for curve in families]
         promising = [
             (rank, k, place)
             for k, own in enumerate(ranks)
             for place, rank in enumerate(own.tolist())
             if rank < self.best_rank
         ]
-        for rank, k, place in sorted(promising)[:_POLISHES]:
+        for rank, k, place in sorted(promising)[:most]:
             if rank < self.best_rank:
                 curve = families[k]
-                operator, error = polished(self.session, self.problem.matrix, curve.build(place))
+                operator, error = polished(self.session, self.problem.moments, curve.build(place))
                 fit = Factorization(operator, error=error)
                 self.add(method, f"{curve.detail(place)}, polished", fit, begin)

@@ -15,10 +15,10 @@ from ..validation import as_factor_count, as_integer, as_matrix, is_series
 from .curves import Curve
 from .methods import METHODS
 from .methods.thresholding import itself
-from .problems import Stored
 from .search import Method, Search
 from .targets import Target, as_complexity, least_complexity
 from .units import in_unit_of
+from .weighted import stored
 
 _POINTS = 12
 _MOST_POINTS = 1000  # Each point takes as long as a fit.
@@ -30,6 +30,7 @@ def tradeoff(
     complexities: int | Sequence[float] | None = None,
     *,
     n_factors: int | None = None,
+    inputs: Any = None,
     random_state: RandomState = 0,
     callback: Callback | None = None,
 ) -> Tradeoff:
@@ -48,6 +49,8 @@ def tradeoff(
         number, up to 1000, in equal ratios from 0.05 (or the least that is possible) to 0.8. By default 12.
     n_factors : int, optional
         The number of factors of each product, at least 2. By default the number that gives the lowest error.
+    inputs : array, path, Samples or Moments, optional
+        What M is applied to, as for `factorize`: errors are then those of the outputs.
     random_state : int, RandomState, Generator or None, default=0
         The source of the random numbers of butterfly search and annealing. Results are reproducible by default;
         None stands for NumPy's global state.
@@ -76,7 +79,7 @@ def tradeoff(
     session = Session(callback, random_state=random_state)
     budgets = [int(complexity * matrix.size + 1e-9) for complexity in limits]
     target = Target(matrix.size, is_single=matrix.dtype.char in "fF", n_factors=n_factors)
-    search = Search(Stored(session, matrix), target, METHODS)
+    search = Search(stored(session, matrix, None, inputs), target, METHODS)
     with session.interruptible():
         fits = _fits(search, budgets)
         points = never_rising(
@@ -84,7 +87,8 @@ def tradeoff(
             for complexity, fit in zip(limits, fits, strict=False)
         )
     status = Status.STOPPED if session.stopped else Status.CONVERGED
-    return Tradeoff(points, 0.0, status, perf_counter() - begin)
+    name = "relative error" if inputs is None else "relative error of outputs"
+    return Tradeoff(points, 0.0, status, perf_counter() - begin, name)
 
 
 # -- also for dictionaries -----------------------------------------------------------------------------

@@ -68,8 +68,9 @@ class FastLinear(nn.Module):  # type: ignore[misc]
     sizes : torch.Tensor
         Rows of S₁, its columns, which are the rows of S₂, and so on; a buffer, too.
     scale : float
-    error : float or None
-        The relative Frobenius error of the matrix that `from_linear` replaced.
+    error, matrix_error : float or None
+        The relative Frobenius error of the matrix that `from_linear` replaced; with inputs, ``error`` is that of
+        the outputs.
 
     Notes
     -----
@@ -114,6 +115,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
             masks = _as_masks(supports, (self.out_features, self.in_features))
         self._scale = torch.tensor(1.0, dtype=torch.float64)  # no buffer: it keeps its dtype when the layer moves
         self.error: float | None = None
+        self.matrix_error: float | None = None
         for name, tensor in zip(_SUPPORTS, operations.tensors_of(masks), strict=True):
             self.register_buffer(name, tensor.to(device))
         self._use(masks)
@@ -320,6 +322,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         cls,
         layer: nn.Linear,
         *,
+        inputs: Any = None,
         complexity: float | None = None,
         max_error: float | None = None,
         speedup: float | None = None,
@@ -336,6 +339,10 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         ----------
         layer : torch.nn.Linear
             It is not changed; its bias, device and dtype are taken over.
+        inputs : (..., in_features) tensor, optional
+            What the layer is applied to: the error is then that of its outputs. A bias is changed so that their
+            mean is kept, and errors are those of the deviations from it. Also what `papilio.factorize` takes for
+            ``inputs``; the bias then stays as it is.
         complexity, max_error, speedup : float, optional
             One target: the most entries, relative to the dense matrix; the largest relative error; or how many
             times faster the product should be for blocks of 256 vectors.
@@ -350,7 +357,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         Returns
         -------
         FastLinear
-            ``error`` is the relative Frobenius error of its matrix.
+            ``error`` is the relative Frobenius error of its matrix, or of the outputs for ``inputs``.
 
         Examples
         --------
@@ -365,15 +372,25 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         """
         if not isinstance(layer, nn.Linear):
             raise TypeError(f"layer must be a torch.nn.Linear, got {type(layer).__name__}")
-        weight = layer.weight.detach()
+        weight, centre = layer.weight.detach(), None
         matrix = (weight.float() if weight.dtype in _HALVES else weight).cpu().numpy()
+        if isinstance(inputs, torch.Tensor):
+            if inputs.dim() == 0 or inputs.shape[-1] != layer.in_features:
+                raise ValueError(
+                    f"inputs must have {layer.in_features} entries along its last axis, got {tuple(inputs.shape)}"
+                )
+            rows = as_rows(inputs)
+            centre = rows.mean(axis=0) if layer.bias is not None else np.zeros_like(rows[0])
+            inputs = (rows - centre).T if (rows != centre).any() else None
         if supports is not None:
-            if (complexity, max_error, speedup, block, n_factors, time_budget, method) != (*[None] * 6, "auto"):
+            others = complexity, max_error, speedup, block, n_factors, time_budget, method
+            if inputs is not None or others != (*[None] * 6, "auto"):
                 raise ValueError("supports are a target by themselves: leave out the other options")
             fit = _projected(matrix, supports)
         else:
             fit = factorize(
                 matrix,
+                inputs=inputs,
                 complexity=complexity,
                 max_error=max_error,
                 speedup=speedup,
@@ -385,8 +402,32 @@ class FastLinear(nn.Module):  # type: ignore[misc]
             )
         bias = None if layer.bias is None else layer.bias.detach()
         found = cls.from_operator(fit.operator, bias=bias, device=weight.device, dtype=weight.dtype)
-        found.error = fit.error
+        found.error, found.matrix_error = fit.error, fit.matrix_error
+        if centre is not None:
+            found.agree_at(layer, centre)
         return found.train(layer.training)
+
+    @torch.no_grad()
+    def agree_at(self, layer: nn.Linear, centre: Array) -> None:
+        """Change the bias, if there is one, so that the output for one input is that of ``layer``.
+
+        Parameters
+        ----------
+        layer : torch.nn.Linear
+        centre : (in_features,) ndarray
+
+        Examples
+        --------
+        >>> import numpy as np, torch
+        >>> from papilio.torch import FastLinear
+        >>> linear, fast = torch.nn.Linear(8, 8), FastLinear(8, 8)
+        >>> fast.agree_at(linear, np.ones(8))
+        >>> torch.allclose(fast(torch.ones(8)), linear(torch.ones(8)), atol=1e-5)
+        True
+        """
+        if self.bias is not None:
+            x = torch.from_numpy(centre).to(self.entries.device, self.entries.dtype)
+            self.bias += layer(x) - self(x)
 
     # -- what PyTorch asks for -------------------------------------------------------------------------
 
@@ -474,6 +515,12 @@ class _Computed(torch.Tensor):  # type: ignore[misc]
             if isinstance(result, torch.Tensor) and result.data_ptr() in [each.data_ptr() for each in computed]:
                 result = result.as_subclass(cls)
         return result
+
+
+def as_rows(x: torch.Tensor) -> Array:
+    """The vectors along the last axis, as rows of an array."""
+    x = x.detach().reshape(-1, x.shape[-1])
+    return np.asarray((x.float() if x.dtype in _HALVES else x).cpu().resolve_conj().numpy())
 
 
 def _spread(

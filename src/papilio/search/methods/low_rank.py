@@ -44,7 +44,9 @@ def _curves(search: Search) -> Iterator[Curve]:
     if min(problem.shape) >= _SLOW and not problem.is_zero:
         # So that there is something if the time ends before the singular vectors are found.
         rank = _QUICK if budget is None else max(budget // sum(problem.shape), 1)
-        block = decomposed(search.session, problem.matrix, rows, columns, min(rank, _MOST_QUICK), True)
+        turned = problem.turned(problem.matrix)
+        block = decomposed(search.session, turned, rows, columns, min(rank, _MOST_QUICK), True)
+        block = block._replace(right=problem.turned_back(block.right))
         yield low_rank([block], problem.shape, problem.energy)
     blocks = problem.blocks(search.target.budget if search.target.pricing is None else None)
     if blocks:
@@ -58,4 +60,5 @@ METHOD = Method(
     _curves,
     n_factors=two_factors,
     takes_sparse=True,
+    is_weighted=True,
 )

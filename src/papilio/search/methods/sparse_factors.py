@@ -254,7 +254,7 @@ def best_candidate(search: Search, budget: int, effort: float = 1.0) -> Steps:
         return None if best is None else best.fit
     option = best.option
     with session.part(last_steps / total, f"{option.title}: "):
-        fit = annealed(session, search.problem.matrix, option.schedule, best.start, option.rounds(effort))
+        fit = annealed(session, search.problem.moments, option.schedule, best.start, option.rounds(effort))
     yield found(option.method, f"{option.detail}, annealed for longer", fit)
     return min(fit, best.fit, key=_error_of)
 
@@ -269,12 +269,12 @@ def _error_on_some_lines(search: Search, option: Candidate) -> float:
     They have factors of their own, and fewer lines are easier to fit. In blocks it would be the other way round:
     which lines share them is chosen among all.
     """
-    shape, outer = search.problem.matrix.shape, option.schedule.factors[0]
+    shape, outer = search.problem.shape, option.schedule.factors[0]
     count = _SAMPLE * min(shape)
     if not isinstance(outer, SparseColumns | SparseRows) or max(shape) < 2 * count:
         return 0.0
     lines = np.sort(np.random.default_rng(0).permutation(max(shape))[:count])
-    some = search.problem.matrix[:, lines] if shape[0] < shape[1] else search.problem.matrix[lines]
+    some, moments = search.problem.part(lines)
     if not some.any():
         return 0.0
     schedule = option.schedule
@@ -282,7 +282,7 @@ def _error_on_some_lines(search: Search, option: Candidate) -> float:
         [type(outer)(some.shape, outer.k), *schedule.factors[1:]], schedule.residuals, side=schedule.side
     )
     limits = Limits(max_iter=_LEAST_STEPS, inertia=True)
-    return factorize_by_splits(search.session, some, schedule, limits, polish=False).error
+    return _by_splits(search, some, moments, schedule, limits, polish=False).error
 
 
 def _tried(
@@ -304,7 +304,7 @@ def _tried(
     if not rounds or session.stopped or is_left:
         return quick, start, start
     with session.part(1 - share):
-        return quick, start, annealed(session, search.problem.matrix, option.schedule, start, rounds)
+        return quick, start, annealed(session, search.problem.moments, option.schedule, start, rounds)
 
 
 def start_of(search: Search, option: Candidate, steps: int = _MOST_STEPS) -> Factorization:
@@ -319,20 +319,29 @@ def start_of(search: Search, option: Candidate, steps: int = _MOST_STEPS) -> Fac
             return fit
         # Stopped before the last split: the residual is denser than the last factor may be.
         fit = palm(matrix, schedule.constraints, order=schedule.order, max_iter=1)
-        return replace(fit, status=Status.STOPPED)
+        return replace(fit, status=Status.STOPPED, error=search.problem.error_of(fit.operator))
     operator = search.problem.of_rank(schedule.constraints[0].shape[1])
-    return descended(search, schedule, dense_factors(operator), frobenius(matrix), steps)
+    scale = None if search.problem.is_weighted else frobenius(matrix)
+    return descended(search, schedule, dense_factors(operator), scale, steps)
 
 
 def _split(search: Search, schedule: Schedule, limits: Limits, polish: bool) -> Factorization:
     """`factorize_by_splits`, in single precision unless the matrix is small or the error turns out to be."""
-    session, matrix = search.session, search.problem.matrix
-    moments = Moments(matrix)
+    session, matrix, moments = search.session, search.problem.matrix, search.problem.moments
     if is_rough(moments, schedule.constraints, 1.0):
-        fit = factorize_by_splits(session, moments.in_single_precision.cross, schedule, limits, polish=polish)
+        fit = _by_splits(search, matrix, moments.in_single_precision, schedule, limits, polish)
         if session.stopped or is_rough(moments, schedule.constraints, fit.error):
             return replace(fit, operator=fit.operator.astype(matrix.dtype))
-    return factorize_by_splits(session, matrix, schedule, limits, polish=polish)
+    return _by_splits(search, matrix, moments, schedule, limits, polish)
+
+
+def _by_splits(
+    search: Search, matrix: Array, moments: Moments, schedule: Schedule, limits: Limits, polish: bool
+) -> Factorization:
+    """`factorize_by_splits` of a matrix in the precision of its moments, which the global steps fit."""
+    retarget = None if moments.gram is None else lambda operator: moments
+    matrix = matrix.astype(moments.cross.dtype, copy=False)
+    return factorize_by_splits(search.session, matrix, schedule, limits, retarget=retarget, polish=polish)
 
 
 def descended(
@@ -346,8 +355,9 @@ def descended(
     session, sets = search.session, schedule.sets_for(factors)
     begin = len(session.history)
     members = [constraint.project(factor) for constraint, factor in zip(sets, factors, strict=True)]
-    scale = scale or best_scale(Moments(search.problem.matrix), members) or 1.0
-    moments, limits = Moments(search.problem.matrix), Limits(schedule.order, steps, inertia=True)
+    moments = search.problem.moments
+    scale = scale or best_scale(moments, members) or 1.0
+    limits = Limits(schedule.order, steps, inertia=True)
     fit = descend(session, "palm", moments, sets, members, scale, limits)
     return as_factorization(moments, fit, History(session.history[begin:]))
 
@@ -450,9 +460,8 @@ def _quick_error(search: Search, budget: int) -> float:
     schedule = even_schedule(shape, search.target.n_factors or 2, budget, best_side(shape), block)
     steps = min([_QUICK_STEPS, *(option.phase_steps for option in allowed_candidates(search, budget))])
     limits = Limits(max_iter=steps, inertia=True)
-    return factorize_by_splits(
-        search.session, search.problem.matrix, schedule, limits, polish=steps == _QUICK_STEPS
-    ).error
+    problem, is_polished = search.problem, steps == _QUICK_STEPS
+    return _by_splits(search, problem.matrix, problem.moments, schedule, limits, is_polished).error
 
 
 # -- for many budgets ----------------------------------------------------------------------------------
@@ -529,7 +538,7 @@ class _Sweep:
         fit = start
         if not self._session.stopped:
             fit = annealed(
-                self._session, self._search.problem.matrix, option.schedule, start, option.rounds() // divisor
+                self._session, self._search.problem.moments, option.schedule, start, option.rounds() // divisor
             )
         return replace(fit, method=option.method)
 
@@ -549,6 +558,7 @@ METHOD = Method(
     _curves,
     _may_gain,
     share=20.0,
+    is_weighted=True,
     sweep=lambda search, budgets: _Sweep(search, budgets).at,
 )
 
@@ -560,5 +570,6 @@ LOW_RANK_ALONE = Method(
     lambda search: not search.allows(NAME) and _may_gain(search),
     share=20.0,
     n_factors=two_factors,
+    is_weighted=True,
     sweep=METHOD.sweep,
 )

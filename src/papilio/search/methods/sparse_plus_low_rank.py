@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 from ...linalg import frobenius
 from ...operators import SparseProduct
-from ...runtime.session import Session
 from ...typing import Array
-from ..curves import Curve, largest, single
-from ..problems import leading_subspace
+from ..curves import Curve, largest, single, sizes_of
+from ..known_supports import polished
+from ..problems import Stored, leading_subspace
 from ..search import Method, Search, two_factors
 from ..targets import Target
 
@@ -34,19 +34,19 @@ class Sum(NamedTuple):
     error: float
 
 
-def _best_sum(session: Session, matrix: Array, budget: int) -> Curve | None:
+def _best_sum(problem: Stored, budget: int) -> Curve | None:
     """The best sum with at most ``budget`` entries over several ranks; None if there is no room for one.
 
     S takes the largest entries of M − UV, and UV the leading singular vectors of M − S, in turns (Zhou and Tao's
     GoDec, 2011), for each rank; then the best one is improved.
     """
-    m, n = matrix.shape
+    m, n = problem.shape
     best: Sum | None = None
     for rank in _RANKS:
         count = budget - min(m, n) - rank * (m + n)
         if count < 1 or rank >= min(m, n):
             break
-        found = _started(session, matrix, rank, count)
+        found = _started(problem, rank, count)
         if best is None or found.error < best.error:
             best = found
         elif found.error > _BEHIND * best.error:
@@ -54,23 +54,25 @@ def _best_sum(session: Session, matrix: Array, budget: int) -> Curve | None:
     if best is None:
         return None
     rank, count = best.left.shape[1], budget - min(m, n) - best.left.shape[1] * (m + n)
-    best = _improved(session, matrix, best, count)
-    operator = _as_product(best)
+    best = _improved(problem, best, count)
+    operator, error = _as_product(best), best.error
+    if problem.is_weighted:
+        operator, error = polished(problem.session, problem.moments, operator)
     detail = f"{np.count_nonzero(best.sparse):,} entries + rank {rank}"
-    return single(NAME, detail, operator, best.error)
+    return single(NAME, detail, operator, error)
 
 
-def sums(session: Session, matrix: Array, target: Target, most: int) -> Iterator[Curve]:
+def sums(problem: Stored, target: Target, most: int) -> Iterator[Curve]:
     """The best sums with the budget of the target, or with ever fewer entries than ``most``."""
     if target.budget is not None:
         budgets = [target.budget]
     else:
-        most, least = min(most, matrix.size // 2), 2 * min(matrix.shape) + sum(matrix.shape)
+        most, least = min(most, target.size // 2), 2 * min(problem.shape) + sum(problem.shape)
         ratio = _COARSE if target.limit is None else _FINE
         count = int(np.log(most / least) / np.log(ratio)) if most > least else 0
         budgets = [int(most / ratio**i) for i in range(count + 1)]
     for budget in budgets:
-        curve = _best_sum(session, matrix, budget)
+        curve = _best_sum(problem, budget)
         if curve is None:
             return
         yield curve
@@ -93,31 +95,41 @@ def random_sum(matrix: Array, budget: int) -> SparseProduct:
     return _as_product(Sum(sparse.reshape(m, n), left, right, 0.0))
 
 
-def _started(session: Session, matrix: Array, rank: int, count: int) -> Sum:
+def _started(problem: Stored, rank: int, count: int) -> Sum:
     """A few alternations of singular vectors and largest entries, from nothing."""
-    sparse = np.zeros_like(matrix)
-    basis = np.random.default_rng(rank).standard_normal((matrix.shape[1], rank)).astype(matrix.dtype)
-    for i in range(_QUICK):
-        session.check()
-        left, right = leading_subspace(matrix - sparse, basis, 3 if i == 0 else 1)
-        basis = right.conj().T
-        found = _with_largest(matrix, left, right, count)
-        sparse = found.sparse
+    basis = np.random.default_rng(rank).standard_normal((problem.shape[1], rank)).astype(problem.dtype)
+    found = _next(problem, np.zeros_like(problem.matrix), basis, 3, count)
+    for _ in range(_QUICK - 1):
+        found = _next(problem, found.sparse, problem.turned(found.right).conj().T, 1, count)
     return found
 
 
-def _improved(session: Session, matrix: Array, found: Sum, count: int) -> Sum:
+def _next(problem: Stored, sparse: Array, basis: Array, n_iter: int, count: int) -> Sum:
+    """Singular vectors of M − S, in the norm of the errors, and the largest entries of what they leave."""
+    problem.session.check()
+    left, right = leading_subspace(problem.turned(problem.matrix - sparse), basis, n_iter)
+    return _with_largest(problem, left, problem.turned_back(right), count)
+
+
+def _improved(problem: Stored, found: Sum, count: int) -> Sum:
     """Least squares for V, for U, and the largest entries, in turns: each lowers the error as far as it can.
 
     The entries of S are free, so that U and V fit all others. Singular vectors of M − S would also fit those of
-    the last UV in the places of S, and move slowly.
+    the last UV in the places of S, and move slowly. They are taken where outputs count, which mix the entries.
     """
+    matrix = problem.matrix
     for _ in range(_LONG):
-        session.check()
+        problem.session.check()
+        last = found
+        if problem.is_weighted:
+            found = _next(problem, last.sparse, problem.turned(last.right).conj().T, 1, count)
+            if last.error - found.error <= _STALLED * last.error:
+                break
+            continue
         free = (found.sparse == 0).astype(matrix.real.dtype)
         right = _least_squares(found.left, matrix, free)
         left = _least_squares(right.T, matrix.T, free.T).T
-        last, found = found, _with_largest(matrix, left, right, count)
+        found = _with_largest(problem, left, right, count)
         if last.error - found.error <= _STALLED * last.error:
             break
     return min(last, found, key=lambda each: each.error)
@@ -135,11 +147,12 @@ def _least_squares(left: Array, matrix: Array, weights: Array) -> Array:
     return np.linalg.solve(grams, sides.T[:, :, None])[:, :, 0].T.astype(matrix.dtype)
 
 
-def _with_largest(matrix: Array, left: Array, right: Array, count: int) -> Sum:
+def _with_largest(problem: Stored, left: Array, right: Array, count: int) -> Sum:
     """The sum of UV and the largest entries of M − UV."""
-    rest = matrix - left @ right
-    sparse = largest(rest, np.abs(rest).ravel(), count)
-    return Sum(sparse, left, right, frobenius(rest - sparse) / frobenius(matrix))
+    rest = problem.matrix - left @ right
+    sparse = largest(rest, sizes_of(rest, problem.weights), count)
+    error = frobenius(problem.turned(rest - sparse)) / np.sqrt(problem.energy)
+    return Sum(sparse, left, right, error)
 
 
 def _as_product(parts: Sum) -> SparseProduct:
@@ -162,7 +175,7 @@ def _curves(search: Search) -> Iterator[Curve]:
         if entries is None:
             return
         target = target._replace(budget=entries)
-    yield from sums(search.session, matrix, target, int(min(most, matrix.size)))
+    yield from sums(search.problem, target, int(min(most, matrix.size)))
 
 
 METHOD = Method(
@@ -171,6 +184,7 @@ METHOD = Method(
     _curves,
     lambda search: not (search.problem.is_zero or search.is_exact or search.is_won),
     share=4.0,
+    is_weighted=True,
     n_factors=two_factors,
     sweep=lambda search, budgets: lambda place: (),
 )

@@ -25,7 +25,7 @@ def _curves(search: Search) -> Iterator[Curve]:
         yield single("itself", "sparse as it is", around(sp.csr_array(problem.matrix)), 0.0)
     if not problem.is_zero:
         fixed = ((target.n_factors or 1) - 1) * min(problem.shape)
-        yield thresholding(problem.matrix, target, around, fixed, NAME, "")
+        yield thresholding(problem.matrix, target, around, fixed, NAME, "", problem.weights)
 
 
 def itself(problem: Stored, target: Target) -> Factorization:
@@ -34,7 +34,7 @@ def itself(problem: Stored, target: Target) -> Factorization:
     if target.budget is not None and target.pricing is None:
         count = target.budget - ((target.n_factors or 1) - 1) * min(matrix.shape)
         if count < problem.nnz:
-            matrix, method = largest(matrix, sizes_of(matrix), count), NAME
+            matrix, method = largest(matrix, sizes_of(matrix, problem.weights), count), NAME
     operator = problem.beside_identities(target.n_factors, matrix)
     error = problem.error_of(operator)
     return Factorization(operator, error=error, status=Status.NO_STRUCTURE, method=method)

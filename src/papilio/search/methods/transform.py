@@ -25,6 +25,7 @@ from ...operators.factors import joined
 from ...transforms import dct, dft, haar, hadamard, hartley, wavelet
 from ...typing import Array
 from ..curves import Curve, exact_error, relative_error, single, thresholding
+from ..problems import Stored
 from ..search import Method, Search
 from ..targets import Target
 
@@ -42,17 +43,17 @@ _MAKERS: dict[str, Callable[[int], SparseProduct]] = {
 }
 
 
-def domains(matrix: Array, target: Target) -> Iterator[Curve]:
+def domains(problem: Stored, target: Target) -> Iterator[Curve]:
     """The curves of all domains in which the matrix's product may have fewer entries than the target allows."""
-    names = [name for name in _MAKERS if name != ("DFT" if matrix.dtype.kind != "c" else "Hartley")]
+    names = [name for name in _MAKERS if name != ("DFT" if problem.dtype.kind != "c" else "Hartley")]
     for name in names:
         for grid in ("", " 2-D"):
-            left, right = (transform(name + grid, size) for size in matrix.shape)
+            left, right = (transform(name + grid, size) for size in problem.shape)
             sides = (
                 [(left, right)] if left is None or right is None else [(left, right), (left, None), (None, right)]
             )
             for side in sides:
-                curve = _curve(matrix, target, name + grid, *side)
+                curve = _curve(problem, target, name + grid, *side)
                 if curve is not None:
                     yield curve
 
@@ -75,11 +76,13 @@ def transform(name: str, n: int) -> SparseProduct | None:
 
 
 def _curve(
-    matrix: Array, target: Target, name: str, left: SparseProduct | None, right: SparseProduct | None
+    problem: Stored, target: Target, name: str, left: SparseProduct | None, right: SparseProduct | None
 ) -> Curve | None:
+    matrix = problem.matrix
     fixed = sum(each.nnz for each in (left, right) if each is not None)
     if fixed == 0 or fixed >= (matrix.size if target.budget is None else target.budget):
         return None
+    weights = problem.weights if right is None else problem.weights_in(right)
     core = matrix if left is None else left @ matrix
     core = core if right is None else (right @ core.conj().T).conj().T
     core = core.astype(matrix.dtype)
@@ -91,7 +94,7 @@ def _curve(
         return SparseProduct(joined(list(map(sp.csr_array, whole.factors))), whole.scale).astype(matrix.dtype)
 
     side = "" if left is not None and right is not None else ", rows" if left is None else ", columns"
-    return thresholding(core, target, around, fixed, NAME, f"{name}{side}, ")
+    return thresholding(core, target, around, fixed, NAME, f"{name}{side}, ", weights)
 
 
 # -- transforms with permuted and scaled lines ---------------------------------------------------------
@@ -214,7 +217,7 @@ def _curves(search: Search) -> Iterator[Curve]:
     known = recognise(search.problem.matrix)
     if known is not None:
         yield known
-    for curve in domains(search.problem.matrix, search.target):
+    for curve in domains(search.problem, search.target):
         search.session.check()
         yield curve
 
