@@ -192,7 +192,7 @@ def test_matlab_files_without_a_usable_matrix_are_refused():
     for variables, message in (
         ({"cells": np.array([[1.0], "a"], dtype=object), "text": "words"}, "it holds none at all"),
         ({}, "it holds none at all"),
-        ({"M": outside}, "indices that do not fit"),
+        ({"M": outside}, "indices must be < 2"),
         ({"M": np.ones((2, 2, 2))}, "must be a matrix"),
         ({"M": np.array([[np.nan]])}, "finite numbers only"),
     ):

@@ -223,7 +223,7 @@ def test_no_simple_candidate_is_better_with_as_many_entries(name, complexity, mo
 
 @pytest.mark.slow
 def test_large_matrices_have_only_their_leading_singular_vectors(monkeypatch):
-    monkeypatch.setattr("papilio.search.singular._SVD_SIDE", 20)
+    monkeypatch.setattr("papilio.search.problems.SVD_SIDE", 20)
     X = gaussian((60, 5)) @ gaussian((5, 50), seed=1) + 1e-3 * gaussian((60, 50), seed=2)
     fit = pp.factorize(X, complexity=0.2, method="low_rank")
     values = np.linalg.svd(X, compute_uv=False)

@@ -215,8 +215,8 @@ def test_what_is_found_alone_is_found_among_all_methods():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("matrix", [spline_smoother(), kernel(150)], ids=["spline", "kernel"])
-def test_larger_limits_never_give_worse_errors(matrix):
+def test_larger_limits_never_give_worse_errors():
+    matrix = spline_smoother()
     fits = [pp.factorize(matrix, complexity=limit, method="nested") for limit in (0.08, 0.09, 0.1, 0.12)]
     errors = [fit.error for fit in fits]
     assert errors == sorted(errors, reverse=True)

@@ -240,7 +240,10 @@ def _rebuilt(value: Any, dtype: np.dtype[Any]) -> Any:
     if value.format == "dia":
         return sp.dia_array((data, _integers(value.offsets)), shape=value.shape)
     kind = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}[value.format]
-    matrix = kind((data, _integers(value.indices), _integers(value.indptr)), shape=value.shape)
+    indices, pointers = _integers(value.indices), _integers(value.indptr)
+    if pointers.size and not 0 <= pointers.min() <= pointers.max() <= indices.size:
+        raise ValueError(f"index pointers must be from 0 to {indices.size}")  # SciPy's differences may overflow.
+    matrix = kind((data, indices, pointers), shape=value.shape)
     matrix.check_format(full_check=True)
     return matrix
 

@@ -40,7 +40,7 @@ class NonnegativeChain(Factorization):
         The sweeps from the start that was best; for the divergence of a V with more than 16,384 entries, every
         tenth of them. ``history.error`` never rises. It is the relative error for the Frobenius loss, and
         D(V‖S₁…S_K)/ΣV for the divergence.
-    method, attempts, error_is_estimate, n_products
+    method, attempts, error_is_estimate, n_products, least_error, error_of, matrix_error
         As in `Factorization`; not used here.
     objective : float
         The loss: ½‖V − S₁…S_K‖², or the divergence D(V‖S₁…S_K) = Σ v log(v/v̂) − v + v̂.

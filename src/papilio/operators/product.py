@@ -4,6 +4,7 @@ import numbers
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import pairwise
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -798,7 +799,7 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
 
         return to_jax(self)
 
-    def to(self, namespace: Any, device: Any = None) -> "PortableProduct":
+    def to(self, namespace: ModuleType, device: Any = None) -> "PortableProduct":
         """This operator on arrays of another library, on one of its devices.
 
         ``op @ x`` takes such arrays, too, and prepares this when it is first needed. In functions that

@@ -26,7 +26,7 @@ from .pricing import Pricing
 from .search import Search
 from .targets import Target, as_complexity, as_speedup, least_entries
 from .units import in_unit_of
-from .weighted import stored
+from .weighted import Inputs, stored
 
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target
 _FEW, _SMALL = 96, 1 << 22  # rows or columns, and entries, up to which an operator is read as a whole
@@ -38,7 +38,7 @@ def factorize(
     M: MatrixLike | EntriesFunction | LinearOperator,
     *,
     shape: tuple[int, int] | None = None,
-    inputs: Any = None,
+    inputs: Inputs | None = None,
     n_factors: int | None = None,
     complexity: float | None = None,
     max_error: float | None = None,
@@ -179,14 +179,14 @@ def factorize(
         return factorize_entries(session, M, shape, complexity, max_error, method, coordinates)
     operator, n_products = known_by_products(M), 0
     if operator is not None:
-        limits = {
-            "inputs": inputs,
-            "n_factors": n_factors,
-            "complexity": complexity,
-            "speedup": speedup,
-            "block": block,
-        }
-        _refuse("a LinearOperator, give max_error", complexity=complexity, **limits)
+        _refuse(
+            "a LinearOperator, give max_error",
+            inputs=inputs,
+            n_factors=n_factors,
+            complexity=complexity,
+            speedup=speedup,
+            block=block,
+        )
         if shape is not None and as_shape("shape", shape) != operator.shape:
             raise ValueError(f"M must have shape {as_shape('shape', shape)}, got {operator.shape}")
         if max_error is None:

@@ -18,7 +18,7 @@ from .methods.thresholding import itself
 from .search import Method, Search
 from .targets import Target, as_complexity, least_complexity
 from .units import in_unit_of
-from .weighted import stored
+from .weighted import Inputs, stored
 
 _POINTS = 12
 _MOST_POINTS = 1000  # Each point takes as long as a fit.
@@ -30,7 +30,7 @@ def tradeoff(
     complexities: int | Sequence[float] | None = None,
     *,
     n_factors: int | None = None,
-    inputs: Any = None,
+    inputs: Inputs | None = None,
     random_state: RandomState = 0,
     callback: Callback | None = None,
 ) -> Tradeoff:

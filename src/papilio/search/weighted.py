@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,10 +25,13 @@ from ..runtime.session import Session
 from ..runtime.threads import blas_threads
 from ..samples import Samples, as_samples, held, is_large, map_reduce, on_disk
 from ..solvers.moments import Moments
-from ..typing import Array
+from ..typing import Array, MatrixLike, Path
 from ..validation import as_matrix
 from .nested.cluster_trees import Coordinates
 from .problems import Block, Stored
+
+#: What `papilio.factorize` takes for the inputs of a matrix.
+Inputs: TypeAlias = MatrixLike | Path | Samples | Moments
 
 _WHITE = 0.9  # a share ρ from which inputs are treated as white: the fit could hardly gain from what is left
 _ROUNDING = 1e-6  # the share ρ where the second moments themselves are given

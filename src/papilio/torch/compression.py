@@ -105,7 +105,7 @@ class Compression:
 def compress(
     model: nn.Module,
     *,
-    data: Any = None,
+    data: torch.Tensor | Iterable[torch.Tensor | tuple[Any, ...] | dict[str, Any]] | None = None,
     complexity: float | None = None,
     max_error: float | None = None,
     speedup: float | None = None,

@@ -17,6 +17,7 @@ from ..results import Factorization
 from ..search.factorize import factorize
 from ..search.known_supports import arranged
 from ..search.methods.butterfly import as_supports, butterfly
+from ..search.weighted import Inputs
 from ..transforms.chains import as_pattern
 from ..typing import Array, MatrixLike, RandomState
 from ..validation import as_factor_count, as_flag, as_integer, as_real, is_series
@@ -322,7 +323,7 @@ class FastLinear(nn.Module):  # type: ignore[misc]
         cls,
         layer: nn.Linear,
         *,
-        inputs: Any = None,
+        inputs: torch.Tensor | Inputs | None = None,
         complexity: float | None = None,
         max_error: float | None = None,
         speedup: float | None = None,

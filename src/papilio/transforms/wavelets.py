@@ -90,7 +90,7 @@ def wavelet(
     528
     >>> analysis, synthesis = (wavelet(50, "bior2.2", mode="zero", inverse=each) for each in (False, True))
     >>> analysis.shape, np.allclose(synthesis @ analysis @ np.ones(50), 1)
-    ((60, 50), True)
+    ((63, 50), True)
     """
     n = as_integer("n", n, 1, _LONGEST)
     as_choice("mode", mode, MODES)
