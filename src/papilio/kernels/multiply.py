@@ -47,7 +47,7 @@ from .pool import (
     take,
     wait,
 )
-from .simd import REGISTER, copy, groups, transpose, vector_groups
+from .simd import REGISTER, copy, groups, transpose_from_tile, transpose_into_tile, vector_groups
 
 FIELDS = 7
 READS_INPUT, WRITES_OUTPUT, ADDS = 1, 2, 4
@@ -138,7 +138,7 @@ def _do_part(box: int, job: int, room: int, part: int, values: Array) -> None:
                     copy(values, (x + i * x_step, x_step, near_x + i * row, row, j - i, bytes_in))
                 elif copies_in:
                     lines = x + i * item, x_step, near_x + i * row, row, bytes_in // item, j - i
-                    transpose(values, lines)
+                    transpose_into_tile(values, lines)
                 continue
             if stage > n_steps:
                 i, j = get(job, N_OUT) * part // n_parts, get(job, N_OUT) * (part + 1) // n_parts
@@ -146,7 +146,7 @@ def _do_part(box: int, job: int, room: int, part: int, values: Array) -> None:
                     copy(values, (near_y + i * row, row, y + i * y_step, y_step, j - i, bytes_in))
                 elif copies_out:
                     lines = near_y + i * row, row, y + i * item, y_step, j - i, bytes_in // item
-                    transpose(values, lines)
+                    transpose_from_tile(values, lines)
                 continue
             field = 1 + (stage - 1) * FIELDS
             height, n_groups, flags = get(program, field), get(program, field + 1), get(program, field + 2)

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..typing import Array
 from .cache import kernel
-from .simd import REGISTER
-from .simd import transpose as transpose_tile
+from .simd import REGISTER, transpose_into_tile
 
 compiled = kernel(nogil=True)
 # Sums in any order, so that they are vectors; NaN and infinity stay what they are.
@@ -38,7 +37,7 @@ def transpose(X: Array, Y: Array, begin: int, end: int) -> None:
     for i in range(begin, end, band):
         count = min(band, end - i)
         target = result + i * Y.strides[1]
-        transpose_tile(X, (source + i * X.strides[0], X.strides[0], target, Y.strides[0], count, X.shape[1]))
+        transpose_into_tile(X, (source + i * X.strides[0], X.strides[0], target, Y.strides[0], count, X.shape[1]))
 
 
 @summing

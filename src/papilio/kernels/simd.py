@@ -11,6 +11,7 @@ Addresses are plain integers, steps from one row to the next are in bytes, and n
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -372,6 +373,7 @@ def _emit_transpose(
     result_step: ir.Value,
     n_rows: ir.Value,
     n_columns: ir.Value,
+    along_rows: bool,
 ) -> None:
     number, side = code.size * code.parts, REGISTER // (code.size * code.parts)
     builder = code.builder
@@ -409,19 +411,27 @@ def _emit_transpose(
 
         return code.loop(begin, end, step, run)[0]
 
-    # Squares, then the numbers that are left of a stripe of them, then those of the last lines.
-    zero = _constant(0)
+    def all_of(outer: ir.Value, inner: ir.Value, square: Callable[..., None], single: Callable[..., None]) -> None:
+        """Squares, then the numbers that are left of a stripe of them, then those of the last lines."""
+        zero = _constant(0)
 
-    def of_stripe(i: ir.Value) -> None:
-        j = over(zero, n_columns, side, lambda j: of_square(i, j))
-        over(i, code.add(i, side), 1, lambda i: over(j, n_columns, 1, lambda j: of_number(i, j)))
+        def of_stripe(a: ir.Value) -> None:
+            b = over(zero, inner, side, lambda b: square(a, b))
+            over(a, code.add(a, side), 1, lambda a: over(b, inner, 1, lambda b: single(a, b)))
 
-    i = over(zero, n_rows, side, of_stripe)
-    over(i, n_rows, 1, lambda i: over(zero, n_columns, 1, lambda j: of_number(i, j)))
+        a = over(zero, outer, side, of_stripe)
+        over(a, outer, 1, lambda a: over(zero, inner, 1, lambda b: single(a, b)))
+
+    if along_rows:
+        all_of(n_rows, n_columns, of_square, of_number)
+    else:
+        all_of(n_columns, n_rows, lambda j, i: of_square(i, j), lambda j, i: of_number(i, j))
 
 
 groups, vector_groups = map(_of_height, (_groups, _groups_of_vector))
 # Arguments: an array (for its dtype), address and step of source and result, the number of rows and their bytes.
 copy = _function(_emit_copy)
 # The same with the number of the source's rows and of its columns, which become those of the result.
-transpose = _function(_emit_transpose)
+# One goes along the source's rows, the other along the result's: the long rows, which are far apart in memory.
+transpose_into_tile = _function(partial(_emit_transpose, along_rows=True))
+transpose_from_tile = _function(partial(_emit_transpose, along_rows=False))
