@@ -33,6 +33,7 @@ _LOCKSTEP = 1 << 22  # correlations at a time where rows are computed between st
 _STEPS = 10  # per atom of a code, for atoms that leave its support again
 _TOGETHER = 16  # signals that a product should have at a time to be fast
 _CHANGES_BYTES = 1 << 27  # Products keep changes of at most this size.
+_FEW = 4  # Signals at a time, of many, with which keeping changes takes longer than making them anew.
 _ROOM = 64  # atoms per signal for which there is room at first, where their number is not known
 
 # What the ways of a pursuit cost, in nanoseconds on one core, beside the figures of `papilio.operators.cost`. They
@@ -190,7 +191,7 @@ def _chosen_way(atoms: Atoms, count: int, limit: int, tol: float, positive: bool
     if way is _ByAtoms:
         atoms.make_dense()
     atoms.find_norms()
-    return _ByAtoms(atoms, limit, tol) if way is _ByAtoms else _ByProducts(atoms, limit, tol)
+    return _ByAtoms(atoms, limit, tol) if way is _ByAtoms else _ByProducts(atoms, count, limit, tol)
 
 
 def _cheapest(atoms: Atoms, count: int, limit: int) -> "type[_Way]":
@@ -451,25 +452,27 @@ class _ByProducts(_InStep):
 
     With the chosen atoms made orthonormal one after the other, q_i, a step changes the residual by z·q_j = Dδ, and
     the correlations by Dᴴ of that. These changes are kept: they have the next rows of L, d_jᴴq_i, in them. So a
-    step takes one product each with D and Dᴴ. Where there is no room for more changes, it takes two: the residual
-    is x − Dγ, and Gram entries are those of Dᴴd_j.
+    step takes one product each with D and Dᴴ. Where there is no room for more changes, or for those of few signals
+    only, it takes two with Dᴴ: the residual is x − Dγ, and Gram entries are those of Dᴴd_j.
     """
 
     is_shared = False
 
-    def __init__(self, atoms: Atoms, limit: int, tol: float) -> None:
+    def __init__(self, atoms: Atoms, count: int, limit: int, tol: float) -> None:
         super().__init__(atoms, limit, tol)
         # So many that all changes find room; more than a few tens no longer stay in cache between the steps.
-        length = np.clip(_CHANGES_BYTES // (self._room * atoms.shape[1] * atoms.dtype.itemsize), 2, 2 * _TOGETHER)
+        length = _CHANGES_BYTES // (self._room * atoms.shape[1] * atoms.dtype.itemsize)
+        self._keeps_changes = length >= min(count, _FEW)
+        length = min(length, 2 * _TOGETHER) if self._keeps_changes else 2 * _TOGETHER
         most = ROOM_BYTES // (8 * max(atoms.shape) * atoms.dtype.itemsize)
-        self.length = max(min(int(length), most, _LOCKSTEP // self._room**2), 1)
+        self.length = max(min(length, most, _LOCKSTEP // self._room**2), 1)
 
     def _steps(self, unit: Array) -> Callable[[Pursuit, Array], None]:
         atoms, product, signals = self.atoms, self.atoms.product, np.ascontiguousarray(unit.T)
         assert product is not None
         adjoint, count = product.H, len(unit)
         correlations = adjoint @ signals
-        most = min(self.limit, _CHANGES_BYTES // correlations.nbytes)
+        most = min(self.limit, _CHANGES_BYTES // correlations.nbytes) if self._keeps_changes else 0
         sizes = np.empty((most, count), atoms.dtype)
         (kept,) = scratch("changes", ((most, *correlations.shape), atoms.dtype))
 
