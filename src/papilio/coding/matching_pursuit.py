@@ -1,5 +1,6 @@
 """`omp`: sparse codes by orthogonal matching pursuit."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -224,7 +225,7 @@ def _cheapest(atoms: Atoms, count: int, limit: int) -> "type[_Way]":
 # -- the ways ------------------------------------------------------------------------------------------
 
 
-class _Way:
+class _Way(ABC):
     """A way to the codes: of ``length`` signals at a time, several times at once if it ``is_shared``."""
 
     length: int
@@ -234,9 +235,9 @@ class _Way:
         self.atoms, self.limit, self.tol = atoms, limit, tol
         self.eps = float(np.finfo(atoms.dtype).eps)
 
+    @abstractmethod
     def code(self, signals: Array) -> tuple[Array, Array, Array]:
         """The codes of some signals, one per row: how many entries each has; their atoms; their values."""
-        raise NotImplementedError
 
     def _tolerances(self, norms: Array) -> Array:
         """The squared residuals at which signals, divided by their norms, are done."""
@@ -387,9 +388,9 @@ class _InStep(_Pursuing):
             step(state, active)
         return self._packed(state, norms)
 
+    @abstractmethod
     def _steps(self, unit: Array) -> Callable[[Pursuit, Array], None]:
         """A function that chooses another atom for each active signal."""
-        raise NotImplementedError
 
     def _with_room(self, state: Pursuit) -> Pursuit:
         """The same pursuit, with twice the room if that of any signal is full."""
