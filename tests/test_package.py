@@ -4,8 +4,10 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,7 @@ def test_an_operator_loads_neither_numba_nor_scikit_learn_nor_matplotlib():
 
 
 def test_the_version_comes_from_one_place():
-    from importlib.metadata import version
-
-    assert version("papilio") == pp.__version__
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/papilio/__init__.py"
+    assert re.fullmatch(r"\d+\.\d+\.\d+", pp.__version__)

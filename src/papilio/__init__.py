@@ -6,7 +6,7 @@ Names are loaded when they are first used, so that ``import papilio`` stays ligh
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 if TYPE_CHECKING:
     from . import coding as coding
