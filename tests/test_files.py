@@ -168,7 +168,7 @@ def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path: Path, na
     (tmp_path / "loop").symlink_to("loop")
     before = {path.name: path.lstat().st_mode for path in tmp_path.iterdir()}
     for use in (load, OP.save):
-        with pytest.raises(OSError, match="symbolic links" if name == "loop" and use is load else "not a regular"):
+        with pytest.raises(OSError, match="symbolic links" if name == "loop" else "not a regular"):
             use(tmp_path / name)
     assert {path.name: path.lstat().st_mode for path in tmp_path.iterdir()} == before
 

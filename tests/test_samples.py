@@ -193,10 +193,10 @@ CHUNKS = {
     "objects": (lambda rows: rows.astype(object), "chunk 2 of object"),
     "text": (lambda rows: rows.astype(str), "chunk 2 of <U32"),
     "dates": (lambda rows: np.full(rows.shape, np.datetime64("2000-01-01")), "chunk 2 of datetime64"),
-    "ragged": (lambda rows: [[1, 2], [3]], "chunk 2 of list"),
+    "ragged": (lambda rows: [[1, 2], [3]], "chunk 2 of X must be a rectangular array"),
     "nothing": (lambda rows: None, "chunk 2, got ()"),
     "sparse": (sp.csr_array, "chunk 2 of type csr_array"),
-    "masked": (lambda rows: np.ma.masked_less(rows, 0), "masked entries, got some in chunk 2"),
+    "masked": (lambda rows: np.ma.masked_less(rows, 0), "chunk 2 of X must not be a masked array"),
     "NaN": (lambda rows: rows * np.nan, "in chunk 2, row 0 of it"),
 }
 
@@ -216,7 +216,7 @@ def test_a_chunk_that_is_not_what_its_array_declares_is_refused_by_its_number(na
     data, message = with_wrong_chunk(name), re.escape(CHUNKS[name][1])
     model = make("ksvd").fit(X)
     for use in (make("ksvd").fit, model.score):
-        with pytest.raises((ValueError, TypeError), match=rf"^X must .*{message}"):
+        with pytest.raises((ValueError, TypeError), match=rf"^X must .*{message}|^{message}"):
             use(data)
     with pytest.raises((ValueError, TypeError), match=r"^X.* must .*chunk 2|^X, chunk 2, must"):
         model.transform(data).compute()

@@ -19,7 +19,7 @@ import numpy as np
 from .. import __version__
 from .. import typing as types
 from ..typing import Array
-from .files import as_path, flush_folder
+from .files import as_path, replacing
 
 FINISHED = "finished"  # the stage of a state that is the result of a run
 _FORMAT = "papilio.Checkpoint 6"
@@ -95,27 +95,22 @@ class Lock:
 
     def __init__(self, checkpoint: Path) -> None:
         self._path = Path(f"{checkpoint}.lock")
-        while True:
-            try:
-                self._file = open(self._path, "ab")  # noqa: SIM115
-            except OSError as error:  # now, and not after hours
-                reason = f"checkpoint cannot be written there: {error.strerror}; make room or choose another path"
-                raise OSError(error.errno, reason, os.fspath(checkpoint)) from error
-            try:
-                if sys.platform != "win32":
-                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self._file.close()
-                raise BlockingIOError(
-                    f"checkpoint {os.fspath(checkpoint)!r} is in use by another run: wait until it has ended, or "
-                    "choose another path"
-                ) from None
-            except OSError:
-                return
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path)):
-                    return
-            self._file.close()  # its last holder has just removed it
+        try:
+            self._file = open(self._path, "ab")  # noqa: SIM115
+        except OSError as error:  # now, and not after hours
+            reason = f"checkpoint cannot be written there: {error.strerror}; make room or choose another path"
+            raise OSError(error.errno, reason, os.fspath(checkpoint)) from error
+        try:
+            if sys.platform != "win32":
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise BlockingIOError(
+                f"checkpoint {os.fspath(checkpoint)!r} is in use by another run: wait until it has ended, or "
+                "choose another path"
+            ) from None
+        except OSError:
+            pass
 
     def release(self) -> None:
         """Remove the file while it is locked, and release the lock."""
@@ -165,17 +160,8 @@ class Checkpoint:
         packed = pack(state, arrays)
         header = {"format": _FORMAT, "papilio": __version__, "identity": self._identity, "state": packed}
         numbered = {str(i): array for i, array in enumerate(arrays)}
-        try:
-            with open(self._fresh, "wb") as file:
-                np.savez(file, header=json.dumps(header), **numbered)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(self._fresh, self._path)
-        except OSError as error:
-            with suppress(OSError):
-                self._fresh.unlink(missing_ok=True)
-            raise OSError(error.errno, error.strerror or str(error), os.fspath(self._path)) from error
-        flush_folder(self._path.parent)
+        with replacing(self._path, fresh=self._fresh) as fresh, open(fresh, "wb") as file:
+            np.savez(file, header=json.dumps(header), **numbered)  # type: ignore[arg-type]
 
     def refusal(self, reason: str, ways_out: str = "delete it, or choose another path") -> ValueError:
         """The error that says why the file cannot be used, and what to do."""

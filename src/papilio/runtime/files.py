@@ -19,7 +19,6 @@ from .. import typing as types
 from ..typing import Array
 from ..validation import memory
 
-FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))  # errors of a disk that has no room
 _VARIABLE = "PAPILIO_MAX_FILE_BYTES"
 _CEILING = 1 << 30  # bytes that any file may unpack to
 _RATIO = 4  # Files that grow no more than this are accepted: text of short numbers, packed measurements.
@@ -37,53 +36,38 @@ def as_path(name: str, value: Any) -> Path:
 def as_regular(path: types.Path) -> Path:
     """``path``; ``OSError`` unless it is a regular file or a link to one."""
     place = as_path("path", path)
-    _require_regular(place, place.stat().st_mode)
-    return place
-
-
-def _require_regular(path: Path, mode: int) -> None:
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    mode = place.stat().st_mode
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        kind = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(kind, "not a regular file", os.fspath(path))
+    return place
 
 
 # -- writing -------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def replacing(path: types.Path, keep: bool = True) -> Iterator[Path]:
-    """A path in the same folder to write to; on success its file replaces ``path``.
+def replacing(path: types.Path, keep: bool = True, fresh: Path | None = None) -> Iterator[Path]:
+    """A path in the same folder, ``fresh`` or a new one, to write to; on success its file replaces ``path``.
 
     A crash leaves the old file, or none, but never half of a new one; so does an error, which names ``path``. Only
     regular files are replaced. With ``keep=False`` the new file is removed: a test of whether it can be written.
     """
     target = Path(os.path.realpath(as_path("path", path)))  # a link keeps pointing to the file
-    _old_mode(target)
-    partial = target.with_name(f".{uuid.uuid4().hex}.partial{target.suffix}")
+    is_old = os.path.lexists(target)
+    mode = stat.S_IMODE(as_regular(target).stat().st_mode) if is_old else None
+    partial = fresh or target.with_name(f".{uuid.uuid4().hex}.partial{target.suffix}")
     try:
         with naming(path):
             yield partial
             if keep:
                 with open(partial, "rb") as file:
                     os.fsync(file.fileno())
-                mode = _old_mode(target)
                 if mode is not None:
                     partial.chmod(mode)
                 os.replace(partial, target)
-                flush_folder(target.parent)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _old_mode(target: Path) -> int | None:
-    """The permissions of the file that is to be replaced; None if there is none."""
-    try:
-        mode = target.lstat().st_mode
-    except FileNotFoundError:
-        return None
-    _require_regular(target, mode)
-    return stat.S_IMODE(mode)
 
 
 @contextlib.contextmanager
@@ -94,18 +78,9 @@ def naming(path: types.Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        more = "; make room there or choose another path" if error.errno in FULL else ""
+        is_full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None))
+        more = "; make room there or choose another path" if is_full else ""
         raise OSError(error.errno, f"{error.strerror}{more}", os.fspath(path)) from error
-
-
-def flush_folder(folder: Path) -> None:
-    """Wait until the names of new files are on the disk, too, where a folder can be flushed."""
-    with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
 
 
 # -- arrays --------------------------------------------------------------------------------------------

@@ -44,24 +44,14 @@ class StopRequest:
         self.is_made = False
 
 
+# The request that is awaited around the calling code, in its thread.
 _awaited: ContextVar[StopRequest | None] = ContextVar("awaited", default=None)
 _last_signal = 0
-
-
-def awaited_request() -> StopRequest | None:
-    """The request that is awaited around the calling code, in its thread."""
-    return _awaited.get()
 
 
 def last_signal() -> int:
     """The number of the last signal that a handler of this module got; 0 if there was none."""
     return _last_signal
-
-
-def is_ctrl_c_free() -> bool:
-    """Whether Ctrl-C reaches this thread, and does what Python has it do by default."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @contextmanager
@@ -82,10 +72,7 @@ def awaiting_stop(
             heed()
             return
         previous = before[number]
-        if callable(previous):
-            previous(number, frame)
-        else:
-            raise_interrupt(number, frame)
+        (previous if callable(previous) else raise_interrupt)(number, frame)
 
     before: dict[int, Any] = {}
     token = _awaited.set(request)
@@ -191,7 +178,7 @@ class Session:
         self._callback = callback
         self._line = ProgressLine(title) if progress else None
         self._stopped = False
-        self._request = awaited_request()
+        self._request = _awaited.get()
         self._begin = self._clock = perf_counter()
         self._label, self._place, self._width, self._done = "", 0.0, 1.0, 0.0
         self._is_new_part = False
@@ -246,11 +233,14 @@ class Session:
         Only in the main thread, and only if Ctrl-C has its default handler. At the end, the line of progress is
         wiped out.
         """
-        with awaiting_stop() if is_ctrl_c_free() else nullcontext(self._request) as self._request:
+        is_main = threading.current_thread() is threading.main_thread()
+        is_default = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        with awaiting_stop() if is_default else nullcontext(self._request) as self._request:
             try:
                 yield
             finally:
-                self._end_line()
+                if self._line is not None:
+                    self._line.end()
 
     def wait(self, call: Callable[[], T], work: float = inf, phase: str = "") -> T:
         """What ``call`` returns or raises; `Interrupted` as soon as the session is stopped.
@@ -335,10 +325,6 @@ class Session:
         self._told_at = perf_counter()
         self._clock += self._told_at - now
 
-    def _end_line(self) -> None:
-        if self._line is not None:
-            self._line.end()
-
     # -- stages and checkpoints ------------------------------------------------------------------------
 
     def run(self, stages: Sequence["Stage"], before: Any = None) -> Any:
@@ -407,7 +393,8 @@ class Session:
 
     def close(self) -> None:
         """End the line of progress, and let other runs have the checkpoint, which stays."""
-        self._end_line()
+        if self._line is not None:
+            self._line.end()
         if self._checkpoint is not None:
             self._checkpoint.release()
 

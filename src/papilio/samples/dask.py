@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..validation import as_array
+
 _SECONDS_BETWEEN_LOOKS = 5.0  # Between two checks of the workers while no result arrives.
 _SECONDS_WITHOUT_WORKERS = 300.0  # Timeout without workers, unless PAPILIO_WORKER_TIMEOUT sets another.
 
@@ -71,6 +73,7 @@ def completed(client: Any, futures: Collection[Any], idle: Callable[[], None] = 
 
     watched = as_completed(futures, loop=client.loop)
     del futures  # Release each future after use.
+    timeout = _timeout()
     begin = looked = monotonic()  # Start of waiting without results and workers.
     while not watched.is_empty():
         if watched.has_ready():
@@ -84,10 +87,10 @@ def completed(client: Any, futures: Collection[Any], idle: Callable[[], None] = 
             looked = monotonic()
             if workers_of(client):
                 begin = looked
-            elif looked - begin >= _patience():
+            elif looked - begin >= timeout:
                 raise TimeoutError(
                     f"X must be read by workers, but the Dask cluster at {_address(client)} has no workers, for "
-                    f"{_patience():g} seconds: start some, or set PAPILIO_WORKER_TIMEOUT to more seconds"
+                    f"{timeout:g} seconds: start some, or set PAPILIO_WORKER_TIMEOUT to more seconds"
                 )
 
 
@@ -101,8 +104,8 @@ def workers_of(client: Any) -> dict[str, int]:
         raise CommClosedError(f"the scheduler does not answer: {error}") from error
 
 
-def _patience() -> float:
-    """How many seconds to wait for a worker: PAPILIO_WORKER_TIMEOUT if that is a positive number."""
+def _timeout() -> float:
+    """Seconds to wait for a worker: PAPILIO_WORKER_TIMEOUT if that is a positive number."""
     with suppress(ValueError):
         wanted = float(os.environ.get("PAPILIO_WORKER_TIMEOUT", ""))
         if wanted > 0:
@@ -129,15 +132,10 @@ def _checked(chunk: Any, dtype: Any, accept_sparse: bool, block_info: Any = None
     place = f"chunk {row}" if declared["num-chunks"][1] == 1 else f"chunk ({row}, {column})"
     # Rows may be unknown before the chunk is computed: their number is then NaN.
     shape = tuple(stop - start for start, stop in declared["array-location"])
-    if np.ma.is_masked(chunk):
-        raise ValueError(f"X must have no masked entries, got some in {place}: fill them first")
     is_sparse = sp.issparse(chunk)
     if (is_sparse and not accept_sparse) or (hasattr(chunk, "todense") and not is_sparse):
         raise TypeError(f"X must have dense chunks (NumPy arrays), got {place} of type {type(chunk).__name__}")
-    try:
-        array = chunk if is_sparse else np.asarray(chunk)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"X must have chunks of numbers, got {place} of {type(chunk).__name__}: {error}") from None
+    array = chunk if is_sparse else as_array(f"{place} of X", chunk)
     if array.ndim != 2 or any(
         got != want and not np.isnan(want) for got, want in zip(array.shape, shape, strict=True)
     ):

@@ -81,7 +81,7 @@ def _merged(merge: Merge[Result], results: Sequence[Result]) -> Result:
 def work_on(task: Work[Result], part: Part, payload: Any, *chunks: Any) -> Result:
     """Run a task on one part."""
     with one_thread():
-        return task(part.blocks(chunks, reuse=True), payload)
+        return task(part.blocks(chunks), payload)
 
 
 def _on_threads(samples: Samples, task: Work[Result], payload: Any, parts: Sequence[Part]) -> list[Result]:

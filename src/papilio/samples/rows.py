@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..runtime.files import as_path, as_regular
-from ..runtime.threads import scratch
 from ..typing import Array
 from ..validation import working_dtype
 from .dask import computed, with_checked_chunks
@@ -41,8 +40,8 @@ class ArrayReader:
         self.shape: tuple[int, int] = array.shape
         self.dtype = array.dtype
 
-    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
-        """Some rows. With ``reuse``, they may lie in memory that the next such read of this thread overwrites."""
+    def read(self, start: int, stop: int) -> Array:
+        """Some rows."""
         return self._array[start:stop]
 
     def place(self, row: int) -> str:
@@ -61,21 +60,17 @@ class FileReader:
     order: str
     is_shared: bool = True
 
-    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
+    def read(self, start: int, stop: int) -> Array:
+        columns = self.shape[1]
         if self.order == "F":
-            mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F")
-            return np.array(mapped[start:stop], order="C")
-        shape = stop - start, self.shape[1]
-        rows = scratch("rows", (shape, self.dtype))[0] if reuse else np.empty(shape, self.dtype)
-        view, done = rows.view(np.uint8).reshape(-1), 0
-        with open(self.path, "rb", buffering=0) as file:
-            file.seek(self.offset + start * rows.itemsize * self.shape[1])
-            while done < view.size:
-                count = file.readinto(view[done:].data)
-                if not count:
-                    raise ValueError(f"{self.path!r} must not become shorter while it is read, but it did")
-                done += count
-        return rows
+            return np.array(
+                np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F")[start:stop], order="C"
+            )
+        offset, count = self.offset + start * columns * self.dtype.itemsize, (stop - start) * columns
+        found = np.fromfile(self.path, self.dtype, count, offset=offset)
+        if found.size < count:
+            raise ValueError(f"{self.path!r} must not become shorter while it is read, but it did")
+        return found.reshape(-1, columns)
 
     def place(self, row: int) -> str:
         return f"row {row} of {os.path.basename(self.path)!r}"
@@ -92,7 +87,7 @@ class ShardReader:
         self.shape = (int(self._borders[-1]), shards[0].shape[1])
         self.dtype = np.result_type(*(shard.dtype for shard in shards))
 
-    def read(self, start: int, stop: int, reuse: bool = False) -> Array:
+    def read(self, start: int, stop: int) -> Array:
         ranges = [
             (shard, max(start - first, 0), min(stop, last) - first)
             for shard, (first, last) in zip(self._shards, pairwise(self._borders.tolist()), strict=True)
@@ -100,7 +95,7 @@ class ShardReader:
         ]
         if len(ranges) == 1:
             shard, first, last = ranges[0]
-            return shard.read(first, last, reuse)
+            return shard.read(first, last)
         return np.concatenate([shard.read(first, last) for shard, first, last in ranges])
 
     def within(self, start: int, stop: int) -> "ShardReader":
@@ -161,15 +156,15 @@ class Part(NamedTuple):
     dtype: np.dtype[Any]
     chunks: tuple[int, ...] = ()
 
-    def blocks(self, loaded: Sequence[Any] = (), reuse: bool = False) -> Iterator[tuple[int, Array]]:
+    def blocks(self, loaded: Sequence[Any] = ()) -> Iterator[tuple[int, Array]]:
         """The index of the first row, and some rows: C-contiguous, in the working dtype, finite.
 
-        ``loaded`` are the chunks of a Dask array. With ``reuse``, the next rows may overwrite these.
+        ``loaded`` are the chunks of a Dask array.
         """
         if self.reader is not None:
             step = _rows_at_once(self.reader.shape[1], self.dtype)
             for start in range(self.start, self.stop, step):
-                rows = self.reader.read(start, min(start + step, self.stop), reuse)
+                rows = self.reader.read(start, min(start + step, self.stop))
                 yield start, self._checked(rows, start, self.reader.place)
             return
         start = self.start
