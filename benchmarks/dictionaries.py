@@ -84,7 +84,7 @@ def fast() -> Table:
     schedule = pp.Schedule.paper(32, 5, 2, 512)
     start = pp.dictionary.ksvd(data.signals, 32, 5, random_state=0).dictionary
     times = best_times(
-        {OURS: lambda: pp.dictionary.fast_dictionary(data.signals, schedule, 5, init=start, refine=False)}, 5, 2
+        {OURS: lambda: pp.dictionary.fast_dictionary(data.signals, schedule, 5, init=start, effort=0)}, 5, 2
     )
     table = Table("Learning a fast dictionary", "")
     paper = f"The paper's fit (Q = 5, p = 2, P = 512, 500 signals of 32, K-SVD excluded): {clock(times[OURS])}"

@@ -263,7 +263,7 @@ def _dictionaries(
                 _schedule(settings, case, (len(X), case.atoms)),
                 k,
                 init=start,
-                refine=case.coding == TARGET,
+                effort=float(case.coding == TARGET),
                 max_iter=settings["palm_max_iter"],
                 random_state=seed,
             ).dictionary

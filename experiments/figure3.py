@@ -211,7 +211,7 @@ def _dictionary(settings: dict[str, Any], method: Method, X: Array, seed: int, s
     if method.name == SPARSE_KSVD:
         return sparse_ksvd(X, dct(d).H, d, k=settings["k"], **common).dictionary
     schedule = Schedule.paper(d, int(method.Q), int(method.p), float(method.P))
-    return fast_dictionary(X, schedule, init=start, refine=settings["refine"], **common).dictionary
+    return fast_dictionary(X, schedule, init=start, effort=float(settings["refine"]), **common).dictionary
 
 
 def complexity_of(method: str, op: SparseProduct, settings: dict[str, Any]) -> float:

@@ -15,7 +15,8 @@ LEARNERS = {
 
 
 def make(name, **options):
-    return LEARNERS[name](N_ATOMS, N_NONZERO, **{"max_iter": 5, "random_state": 0} | options)
+    short = {"effort": 0.5} if name == "fast" else {"max_iter": 5}
+    return LEARNERS[name](N_ATOMS, N_NONZERO, **short | {"random_state": 0} | options)
 
 
 def on_disk(folder, rows=X, sizes=None):

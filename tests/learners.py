@@ -27,7 +27,7 @@ LEARNERS = {
     "sparse_ksvd": learn_sparse_ksvd,
     "online_dictionary": lambda X, **options: pp.dictionary.online_dictionary(X, N_ATOMS, N_NONZERO, **options),
     "fast_dictionary": lambda X, **options: pp.dictionary.fast_dictionary(
-        X, SCHEDULE, N_NONZERO, refine=False, **options
+        X, SCHEDULE, N_NONZERO, effort=0, **options
     ),
 }
 

@@ -238,6 +238,32 @@ def test_ksvd_recovers_a_planted_dictionary_under_noise():
     assert recovery_rate(learned.dictionary, D, 0.99) >= 0.9
 
 
+def test_plain_ksvd_is_the_algorithm_as_published():
+    """Rubinstein, Zibulevsky and Elad (2008): all signals, all atoms of their codes, one atom after the other."""
+    X = signals()
+    D = X[:, :N_ATOMS] / np.linalg.norm(X[:, :N_ATOMS], axis=0)
+    learned = pp.dictionary.ksvd(X, N_ATOMS, N_NONZERO, init=D, max_iter=3, tol=0, plain=True)
+    errors = []
+    for _ in range(3):
+        codes = pp.omp(D, X, N_NONZERO).toarray()
+        errors.append(np.linalg.norm(X - D @ codes) / np.linalg.norm(X))
+        for j in range(N_ATOMS):
+            users = np.flatnonzero(codes[j])
+            rest = X[:, users] - D @ codes[:, users] + np.outer(D[:, j], codes[j, users])
+            D[:, j] = rest @ codes[j, users] / np.linalg.norm(rest @ codes[j, users])
+            codes[j, users] = D[:, j] @ rest
+    np.testing.assert_allclose(learned.dictionary, D, atol=1e-10)
+    np.testing.assert_allclose(learned.history.error[:3], errors, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["ksvd", "sparse_ksvd"])
+def test_plain_learners_code_all_signals_in_each_iteration(name):
+    X = signals()
+    learned = LEARNERS[name](X, max_iter=12, random_state=0, plain=True)
+    assert set(learned.history.share) == {1.0}
+    assert learned.history.error[-1] < learned.history.error[0]
+
+
 SEEDS = [3, pytest.param(10, marks=pytest.mark.slow)]
 
 

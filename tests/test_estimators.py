@@ -37,10 +37,11 @@ def short_refinement(monkeypatch):
 @pytest.fixture(params=ESTIMATORS.values(), ids=ESTIMATORS.keys())
 def make(request, short_refinement):
     """An estimator class, quick to fit."""
-    return lambda *sizes, **options: request.param(*sizes, **{"max_iter": 5, "random_state": 0} | options)
+    short = {} if request.param is pp.FastDictionaryLearning else {"max_iter": 5}
+    return lambda *sizes, **options: request.param(*sizes, **short | {"random_state": 0} | options)
 
 
-@parametrize_with_checks([pp.FastDictionaryLearning(max_iter=5)])  # of all, in the slow tests
+@parametrize_with_checks([pp.FastDictionaryLearning(effort=0.1)])  # of all, in the slow tests
 def test_scikit_learns_own_checks_pass(estimator, check, short_refinement):
     check(estimator)
 
@@ -129,7 +130,6 @@ def test_constant_and_zero_data_are_learned_without_a_warning(make):
         ({"n_nonzero_coefs": 0}, "n_nonzero_coefs"),
         ({"n_nonzero_coefs": 17}, "n_nonzero_coefs must be an integer of at least 1 and at most 16"),
         ({"n_components": 3, "n_nonzero_coefs": 4}, "n_nonzero_coefs"),
-        ({"max_iter": -1}, "max_iter"),
         ({"checkpoint": 3}, "checkpoint"),
         ({"callback": 3}, "callback"),
         ({"random_state": "no"}, "no"),
@@ -158,10 +158,19 @@ def test_a_callback_sees_the_steps_and_can_stop(make):
     assert len(model.history_) <= 4
 
 
-@pytest.mark.parametrize("make", [pp.KSVD, pp.SparseKSVD, pp.OnlineDictionaryLearning])
-@pytest.mark.parametrize("options", [{"max_iter": 0}, {"tol": -1.0}, {"tol": np.nan}])
+LIMITED = [pp.KSVD, pp.SparseKSVD, pp.OnlineDictionaryLearning]
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        *((make, options) for make in LIMITED for options in ({"max_iter": 0}, {"tol": -1.0}, {"tol": np.nan})),
+        (pp.FastDictionaryLearning, {"effort": -1.0}),
+        (pp.KSVD, {"plain": "yes"}),
+    ],
+)
 def test_impossible_limits_are_refused_by_name(make, options):
-    with pytest.raises(ValueError, match=next(iter(options))):
+    with pytest.raises((ValueError, TypeError), match=next(iter(options))):
         make(**options).fit(X)
 
 
@@ -229,7 +238,7 @@ def test_complexity_is_never_exceeded_and_is_used(shape, complexity, n_factors, 
     wanted = {"complexity": complexity}
     if n_factors is not None:
         wanted = {"schedule": pp.Schedule.with_complexity(shape, complexity, n_factors)}
-    model = pp.FastDictionaryLearning(shape[1], 3, **wanted, max_iter=2, random_state=0).fit(X)
+    model = pp.FastDictionaryLearning(shape[1], 3, **wanted, effort=0.1, random_state=0).fit(X)
     assert 0.9 * complexity <= model.relative_complexity_ <= complexity
     assert len(model.operator_.factors) == (2 if n_factors is None else n_factors)
 
@@ -273,21 +282,24 @@ def test_impossible_targets_of_fast_dictionaries_are_named(options, message):
 def test_every_start_of_a_fast_dictionary_works(short_refinement):
     start = np.random.default_rng(0).standard_normal((16, 16))
     for init in ("ksvd", "online", start, start.tolist()):
-        model = pp.FastDictionaryLearning(n_nonzero_coefs=3, init=init, max_iter=2, random_state=0).fit(X)
+        model = pp.FastDictionaryLearning(n_nonzero_coefs=3, init=init, effort=0.1, random_state=0).fit(X)
         assert model.relative_complexity_ <= 0.5
 
 
-@pytest.mark.parametrize("make", [pp.KSVD, pp.SparseKSVD, pp.OnlineDictionaryLearning])
+@pytest.mark.parametrize("make", LIMITED)
 def test_reaching_max_iter_warns(make):
     with pytest.warns(ConvergenceWarning, match="increase max_iter"):
         model = make(20, 3, max_iter=1, random_state=0).fit(X)
     assert model.status_ == "max_iter"
 
 
-@pytest.mark.parametrize("make", [pp.KSVD, pp.OnlineDictionaryLearning, pp.FastDictionaryLearning])
-def test_the_share_of_work_that_is_done_rises_to_one(make, short_refinement):
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [(pp.KSVD, {"max_iter": 8}), (pp.OnlineDictionaryLearning, {"max_iter": 8}), (pp.FastDictionaryLearning, {})],
+)
+def test_the_share_of_work_that_is_done_rises_to_one(make, options, short_refinement):
     seen = []
-    make(20, 3, max_iter=8, random_state=0, callback=lambda step: seen.append(step.done)).fit(X)
+    make(20, 3, **options, random_state=0, callback=lambda step: seen.append(step.done)).fit(X)
     assert (np.diff(seen) >= 0).all()
     assert seen[0] < 0.3
     assert seen[-1] == pytest.approx(1)

@@ -13,7 +13,7 @@ from papilio.dictionary.fast import FastState
 from papilio.dictionary.signals import Coder
 from papilio.metrics import rmse
 
-from .helpers import gaussian
+from .helpers import as_array, gaussian
 from .learners import relative_error
 from .limits import lower
 
@@ -29,7 +29,9 @@ PHASES = ["ksvd", "split 1", "global 1", "split 2", "global 2", "refine", "final
 def on_rand(point, seed, refine):
     """What is learned, and its RMSE for signals of unit variance in each atom's direction."""
     X = rand(random_state=seed).signals
-    learned = pp.dictionary.fast_dictionary(X, pp.Schedule.paper(32, *point), 5, refine=refine, random_state=seed)
+    learned = pp.dictionary.fast_dictionary(
+        X, pp.Schedule.paper(32, *point), 5, effort=float(refine), random_state=seed
+    )
     return learned, rmse(X, *learned[:2]) / (np.sqrt(np.mean(X**2)) / np.sqrt(5))
 
 
@@ -76,7 +78,7 @@ def test_refinement_lowers_the_error_within_the_same_entries(point, seed):
     [SCHEDULE, pp.Schedule.rectangular((8, 12), 3, 3, 0.6), pp.Schedule.rectangular((8, 5), 3, 2, 0.6)],
 )
 def test_factors_lie_in_the_sets_of_the_schedule(schedule, refine):
-    product = learn(schedule=schedule, refine=refine).dictionary
+    product = learn(schedule=schedule, effort=float(refine)).dictionary
     assert product.shape == schedule.shape
     assert product.nnz <= schedule.n_nonzero
     for factor, constraint in zip(product.factors, schedule.constraints, strict=True):
@@ -88,7 +90,7 @@ def test_factors_lie_in_the_sets_of_the_schedule(schedule, refine):
 def test_a_redundant_dictionary_is_learned(refine):
     schedule = pp.Schedule.rectangular((16, 32), 3, 4, 0.7)
     X = synthetic_signals(gaussian((16, 32)), 400, 3, random_state=0)[0]
-    learned = pp.dictionary.fast_dictionary(X, schedule, 3, refine=refine, max_iter=50, random_state=0)
+    learned = pp.dictionary.fast_dictionary(X, schedule, 3, effort=float(refine), max_iter=50, random_state=0)
     assert learned.dictionary.shape == (16, 32)
     assert learned.dictionary.nnz <= schedule.n_nonzero
     fixed = pp.omp(pp.transforms.dct(16).T, X, 3)
@@ -99,13 +101,36 @@ def test_a_dictionary_that_has_such_factors_stays():
     schedule = pp.Schedule.hadamard(8)
     H = pp.transforms.hadamard(8)
     X = synthetic_signals(H, 200, 2, random_state=0)[0]
-    assert relative_error(X, learn(X, schedule=schedule, init=H, refine=False, max_iter=500)) < 1e-3
+    assert relative_error(X, learn(X, schedule=schedule, init=H, effort=0, max_iter=500)) < 1e-3
 
 
 @pytest.mark.parametrize("refine", [False, True])
 def test_atoms_have_unit_norm(refine):
-    norms = np.linalg.norm(learn(refine=refine).dictionary.toarray(), axis=0)
+    norms = np.linalg.norm(learn(effort=float(refine)).dictionary.toarray(), axis=0)
     np.testing.assert_allclose(norms[norms > 0], 1.0, rtol=1e-12)
+
+
+def test_to_the_letter_the_sparse_factor_comes_first_and_the_codes_are_a_factor():
+    """One split, step by step, with `palm` of the dictionary's factors and the codes."""
+    X, start = signals(), gaussian((8, 8), seed=3)
+    schedule = pp.Schedule.paper(8, 3, 3, 48)
+    learned = learn(X, schedule=schedule, init=start, effort=0, order="factor_first", codes="factor")
+    # Peeled from the right, the sparse factor is the last one, and the codes are further right.
+    limits = {"order": "right_to_left", "max_iter": 30}
+    split = pp.palm(start, schedule.constraints, **limits)
+    codes = pp.omp(start, X, 2).toarray()
+    size = np.linalg.norm(codes)
+    whole = pp.palm(
+        X,
+        [*schedule.constraints, pp.constraints.SparseColumns(codes.shape, 2)],
+        init=[*map(as_array, split.operator.factors), codes / size],
+        scale=split.operator.scale * size,
+        **limits,
+    )
+    D = as_array(whole.operator.factors[0]) @ as_array(whole.operator.factors[1])
+    np.testing.assert_allclose(learned.dictionary.toarray(), D / np.linalg.norm(D, axis=0), atol=1e-9)
+    expected = [*split.history.error, *whole.history.error]
+    np.testing.assert_allclose(learned.history.error[:-1], expected, rtol=1e-9)
 
 
 # -- phases --------------------------------------------------------------------------------------------
@@ -115,7 +140,7 @@ def test_atoms_have_unit_norm(refine):
 @pytest.mark.parametrize("init", ["ksvd", "online", gaussian((8, 8), seed=3)])
 def test_the_history_has_all_phases_in_order_and_ends_with_the_error_of_the_result(init, refine):
     X = signals()
-    learned = learn(X, init=init, refine=refine)
+    learned = learn(X, init=init, effort=float(refine))
     first = [init] if isinstance(init, str) else []
     expected = first + [phase for phase in PHASES[1:] if refine or phase != "refine"]
     assert phases_of(learned.history) == expected
@@ -128,7 +153,7 @@ def test_the_hierarchy_sees_the_data_through_moments_with_new_codes():
     """One split: the global step fits the data with the codes in the start."""
     X, init = signals(), gaussian((8, 8), seed=3)
     schedule = pp.Schedule.paper(8, 3, 3, 48)
-    learned = learn(X, schedule=schedule, init=init, refine=False)
+    learned = learn(X, schedule=schedule, init=init, effort=0)
     moments = pp.Moments.of(X, pp.omp(init, X, 2))
     expected = pp.hierarchical(init, schedule, retarget=lambda _: moments, polish=False, max_iter=30)
     D = expected.operator.toarray()
@@ -188,7 +213,7 @@ def test_a_batch_of_zeros_changes_nothing_and_the_dtype_stays(dtype):
 def test_the_operator_and_codes_have_the_dtype_of_the_signals(dtype):
     X = signals(dtype)
     for init, refine in (("ksvd", True), ("online", False), (gaussian((8, 8)), False)):
-        learned = learn(X, init=init, refine=refine, max_iter=10)
+        learned = learn(X, init=init, effort=float(refine), max_iter=10)
         assert learned.dictionary.dtype == dtype
         assert {factor.dtype for factor in learned.dictionary.factors} == {np.dtype(dtype)}
         assert learned.codes.dtype == dtype
@@ -209,6 +234,9 @@ def test_the_operator_and_codes_have_the_dtype_of_the_signals(dtype):
         ({"init": np.zeros((8, 8))}, ValueError, "init"),
         ({"init": 1j * np.eye(8)}, ValueError, "init"),
         ({"max_iter": 0}, ValueError, "max_iter"),
+        ({"effort": -1}, ValueError, "effort"),
+        ({"order": "left_to_right"}, ValueError, "order"),
+        ({"codes": None}, ValueError, "codes"),
     ],
 )
 def test_bad_input_is_named(arguments, error, named):
@@ -235,10 +263,10 @@ def test_a_sample_serves_where_signals_are_very_many(monkeypatch):
     assert relative_error(X, learned) < 0.6
 
 
-@pytest.mark.parametrize(("max_iter", "status"), [(2, "max_iter"), (5, "converged")])
-def test_refinement_has_settled_if_the_error_of_the_result_is_hardly_lower(max_iter, status):
+@pytest.mark.parametrize(("effort", "status"), [(0.06, "max_iter"), (1.0, "converged")])
+def test_refinement_has_settled_if_the_error_of_the_result_is_hardly_lower(effort, status):
     X = pp.datasets.image_patches(2000, 6, random_state=0)
-    model = pp.FastDictionaryLearning(64, 4, complexity=0.3, max_iter=max_iter, random_state=0)
+    model = pp.FastDictionaryLearning(64, 4, complexity=0.3, effort=effort, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X)

@@ -108,7 +108,7 @@ def test_a_dictionary_has_the_entries_that_its_speed_allows(clock):
     schedule = schedule_with_speedup((16, 32), np.dtype(float), 2, 256, None, None)
     assert 0.9 * (512 / 2 - 50) / 2 <= schedule.n_nonzero <= (512 / 2 - 50) / 2
     X = gaussian((300, 16))
-    model = pp.FastDictionaryLearning(32, 2, speedup=2, max_iter=2, random_state=0).fit(X)
+    model = pp.FastDictionaryLearning(32, 2, speedup=2, effort=0.1, random_state=0).fit(X)
     assert model.operator_.nnz <= (512 / 2 - 50) / 2
     with pytest.raises(ValueError, match="speedup must be lower"):
         pp.FastDictionaryLearning(32, 2, speedup=9).fit(X)

@@ -90,7 +90,7 @@ LEARNERS = {
     "ksvd": lambda X: pp.dictionary.ksvd(X, 6, 2, max_iter=5, random_state=0),
     "online": lambda X: pp.dictionary.online_dictionary(X, 6, 2, max_iter=3, random_state=0),
     "fast": lambda X: pp.dictionary.fast_dictionary(
-        X, pp.Schedule.with_complexity((8, 8)), 2, max_iter=3, refine=False, random_state=0
+        X, pp.Schedule.with_complexity((8, 8)), 2, max_iter=3, effort=0, random_state=0
     ),
 }
 

@@ -148,9 +148,9 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self._store(outcome.dictionary, session.history, outcome.status)
         self._after_fit(outcome)
         if outcome.status is Status.MAX_ITER and getattr(self, "tol", None) != 0:
+            limits = "effort" if hasattr(self, "effort") else "max_iter or tol"
             warnings.warn(
-                "the limit on the number of iterations was reached before the error settled: increase max_iter"
-                + (" or tol" if hasattr(self, "tol") else ""),
+                f"the limit on the number of iterations was reached before the error settled: increase {limits}",
                 ConvergenceWarning,
                 stacklevel=2,
             )

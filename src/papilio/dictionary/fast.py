@@ -2,8 +2,8 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from math import nan
-from typing import Any
+from math import ceil, nan
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from ..runtime.session import Session, Stage
 from ..samples import Samples
 from ..search.pricing import schedule_with_speedup
 from ..search.targets import as_speedup
-from ..solvers.hierarchical import Split, hierarchical, split_next
+from ..solvers.hierarchical import CodedSignals, Split, hierarchical, split_next
 from ..solvers.moments import Moments
 from ..solvers.palm import Fit, Limits, descend, is_rough
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, RandomState
-from ..validation import as_choice, as_flag, as_integer, as_matrix, as_real
+from ..validation import as_choice, as_integer, as_matrix, as_real
 from .estimator import StreamEstimator
 from .ksvd import KSVD, as_coder, ksvd_start
 from .learner import (
@@ -61,7 +61,9 @@ def fast_dictionary(
     n_nonzero_coefs: int | None = None,
     *,
     init: str | ArrayLike = "ksvd",
-    refine: bool = True,
+    effort: float = 1.0,
+    order: str = "residual_first",
+    codes: str = "fixed",
     max_iter: int = 500,
     tol: float | None = None,
     positive: bool = False,
@@ -70,10 +72,13 @@ def fast_dictionary(
 ) -> LearnedDictionary:
     """Learn a dictionary that is a product of sparse factors.
 
-    The paper's PROPOSED: a dense dictionary D₀ with codes Γ is learned by `ksvd` and factorized by `hierarchical`.
-    Its splits see the residual of D₀; its global steps see the data, through the `Moments` of X and Γ, and `omp`
-    gives new codes after each of them. With ``refine``, rounds of new codes and some steps of `palm` for all
-    factors follow, on random shares of the signals that grow to all of them, as long as they lower the error.
+    As in the paper's PROPOSED, a dense dictionary D₀ with codes Γ is learned by `ksvd` and factorized by
+    `hierarchical`. Its splits see the residual of D₀; its global steps see the data, through the `Moments` of X
+    and Γ, and `omp` gives new codes after each of them. Then, unless ``effort`` is 0, rounds of new codes and some
+    steps of `palm` for all factors follow, on random shares of the signals that grow to all of them, as long as
+    they lower the error.
+
+    The paper to the letter, given the D₀ of its K-SVD, is ``effort=0, order="factor_first", codes="factor"``.
 
     Above 50,000 signals, or 200 per atom up to 100,000, D₀ and the refinement see a random sample of this size.
     The hierarchy sees all signals, and so do passes at the end, each with new codes and some steps of `palm`, as
@@ -89,13 +94,21 @@ def fast_dictionary(
         Atoms per signal; a tenth of d by default, at least one.
     init : {"ksvd", "online"} or (d, a) array
         D₀, or the learner of it: `ksvd`, with 16 to 100 iterations, fewer for more data, or `online_dictionary`.
-    refine : bool
-        Improve all factors and codes together at the end; False is the paper to the letter.
+    effort : float
+        How much time to spend on improving all factors and codes together at the end, relative to the default; 0
+        ends with the hierarchy.
+    order : {"residual_first", "factor_first"}
+        Which of the two factors of a split each iteration of PALM updates first: the dense residual, or the sparse
+        factor that is split off, as Algorithm 2 of the paper does it; global steps go on in this direction.
+    codes : {"fixed", "factor"}
+        What the codes are in a global step: fixed, so that it sees only moments; or one more factor, with
+        ``n_nonzero_coefs`` entries in each column, as in line 5 of the paper's Algorithm 3. With very many signals
+        such a step sees the random sample.
     max_iter : int
         The largest number of iterations of PALM in each split and each global step.
     tol : float, optional
-        End these when the relative error changes by less; 0 never ends them early. By default 3e-4 with
-        ``refine``, which goes on from there, and else 1e-6.
+        End these when the relative error changes by less; 0 never ends them early. By default 1e-6 if ``effort``
+        is 0, and else 3e-4: what follows goes on from there.
     positive : bool
         Whether codes must not be negative, as in `omp`; the factors may have any sign.
     random_state : int, RandomState, Generator or None
@@ -128,9 +141,14 @@ def fast_dictionary(
         )
     coder = as_coder(n_nonzero_coefs, *schedule.shape, positive=positive)
     start = as_dense_start(init)
-    n_rounds = None if as_flag("refine", refine) else 0
-    palm = as_integer("max_iter", max_iter, 1), None if tol is None else as_real("tol", tol, 0.0)
-    plan, given = fast_plan(schedule, start, n_rounds, *palm), given_start(start, schedule.shape, rows.dtype)
+    hierarchy = HierarchyOptions(
+        as_choice("order", order, ("residual_first", "factor_first")) == "factor_first",
+        as_choice("codes", codes, ("fixed", "factor")) == "factor",
+        as_integer("max_iter", max_iter, 1),
+        None if tol is None else as_real("tol", tol, 0.0),
+    )
+    plan = fast_plan(schedule, start, as_real("effort", effort, 0.0), hierarchy)
+    given = given_start(start, schedule.shape, rows.dtype)
     learned = learn_rows(rows, schedule.shape[1], coder, plan, random_state, callback, given)
     return learned._replace(dictionary=as_product(learned.dictionary))
 
@@ -161,25 +179,39 @@ def n_rounds_for(n_signals: int, n_components: int) -> int:
     return int(np.clip(round(_ROUNDS / size**0.6), _FEWEST_ROUNDS, _MOST_ROUNDS))
 
 
+class HierarchyOptions(NamedTuple):
+    """How `Hierarchy` runs: see `fast_dictionary`."""
+
+    factor_first: bool = False
+    with_codes: bool = False
+    max_iter: int = 500
+    tol: float | None = None
+
+    def limits(self, schedule: Schedule, is_refined: bool) -> Limits:
+        """PALM's, for this schedule."""
+        tol = (_ROUGH if is_refined else _FINE) if self.tol is None else self.tol
+        limits = Limits(schedule.order, self.max_iter, tol, inertia=is_refined)
+        return limits.mirrored() if self.factor_first else limits
+
+
+_DEFAULT = HierarchyOptions()
+
+
 def fast_plan(
-    schedule: Schedule,
-    start: Any = None,
-    n_rounds: int | None = None,
-    palm_max_iter: int = 500,
-    palm_tol: float | None = None,
+    schedule: Schedule, start: Any = None, effort: float = 1.0, options: HierarchyOptions = _DEFAULT
 ) -> Plan:
-    """The stages of `fast_dictionary`; without rounds of refinement, it is the paper to the letter."""
-    refine = n_rounds != 0
-    tol = (_ROUGH if refine else _FINE) if palm_tol is None else palm_tol
-    limits = Limits(schedule.order, palm_max_iter, tol, inertia=refine)
+    """The stages of `fast_dictionary`."""
+    refine = effort > 0
 
     def plan(session: Session, signals: Signals, n_components: int) -> list[Stage]:
         count, stages = len(signals.start.rows), []
         first = ksvd_start(ksvd_iterations_for(count, n_components)) if start is None else start
         if isinstance(first, partial):
             stages.append(first(session, signals, n_components))
-        stages.append(Hierarchy(session, signals, schedule, limits))
+        limits = options.limits(schedule, refine)
+        stages.append(Hierarchy(session, signals, schedule, limits, options.with_codes))
         if refine:
+            n_rounds = ceil(effort * n_rounds_for(count, n_components))
             stages.append(Refinement(session, signals.start, schedule, n_rounds))
         return [*stages, PassesOverAll(session, signals, partial(_improved, schedule) if refine else None)]
 
@@ -212,13 +244,16 @@ class Levels:
 
 
 class Hierarchy(Stage):
-    """Algorithm 3 on a dense dictionary; its global steps see the moments of all signals with new codes."""
+    """Algorithm 3 on a dense dictionary; its global steps see all signals with new codes, fixed or as a factor."""
 
     name = "hierarchy"
     has_long_steps = True
 
-    def __init__(self, session: Session, signals: Signals, schedule: Schedule, limits: Limits) -> None:
+    def __init__(
+        self, session: Session, signals: Signals, schedule: Schedule, limits: Limits, with_codes: bool = False
+    ) -> None:
         self._session, self._signals, self._schedule, self._limits = session, signals, schedule, limits
+        self._with_codes = with_codes
         self.share = len(schedule.factors) * (0.3 + signals.pass_share)
 
     def init(self, before: Found) -> Levels:
@@ -232,7 +267,7 @@ class Hierarchy(Stage):
         product = state.product
         fit = Fit([to_dense(factor) for factor in product.factors], product.scale, nan, Status.MAX_ITER)
         start = Split(state.levels, fit, Moments(product.toarray()))
-        retarget = partial(self._moments, state.in_single)
+        retarget = self._coded if self._with_codes else partial(self._moments, state.in_single)
         split = split_next(self._session, self._schedule, self._limits, start, retarget)
         found = SparseProduct(split.fit.factors, split.fit.scale)
         return Levels(found, state.in_single, split.levels, split.fit.status)
@@ -243,6 +278,15 @@ class Hierarchy(Stage):
     def result(self, state: Levels) -> Found:
         product = state.product.astype(self._signals.start.rows.dtype)
         return Found(with_unit_atoms(product)[0], state.status)
+
+    def _coded(self, product: SparseProduct) -> Moments:
+        """Signals in memory with their codes."""
+        held = self._signals.start
+        moments = held.statistics(product).moments(product)
+        if moments.gram is None or held.codes is None:
+            return moments
+        codes = held.codes.toarray().astype(product.dtype)
+        return CodedSignals(held.rows.T.astype(product.dtype), codes, held.coder.n_nonzero_coefs)
 
     def _moments(self, in_single: bool, product: SparseProduct) -> Moments:
         moments = self._signals.statistics(product).moments(product)
@@ -478,11 +522,9 @@ class FastDictionaryLearning(StreamEstimator):
     init : {"ksvd", "online"}, KSVD, OnlineDictionaryLearning or (n_components, n_features) array
         The dense dictionary to factorize, or the learner of it: "ksvd" has 16 to 100 iterations, fewer for more
         data. An estimator such as ``KSVD(max_iter=20)`` is not fitted itself: only its limits are used.
-    max_iter : int, optional
-        The largest number of rounds at the end that improve all factors and codes together; by default 5 to 100,
-        fewer for more data. 0 is the paper to the letter, whose hierarchy descends to a finer tolerance. They
-        lowered the error on new samples by 4.2 % in 0.26 of the time (10,000 image patches of 8×8, 256 atoms,
-        complexity 0.25), and by 1.9 % in 0.25 of it (complexity 0.4), K-SVD not counted.
+    effort : float
+        How much time to spend on improving all factors and codes together at the end, relative to the default.
+        With 0, learning ends with the paper's hierarchical factorization, which then descends further.
     {window}
     {positive}
     {coding}
@@ -511,7 +553,7 @@ class FastDictionaryLearning(StreamEstimator):
     speedup: float | None = None
     schedule: Schedule | None = None
     init: str | ArrayLike | KSVD | OnlineDictionaryLearning = "ksvd"
-    max_iter: int | None = None
+    effort: float = 1.0
     window: int | None = None
     positive: bool = False
     transform_algorithm: str = "omp"
@@ -523,9 +565,8 @@ class FastDictionaryLearning(StreamEstimator):
 
     def _plan(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Plan:
         self._schedule = self._schedule_for((samples.shape[1], n_components), samples.dtype)
-        n_rounds = None if self.max_iter is None else as_integer("max_iter", self.max_iter, 0)
         as_window(self.window)
-        return fast_plan(self._schedule, self._start(), n_rounds)
+        return fast_plan(self._schedule, self._start(), as_real("effort", self.effort, 0.0))
 
     def _start(self) -> Any:
         is_learned = isinstance(self.init, str | KSVD | OnlineDictionaryLearning)

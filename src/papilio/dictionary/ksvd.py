@@ -47,6 +47,7 @@ def ksvd(
     init: ArrayLike | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
+    plain: bool = False,
     positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
@@ -60,9 +61,10 @@ def ksvd(
 
     With ``positive``, g = max(dᵀE, 0); with "lasso", g stays.
 
-    Three things keep it out of poor local minima. Atoms that are rarely used, or nearly equal to another one, are
-    replaced by the signals with the largest errors. Three quarters of the iterations work on two fifths of the
-    signals, drawn again each time. And in the first half of the iterations, half as many atoms code each signal.
+    Unless ``plain``, three things keep it out of poor local minima. Atoms that are rarely used, or nearly equal to
+    another one, are replaced by the signals with the largest errors. Three quarters of the iterations work on two
+    fifths of the signals, drawn again each time. And in the first half of the iterations, half as many atoms code
+    each signal.
 
     Above 50,000 signals, or 200 per atom up to 100,000, the iterations see a random sample of this size; passes
     over all signals then improve the dictionary.
@@ -86,6 +88,9 @@ def ksvd(
         The largest number of iterations.
     tol : float
         Stop when the error has not fallen by this share within ten iterations; 0 never stops early.
+    plain : bool
+        Whether to run the algorithm as published: each iteration codes all signals with all their atoms, and only
+        atoms that no signal uses are replaced.
     positive : bool
         Whether codes must not be negative, as in `omp`; the atoms may have any sign.
     random_state : int, RandomState, Generator or None
@@ -109,18 +114,13 @@ def ksvd(
     rows = as_rows(signals)
     n_components = as_integer("n_components", n_components, 1)
     coder = as_coder(n_nonzero_coefs, rows.shape[1], n_components, fit_algorithm, alpha, positive)
-    plan = ksvd_plan(max_iter, tol, init)
+    plan = dense_plan(ksvd_start(max_iter, tol, plain, init), not plain)
     return learn_rows(rows, n_components, coder, plan, random_state, callback)
 
 
-def ksvd_plan(max_iter: int = 100, tol: float = 1e-4, init: Any = None) -> Plan:
-    """The stages of `ksvd`, after checks of the limits."""
-    return dense_plan(ksvd_start(max_iter, tol, init))
-
-
-def ksvd_start(max_iter: int = 100, tol: float = 1e-4, init: Any = None) -> Any:
-    """The first of them, on signals in memory: a function of the session, the signals and the number of atoms."""
-    return partial(KSVDIterations, **as_limits(max_iter, tol), init=init)
+def ksvd_start(max_iter: int = 100, tol: float = 1e-4, plain: bool = False, init: Any = None) -> Any:
+    """The iterations of `ksvd`, after checks: a function of the session, the signals and the number of atoms."""
+    return partial(KSVDIterations, **as_limits(max_iter, tol), plain=as_flag("plain", plain), init=init)
 
 
 def as_coder(
@@ -150,7 +150,7 @@ class KSVDIterations(Alternation):
         else:  # coefficients of least squares would grow beyond what the penalty allows
             descend_atoms(model["atoms"], *moments_of_rows(rows, codes))
         uses = np.bincount(codes.indices[codes.data != 0], minlength=len(model["atoms"]))
-        replace_bad_atoms(model["atoms"], uses, rows, energies_of(rows, residuals), positive)
+        replace_bad_atoms(model["atoms"], uses, rows, energies_of(rows, residuals), positive, self.plain)
 
 
 def uses_of(codes: sp.csc_array) -> tuple[Array, Array, Array]:
@@ -174,6 +174,9 @@ class KSVD(DictionaryEstimator):
     max_iter : int
         The largest number of iterations.
     {tol}
+    plain : bool
+        Whether to run the algorithm as published: each iteration codes all samples with all their atoms, and only
+        atoms that no sample uses are replaced.
     {positive}
     {coding}
     {running}
@@ -201,6 +204,7 @@ class KSVD(DictionaryEstimator):
     alpha: float = 1.0
     max_iter: int = 100
     tol: float = 1e-4
+    plain: bool = False
     positive: bool = False
     transform_algorithm: str = "omp"
     transform_alpha: float | None = None
@@ -210,11 +214,11 @@ class KSVD(DictionaryEstimator):
     checkpoint: types.Path | None = None
 
     def _plan(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Plan:
-        return dense_plan(self._start())
+        return dense_plan(self._start(), not self.plain)
 
     def _start(self) -> Any:
         """The first stage; a fast dictionary that starts from this estimator uses it, too."""
-        return ksvd_start(as_integer("max_iter", self.max_iter, 1), self.tol)
+        return ksvd_start(as_integer("max_iter", self.max_iter, 1), self.tol, self.plain)
 
 
 # -- Sparse K-SVD --------------------------------------------------------------------------------------
@@ -229,6 +233,7 @@ def sparse_ksvd(
     k: int | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
+    plain: bool = False,
     positive: bool = False,
     random_state: RandomState = None,
     callback: Callback | None = None,
@@ -256,6 +261,9 @@ def sparse_ksvd(
         The largest number of iterations.
     tol : float
         Stop when the error has not fallen by this share within ten iterations; 0 never stops early.
+    plain : bool
+        Whether to run the algorithm as published: each iteration codes all signals with all their atoms, and only
+        atoms that no signal uses are replaced.
     positive : bool
         Whether codes must not be negative, as in `omp`; the entries of S may have any sign.
     random_state : int, RandomState, Generator or None
@@ -280,13 +288,13 @@ def sparse_ksvd(
     in_base = Base.over(base, rows.shape[1], k)
     n_components = as_integer("n_components", n_components, 1)
     coder = as_coder(n_nonzero_coefs, rows.shape[1], n_components, positive=positive)
-    plan = _sparse_plan(in_base, max_iter, tol)
+    plan = _sparse_plan(in_base, max_iter, tol, plain)
     return learn_rows(rows, n_components, coder, plan, random_state, callback)
 
 
-def _sparse_plan(in_base: "Base", max_iter: int, tol: float) -> Plan:
-    """The stages of `sparse_ksvd`, after checks of the limits."""
-    limits = as_limits(max_iter, tol)
+def _sparse_plan(in_base: "Base", max_iter: int, tol: float, plain: bool) -> Plan:
+    """The stages of `sparse_ksvd`, after checks of the options."""
+    limits = {**as_limits(max_iter, tol), "plain": as_flag("plain", plain)}
 
     def plan(session: Session, signals: Signals, n_components: int) -> list[Stage]:
         start = signals.start
@@ -304,9 +312,9 @@ class SparseKSVDIterations(Alternation):
     name = "sparse ksvd"
 
     def __init__(
-        self, base: "Base", session: Session, signals: Signals, n_components: int, *, max_iter: int, tol: float
+        self, base: "Base", session: Session, signals: Signals, n_components: int, **options: Any
     ) -> None:
-        super().__init__(session, signals, n_components, max_iter=max_iter, tol=tol)
+        super().__init__(session, signals, n_components, **options)
         self.base = base
 
     def begin(self) -> Model:
@@ -329,7 +337,8 @@ class SparseKSVDIterations(Alternation):
                     exchange_atom(atoms[j], new[0], *where, self.signals.coder.positive)
                     sparse[j] = column[0]
         uses = np.bincount(codes.indices[codes.data != 0], minlength=len(atoms))
-        replaced = replace_bad_atoms(atoms, uses, rows, energies_of(rows, residuals), self.signals.coder.positive)
+        positive, energies = self.signals.coder.positive, energies_of(rows, residuals)
+        replaced = replace_bad_atoms(atoms, uses, rows, energies, positive, self.plain)
         if replaced.size:
             atoms[replaced], sparse[replaced] = self.base.nearest(atoms[replaced])
 
@@ -399,6 +408,9 @@ class SparseKSVD(DictionaryEstimator):
     max_iter : int
         The largest number of iterations.
     {tol}
+    plain : bool
+        Whether to run the algorithm as published: each iteration codes all samples with all their atoms, and only
+        atoms that no sample uses are replaced.
     {positive}
     {coding}
     {running}
@@ -426,6 +438,7 @@ class SparseKSVD(DictionaryEstimator):
     k: int | None = None
     max_iter: int = 100
     tol: float = 1e-4
+    plain: bool = False
     positive: bool = False
     transform_algorithm: str = "omp"
     transform_alpha: float | None = None
@@ -437,7 +450,7 @@ class SparseKSVD(DictionaryEstimator):
     def _plan(self, samples: Samples, n_components: int, n_nonzero_coefs: int) -> Plan:
         max_iter, n_features = as_integer("max_iter", self.max_iter, 1), samples.shape[1]
         base = Base.over(self._base(n_features, samples.dtype), n_features, self.k)
-        return _sparse_plan(base, max_iter, self.tol)
+        return _sparse_plan(base, max_iter, self.tol, self.plain)
 
     def _base(self, n_features: int, dtype: Any) -> Any:
         if self.base is not None:

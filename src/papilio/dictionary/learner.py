@@ -274,10 +274,18 @@ class Alternation(Stage):
     """
 
     def __init__(
-        self, session: Session, signals: Signals, n_components: int, *, max_iter: int, tol: float, init: Any = None
+        self,
+        session: Session,
+        signals: Signals,
+        n_components: int,
+        *,
+        max_iter: int,
+        tol: float,
+        plain: bool = False,
+        init: Any = None,
     ) -> None:
         self.session, self.signals, self.n_components = session, signals.start, n_components
-        self.max_iter, self.tol = max_iter, tol
+        self.max_iter, self.tol, self.plain = max_iter, tol, plain
         self._init = init
 
     def begin(self) -> Model:
@@ -299,9 +307,9 @@ class Alternation(Stage):
         session, signals, i, best = self.session, self.signals, state.iteration, state.best
         rows, coder, atoms = signals.rows, signals.coder, state.model["atoms"]
         with blas_threads(atoms.shape[0] * atoms.size):
-            some, n_atoms = early_signals(
-                rows, len(atoms), coder.n_nonzero_coefs, i, self.max_iter, session.random
-            )
+            some, n_atoms = rows, coder.n_nonzero_coefs
+            if not self.plain:
+                some, n_atoms = early_signals(rows, len(atoms), n_atoms, i, self.max_iter, session.random)
             early = coder._replace(n_nonzero_coefs=n_atoms)
             codes = early.codes(Atoms(atoms.T), some)
             residuals = residuals_of(some, atoms, codes)
@@ -392,14 +400,15 @@ class PassesOverAll(Stage):
         return Found(state.best, Status.CONVERGED if has_settled else state.status, found)
 
 
-def dense_plan(first: Callable[[Session, Signals, int], Stage]) -> Plan:
-    """A plan for a dense dictionary: a stage on signals in memory, and passes over all."""
+def dense_plan(first: Callable[[Session, Signals, int], Stage], improves: bool = True) -> Plan:
+    """A plan for a dense dictionary: a stage on signals in memory, and passes over all, which may improve it."""
 
     def plan(session: Session, signals: Signals, n_components: int) -> list[Stage]:
         def improve(dictionary: Array, statistics: Statistics) -> Array:
             return better_atoms(dictionary, statistics, signals.coder.positive)
 
-        return [first(session, signals, n_components), PassesOverAll(session, signals, improve, n_components)]
+        passes = PassesOverAll(session, signals, improve if improves else None, n_components)
+        return [first(session, signals, n_components), passes]
 
     return plan
 
@@ -483,23 +492,30 @@ def _some(rows: Array, count: float, random: np.random.RandomState) -> Array:
     return rows[np.sort(random.permutation(len(rows))[: ceil(count)])]
 
 
-def replace_bad_atoms(atoms: Array, uses: Array, rows: Array, energies: Array, positive: bool = False) -> Array:
+def replace_bad_atoms(
+    atoms: Array, uses: Array, rows: Array, energies: Array, positive: bool = False, only_unused: bool = False
+) -> Array:
     """Replace atoms that are rarely used, or nearly equal to another one, by the signals with the largest errors.
 
     ``energies`` are the squared errors of ``rows``. Atoms that differ by a factor of modulus 1 are equal, unless
     codes are ``positive``: then d and −d do not replace each other. Returns the indices of the atoms that were
     replaced.
     """
-    products = atoms.conj() @ atoms.T
-    matches = np.triu((products if positive else np.abs(products)) > COHERENT, 1)
-    doubled = np.zeros(len(atoms), dtype=bool)
-    for i, j in zip(*np.nonzero(matches), strict=True):
-        if not doubled[i] and not doubled[j]:
-            doubled[j if uses[j] <= uses[i] else i] = True
-    bad = np.flatnonzero(doubled | (uses < max(RARE * uses.mean(), 1)))
+    bad = np.flatnonzero(uses == 0 if only_unused else _is_bad(atoms, uses, positive))
     bad = bad[: np.count_nonzero(energies)]
     if bad.size:
         worst = np.argpartition(-energies, min(bad.size, len(rows) - 1))[: bad.size]
         worst = worst[np.argsort(-energies[worst], kind="stable")]
         atoms[bad] = rows[worst] / column_norms(rows[worst].T)[:, None].astype(rows.real.dtype)
     return bad
+
+
+def _is_bad(atoms: Array, uses: Array, positive: bool) -> Array:
+    """Which atoms are rarely used, or, of two that are nearly equal, are used less."""
+    products = atoms.conj() @ atoms.T
+    matches = np.triu((products if positive else np.abs(products)) > COHERENT, 1)
+    doubled = np.zeros(len(atoms), dtype=bool)
+    for i, j in zip(*np.nonzero(matches), strict=True):
+        if not doubled[i] and not doubled[j]:
+            doubled[j if uses[j] <= uses[i] else i] = True
+    return doubled | (uses < max(RARE * uses.mean(), 1))

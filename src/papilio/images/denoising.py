@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.fft import dct, idct
 
 from ..coding import Atoms, omp_codes
-from ..dictionary.fast import as_product, fast_plan
+from ..dictionary.fast import HierarchyOptions, as_product, fast_plan
 from ..dictionary.learner import learn
 from ..dictionary.signals import Coder, prepared, residuals_of
 from ..operators import SparseProduct
@@ -261,7 +261,7 @@ def _learned(session: Session, planes: list[Array], size: int, schedule: Schedul
     if len(patches) < max(n_components, 2 * size**2):
         return redundant_dct(size, max(isqrt(n_components - 1) + 1, size))
     n_nonzero_coefs = min(atoms_per_patch(patches, size, gain), n_components)
-    plan = fast_plan(schedule, palm_max_iter=_PALM_MAX_ITER)
+    plan = fast_plan(schedule, options=HierarchyOptions(max_iter=_PALM_MAX_ITER))
     return as_product(learn(session, held(patches), n_components, Coder(n_nonzero_coefs), plan).dictionary)
 
 

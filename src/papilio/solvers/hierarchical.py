@@ -1,12 +1,12 @@
 """The hierarchical strategy: the paper's Algorithm 3."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..constraints import Constraint, Sparse, SparseBlocks
-from ..linalg import inner
+from ..constraints import Constraint, Sparse, SparseBlocks, SparseColumns
+from ..linalg import frobenius, inner
 from ..operators import SparseProduct
 from ..results import Callback, Factorization, History, Status
 from ..runtime.session import Session
@@ -16,6 +16,15 @@ from .moments import Moments
 from .palm import Fit, Limits, as_factorization, as_target, default_start, descend
 from .polish import polish as fit_on_supports
 from .schedule import Schedule
+
+
+class CodedSignals(Moments):
+    """The moments of signals X (d, n) with codes Γ (a, n), k in each column, which global steps may change."""
+
+    def __init__(self, signals: Array, codes: Array, k: int) -> None:
+        super().__init__(signals @ codes.conj().T, codes @ codes.conj().T, frobenius(signals) ** 2)
+        self.signals, self.codes, self.k = signals, codes, k
+
 
 Retarget: TypeAlias = Callable[[SparseProduct], Moments]
 _SHARES = (0.4, 0.2)  # Relaxations of sets of blocks, one after the other.
@@ -168,17 +177,30 @@ def split_next(
 def _global_step(
     session: Session, schedule: Schedule, phase: str, moments: Moments, fit: Fit, limits: Limits
 ) -> Fit:
-    """PALM for all factors so far, in sets of blocks that get tighter if the schedule lets them be regrouped."""
+    """PALM for all factors so far, in sets of blocks that get tighter if the schedule lets them be regrouped.
+
+    Codes that may change are one more factor, whose norm is in the scale.
+    """
+
+    def step(sets: Sequence[Constraint], fit: Fit, limits: Limits) -> Fit:
+        if not isinstance(moments, CodedSignals):
+            return descend(session, phase, moments, sets, fit.factors, fit.scale, limits)
+        codes, size = moments.codes, frobenius(moments.codes)
+        factors = [*fit.factors, codes / codes.real.dtype.type(size)]
+        sets = [*sets, SparseColumns(codes.shape, moments.k)]
+        found = descend(session, phase, Moments(moments.signals), sets, factors, fit.scale * size, limits)
+        return found._replace(factors=found.factors[:-1], scale=found.scale / size)
+
     shares = _SHARES if schedule.regroup else ()
     some = limits._replace(max_iter=min(_STEPS, limits.max_iter), tol=0.0, inertia=True)
     for share in shares:
         with session.part(0.5 / len(shares)):
             sets = schedule.sets_for(fit.factors, share)
-            fit = descend(session, phase, moments, sets, fit.factors, fit.scale, some)
+            fit = step(sets, fit, some)
         if fit.status is Status.STOPPED:
             return _in_groups(schedule, fit)
     with session.part(0.5 if schedule.regroup else 1.0):
-        return descend(session, phase, moments, schedule.sets_for(fit.factors), fit.factors, fit.scale, limits)
+        return step(schedule.sets_for(fit.factors), fit, limits)
 
 
 def _entries(constraint: Constraint) -> Constraint:
