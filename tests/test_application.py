@@ -74,11 +74,6 @@ def test_the_matrix_itself_gives_the_bits_of_numpys_product(shape, layout, dtype
     assert (op @ X).flags.f_contiguous == X.flags.f_contiguous
 
 
-def kinds(op, block=False):
-    """The classes of the segments, in the order of application."""
-    return [type(each) for each in (op._packed().for_blocks if block else op._packed().for_vectors)]
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_blas_has_one_thread_where_papilio_has_one(threads, monkeypatch, default_threads):
     op, X = pp.SparseProduct([gaussian((64, 64))]), gaussian((64, 64))

@@ -14,7 +14,6 @@ BLOCKS, ENTRIES, LOW_RANK, BUTTERFLY, NESTED = (
     "butterfly",
     "nested",
 )
-OURS = {BLOCKS, ENTRIES, LOW_RANK, BUTTERFLY, NESTED}
 
 
 class Point(NamedTuple):

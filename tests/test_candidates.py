@@ -119,17 +119,6 @@ def test_low_rank_is_the_best_of_its_rank(shape, dtype):
         assert np.linalg.norm(X - operator.toarray()) / np.linalg.norm(X) == pytest.approx(best, rel=1e-4)
 
 
-# -- the session of a search ---------------------------------------------------------------------------
-
-
-def reported(session, count=1):
-    """The session after ``count`` steps in a part of it."""
-    with session.part(0.5, "low rank: "):
-        for i in range(count):
-            session.report("split 1", 0.5, fraction=(i + 1) / 50)
-    return session
-
-
 # -- the search ----------------------------------------------------------------------------------------
 
 METHODS = ("hierarchical", "low_rank")

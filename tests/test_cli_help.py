@@ -8,7 +8,6 @@ import pytest
 
 import papilio as pp
 from papilio.cli import app, built_in
-from papilio.cli.console import table
 from papilio.cli.inputs import read
 from papilio.cli.inputs import read_pixels as read_image
 from papilio.search.methods import NAMES as METHODS
@@ -100,13 +99,3 @@ def test_every_built_in_input_is_listed_and_can_be_read(papilio):
         made = read_image(each.example).pixels if each.kind is built_in.Kind.IMAGE else read(each.example)
         assert len(made.shape) == 2
     assert ".npz" in told["formats"]
-
-
-# -- tables --------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def wide():
-    made = table(None, "name", *(f"number {i}" for i in range(30)))
-    made.add_row("a", *(f"{i}.123456789" for i in range(30)))
-    return made

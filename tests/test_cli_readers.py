@@ -107,9 +107,6 @@ def test_complex_results_in_csv_come_back_as_they_were(here):
     np.testing.assert_array_equal(inputs.read_matrix("y.csv"), values)
 
 
-# -- Matrix Market ------------------------------------------------------------------------------------------
-
-
 # -- limits on what is unpacked -----------------------------------------------------------------------------
 
 MILLION = 10**6

@@ -225,6 +225,3 @@ def test_no_other_member_is_nearer_to_any_matrix(name: str) -> None:
                 assert np.linalg.norm(matrix - projected) ** 2 <= distance**2 + allowance
 
     check()
-
-
-# -- the checkers themselves -----------------------------------------------------------------------------

@@ -179,10 +179,6 @@ def test_workers_that_are_all_lost_are_not_waited_for_in_silence(tmp_path, impat
             map_reduce(on_disk(tmp_path), slow_rows_of, None, joined, tick=tick)
 
 
-class Killed(BaseException):
-    pass
-
-
 # -- workers that are processes -------------------------------------------------------------------------
 
 
@@ -221,5 +217,5 @@ def test_a_worker_that_is_killed_in_a_pass_changes_nothing(kind, tmp_path):
         model = make("ksvd", callback=kill).fit(data)
         assert killed
         assert_same(model, expected)
-        client.wait_for_workers(2, timeout=30)
+        client.wait_for_workers(2)
         assert victims[0] not in client.run(os.getpid).values()

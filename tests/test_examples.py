@@ -77,9 +77,7 @@ def test_a_script_tells_its_story_and_ends_with_its_figures(script, tmp_path, tm
         text = text.replace(large, small)
     copy = tmp_path_factory.mktemp("examples") / script.name
     copy.write_text(text)
-    done = subprocess.run(
-        [sys.executable, copy, "figures"], capture_output=True, text=True, cwd=tmp_path, timeout=600
-    )
+    done = subprocess.run([sys.executable, copy, "figures"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     figures = re.findall(r"^Figure: (.*)$", done.stdout, re.MULTILINE)

@@ -77,11 +77,6 @@ def test_a_page_is_reported_in_one_line(tmp_path, monkeypatch):
 # -- tables that grow -----------------------------------------------------------------------------------
 
 
-def work(trial):
-    rows = [{"trial": trial, "value": "x" * 3000}]
-    return rows, rows
-
-
 def test_a_result_that_finds_no_room_is_kept_elsewhere(disk, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

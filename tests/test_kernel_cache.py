@@ -73,7 +73,6 @@ def run(code, *words, source=PACKAGE.parent, environment=None):
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr

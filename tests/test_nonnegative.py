@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 import papilio as pp
@@ -100,9 +99,6 @@ def test_codes_are_those_of_a_plain_loop_whatever_the_way(way, dtype, monkeypatc
     assert compared > 200
 
 
-small = st.integers(-2, 2).map(float)
-
-
 def test_an_atom_that_becomes_zero_leaves_and_its_place_is_free():
     # The sum of two atoms is chosen first, and not needed once they are there.
     D = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.5, 1.0]])
@@ -129,9 +125,6 @@ def test_other_flags_are_refused_by_name(positive):
 def test_complex_data_are_refused_by_name(call):
     with pytest.raises(ValueError, match="positive must be False for complex data"):
         call(np.eye(4) + 1j)
-
-
-# -- parts ----------------------------------------------------------------------------------------------
 
 
 # -- learning ------------------------------------------------------------------------------------------

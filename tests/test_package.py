@@ -87,3 +87,5 @@ def test_the_version_comes_from_one_place():
     assert project["project"]["dynamic"] == ["version"]
     assert project["tool"]["hatch"]["version"]["path"] == "src/papilio/__init__.py"
     assert re.fullmatch(r"\d+\.\d+\.\d+", pp.__version__)
+    citation = (SOURCE.parents[1] / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {pp.__version__}\n" in citation

@@ -93,6 +93,3 @@ def test_the_calls_of_the_decision_figure_exist_and_it_is_drawn_as_its_script_sa
     names = {call.removesuffix("(…)") for call in calls}
     known = [attrgetter(name)(pp) for name in sorted(names) if not name.startswith("torch.")]
     assert len(known) > 8
-
-
-# -- the checks find what is wrong -----------------------------------------------------------------------

@@ -8,8 +8,6 @@ import scipy.sparse as sp
 
 from papilio.operators.parametric import ParametricProduct
 
-SIZES = (9, 13, 8, 11)  # rows of the leftmost factor, …, columns of the rightmost one
-
 
 def supports(random):
     """Groups of four and of two, single rows, neighbours that nearly agree, an empty row, and a full matrix."""

@@ -5,17 +5,9 @@ import pytest
 
 import papilio as pp
 from experiments import phase
-from experiments.harness import BETTER, DIFFERS, HOLDS, reproduce
+from experiments.harness import BETTER, DIFFERS, HOLDS
 
 DRAW = phase.Draw(16, 3, 2, "gaussian", 0)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A whole run of the tiny preset."""
-    folder = tmp_path_factory.mktemp("phase") / "run"
-    reproduce("phase", folder, preset="tiny", jobs=1, progress=lambda done, total: None)
-    return folder
 
 
 def test_planted_factors_have_their_entries_in_each_column():

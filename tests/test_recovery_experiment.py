@@ -6,19 +6,11 @@ import scipy.sparse as sp
 
 import papilio as pp
 from experiments import recovery
-from experiments.harness import DIFFERS, HOLDS, reproduce, settings_of
+from experiments.harness import DIFFERS, HOLDS, settings_of
 from experiments.recovery import averages
 
 TINY = settings_of("recovery", "tiny")
 DRAW = recovery.Draw(20, 12, 300, "uniform", 0)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A whole run of the tiny preset."""
-    folder = tmp_path_factory.mktemp("recovery") / "run"
-    reproduce("recovery", folder, preset="tiny", jobs=1, progress=lambda done, total: None)
-    return folder
 
 
 def test_planted_signals_are_sums_of_unit_atoms_with_non_negative_coefficients():

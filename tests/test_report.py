@@ -1,8 +1,6 @@
 """The page about a result: valid HTML that needs nothing else, is small, and shows the right numbers."""
 
-import base64
 import dataclasses
-import io
 import json
 import re
 from html.parser import HTMLParser
@@ -10,7 +8,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import scipy.sparse
-from PIL import Image
 
 import papilio as pp
 from papilio import results
@@ -20,7 +17,6 @@ from papilio.operators import speed as measure
 from papilio.report import Subject, page
 
 VOID = {"meta", "link", "img", "br", "path"}
-HOSTILE = '<script>alert("1")</script>&"\'.npz'
 MOST_BYTES = 2_000_000
 
 
@@ -164,13 +160,6 @@ def test_infinite_errors_are_left_out_of_diagrams(sweep):
         words = " ".join(check(page("op", [empty], "1")).text)
         for heading in ("How the error fell", "Error against complexity"):
             assert heading not in words
-
-
-def pixels(address):
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))).convert("RGBA"))
-
-
-# -- diagrams ------------------------------------------------------------------------------------------------
 
 
 # -- the command ---------------------------------------------------------------------------------------------

@@ -3,18 +3,8 @@
 import pytest
 
 from experiments import seconds
-from experiments.harness import BETTER, DIFFERS, HOLDS, reproduce, settings_of
+from experiments.harness import BETTER, DIFFERS, HOLDS
 from experiments.seconds import averages
-
-TINY = settings_of("seconds", "tiny")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A whole run of the tiny preset."""
-    folder = tmp_path_factory.mktemp("seconds") / "run"
-    reproduce("seconds", folder, preset="tiny", progress=lambda done, total: None)
-    return folder
 
 
 def table(blocks_error=0.5, blocks_speed=2.0):

@@ -97,7 +97,6 @@ BROKEN = {
     "dok: key": broken_keys(),
 }
 X = np.arange(12.0).reshape(N, 3)
-SCHEDULE = pp.Schedule.with_complexity((N, N), 1.0)
 
 
 @pytest.mark.parametrize("name", BROKEN)
