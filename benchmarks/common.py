@@ -88,7 +88,7 @@ def peak_memory() -> float:
     The kernel's own mark: what getrusage says starts, in a child process, with the size of its parent.
     """
     try:
-        with open("/proc/self/status") as file:
+        with open("/proc/self/status", encoding="utf-8") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1e6
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -98,7 +98,7 @@ def machine() -> str:
     """The processor, its cores and the versions of what is compared."""
     model = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo") as file:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
             model = names[0] if names else model
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

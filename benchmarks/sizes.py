@@ -238,7 +238,7 @@ def peak(kind: str, n: int, direction: str) -> tuple[int, int]:
     op = KINDS[kind](n)
     parts = [part for factor in op.factors for part in (factor.data, factor.indices, factor.indptr)]
     x = np.ones((n, 8), op.dtype)
-    Path("/proc/self/clear_refs").write_text("5")  # begins the measurement of the peak
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # begins the measurement of the peak
     turned = op if direction == "forward" else op.H
     for _ in range(5):  # it is packed when it has been applied to 32 vectors
         y = turned @ x
@@ -247,7 +247,11 @@ def peak(kind: str, n: int, direction: str) -> tuple[int, int]:
 
 def status(field: str) -> int:
     """Bytes of memory of this process, as Linux tells them."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        if line.startswith(field)
+    )
     return 1024 * int(line.split()[1])
 
 

@@ -15,6 +15,13 @@ import papilio as pp
 from .helpers import DTYPES, Clock
 from .limits import lower
 
+# These send signals between processes, or need a terminal or limits of memory, as POSIX has them.
+POSIX_ONLY = (
+    *("fuzz/test_calls.py", "test_cli_terminal.py", "test_full_disks.py", "test_interruptions.py"),
+    "test_reproduce.py",
+)
+collect_ignore = list(POSIX_ONLY) if os.name == "nt" else []
+
 # Whether kernels must be compiled, and that is said, depends on what ran before; in processes of tests, too.
 os.environ["PAPILIO_QUIET"] = "1"
 

@@ -1,7 +1,6 @@
 """``papilio`` as a person runs it: in a process of its own, with and without a terminal."""
 
 import os
-import pty
 import re
 import select
 import signal
@@ -28,6 +27,8 @@ class OnTerminal:
     """A process whose standard error is a terminal; its standard output is kept apart."""
 
     def __init__(self, *arguments, cwd):
+        import pty  # not on Windows
+
         self._screen, inside = pty.openpty()
         self.process = subprocess.Popen(
             [COMMAND, *map(str, arguments)],

@@ -251,19 +251,20 @@ def test_a_new_file_keeps_the_mode_and_the_link_of_the_old_one(here):
     (here / "link.npy").symlink_to(path)
     write(here / "link.npy", MATRIX)
     assert (here / "link.npy").is_symlink()
-    assert path.stat().st_mode & 0o777 == 0o640
+    assert os.name == "nt" or path.stat().st_mode & 0o777 == 0o640
     np.testing.assert_array_equal(np.load(path), MATRIX)
 
 
 def test_outputs_that_cannot_be_written_are_refused_before_work(here, monkeypatch):
     (here / "folder.npy").mkdir()
-    os.mkfifo(here / "pipe.npy")
     cases = {
         "gone/y.npy": "there is no folder",
         "y.doc": r"must end in \.npy or \.csv or \.mat",
         "folder.npy": "not a regular file",
-        "pipe.npy": "not a regular file",
     }
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(here / "pipe.npy")
+        cases["pipe.npy"] = "not a regular file"
     for name, message in cases.items():
         with pytest.raises(BadInput, match=message):
             check_output(here / name, DENSE)

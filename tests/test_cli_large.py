@@ -1,7 +1,6 @@
 """``papilio learn`` from files that need not fit into memory, with checkpoints, and on a Dask cluster."""
 
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -60,7 +59,7 @@ def test_a_stopped_run_keeps_its_checkpoint_and_goes_on_from_it(folder, monkeypa
 
     def interrupted(self, step):
         if (step.phase, step.iteration) == ("refine", 5):
-            os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C
+            signal.raise_signal(signal.SIGINT)  # Ctrl-C
         return report(self, step)
 
     with monkeypatch.context() as patched:

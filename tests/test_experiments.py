@@ -206,7 +206,7 @@ def stopped_after(draws, folder):
 def test_a_stopped_run_goes_on_and_gives_the_same_table(torn, tiny_figure3, tmp_path):
     folder = tmp_path / "run"
     stopped_after(2, folder)
-    with open(folder / "table.csv", "a") as file:
+    with open(folder / "table.csv", "a", encoding="utf-8") as file:
         file.write(torn)  # as a killed process may leave it
     seen = []
     reproduce("figure3", folder, preset="tiny", jobs=1, progress=lambda *numbers: seen.append(numbers))

@@ -1,7 +1,6 @@
 """How a run is stopped: from deep loops, during long calls and by Ctrl-C; and the line that shows progress."""
 
 import io
-import os
 import signal
 import threading
 import warnings
@@ -33,7 +32,7 @@ def eager(monkeypatch):
 
 
 def ctrl_c():
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
 
 
 # -- checks and long calls ------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ OURS, SCIKIT_LEARN = (os.path.dirname(os.path.abspath(package.__file__)) for pac
 def limited(here, monkeypatch):
     """Four more gigabytes; what a call changes for the whole process is undone."""
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    with open("/proc/self/statm") as file:
+    with open("/proc/self/statm", encoding="utf-8") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 30), before[1]))

@@ -113,8 +113,8 @@ def make_files():
     np.save("zero.npy", np.zeros((8, 8)))
     np.save("deep.npy", np.zeros((2, 3, 4)))
     np.save("complex.npy", M + 1j)
-    Path("words.csv").write_text("a,b\nc,d\n")
-    Path("huge.csv").write_text("1e308,1e308\n1e308,-1e308\n")
+    Path("words.csv").write_text("a,b\nc,d\n", encoding="utf-8")
+    Path("huge.csv").write_text("1e308,1e308\n1e308,-1e308\n", encoding="utf-8")
     os.mkdir("folder")
 
 

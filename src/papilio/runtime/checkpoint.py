@@ -7,7 +7,6 @@ where they belong. zipfile compares the checksums of its members; what passes, a
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -24,8 +23,12 @@ from .files import as_path, replacing
 FINISHED = "finished"  # the stage of a state that is the result of a run
 _FORMAT = "papilio.Checkpoint 6"
 
-if sys.platform != "win32":
+try:
     import fcntl
+
+    _HAS_LOCKS = True
+except ImportError:  # on Windows
+    _HAS_LOCKS = False
 
 T = TypeVar("T")
 _kinds: dict[str, tuple[type, Callable[[Any], Mapping[str, Any]], Callable[..., Any]]] = {}
@@ -101,7 +104,7 @@ class Lock:
             reason = f"checkpoint cannot be written there: {error.strerror}; make room or choose another path"
             raise OSError(error.errno, reason, os.fspath(checkpoint)) from error
         try:
-            if sys.platform != "win32":
+            if _HAS_LOCKS:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.close()
@@ -115,6 +118,8 @@ class Lock:
     def release(self) -> None:
         """Remove the file while it is locked, and release the lock."""
         if not self._file.closed:
+            if not _HAS_LOCKS:  # on Windows, where no open file can be removed
+                self._file.close()
             with suppress(OSError):
                 self._path.unlink()
             self._file.close()

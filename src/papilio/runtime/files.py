@@ -61,7 +61,7 @@ def replacing(path: types.Path, keep: bool = True, fresh: Path | None = None) ->
         with naming(path):
             yield partial
             if keep:
-                with open(partial, "rb") as file:
+                with open(partial, "r+b") as file:  # Windows flushes only what is open for writing
                     os.fsync(file.fileno())
                 if mode is not None:
                     partial.chmod(mode)
