@@ -1,12 +1,16 @@
 """What the benchmarks share: fair timing, tables, and a description of the machine."""
 
+import hashlib
 import os
 import platform
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from time import perf_counter, sleep
+
+import papilio
 
 OURS = "papilio"
 
@@ -94,6 +98,14 @@ def peak_memory() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
+def source() -> str:
+    """The first digits of a hash of papilio's sources, which tell what was measured."""
+    folder, found = Path(papilio.__file__).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:10]
+
+
 def machine() -> str:
     """The processor, its cores and the versions of what is compared."""
     model = platform.processor() or platform.machine()
@@ -121,4 +133,5 @@ def machine() -> str:
             versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             versions.append(f"{package} not installed")
+    versions[0] = f"papilio {papilio.__version__} (source {source()})"
     return f"{model}, {cores} cores, Python {platform.python_version()}; {', '.join(versions)}."

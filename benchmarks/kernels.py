@@ -311,8 +311,8 @@ def speedups(matrix: np.ndarray, found: dict[str, Compressed], count: int) -> di
     return {by: times["dense"] / times[by] for by in found}
 
 
-def run(folder: Path) -> list[Cells]:
-    return [line(), compared(list(KERNELS))]
+def run(folder: Path, names: list[str] | None = None) -> list[Cells]:
+    return [line(), compared(names or list(KERNELS))]
 
 
 if __name__ == "__main__":

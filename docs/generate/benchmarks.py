@@ -1,4 +1,4 @@
-"""``benchmarks/RESULTS.md`` as pages, one per script, and what was missed in one table."""
+"""``benchmarks/RESULTS.md`` as pages, one per script, after ``SUMMARY.md``, with all losses in one table."""
 
 import re
 from pathlib import Path
@@ -64,7 +64,9 @@ def pages(root: Path) -> dict[str, str]:
     parts = [Part(name, body.strip()) for name, body in zip(rest[::2], rest[1::2], strict=True)]
     figure = head.strip().split("\n\n")[-1]
     found = {f"benchmarks/{part.name}.md": _page(part) for part in parts}
-    return found | {"benchmarks/index.md": _index(parts, figure)}
+    summary = source.with_name("SUMMARY.md").read_text(encoding="utf-8").partition("## ")
+    shown = into_the_site(summary[1] + summary[2], root, source.parent, root / "docs/benchmarks/index.md")
+    return found | {"benchmarks/index.md": _index(parts, figure, shown.strip())}
 
 
 def _page(part: Part) -> str:
@@ -78,30 +80,30 @@ def _page(part: Part) -> str:
     )
 
 
-def _index(parts: list[Part], figure: str) -> str:
+def _index(parts: list[Part], figure: str, summary: str) -> str:
+    """SUMMARY.md, with the pages of the parts."""
     rows = [
         f"| [{part.title}]({part.name}.md) | {part.count('yes') or ''} | {part.count(_MISSED) or ''} |"
         for part in parts
     ]
-    missed = [line for part in parts for line in _missed(part)]
     toctree = "\n".join(part.name for part in parts)
     return f"""# Benchmarks
 
 papilio beside NumPy, SciPy, pyfaust, SPAMS, scikit-learn and others, each part on one machine. All libraries do
-the same work in the same process, in turns, and the best time of each counts. Where an aim was set, the tables say
-whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or {{bdg-{BADGES[_MISSED]}}}`no`. `make bench` repeats everything.
+the same work in the same process, in turns, and the best time of each counts. `make bench` repeats everything.
 
 {figure}
+
+{summary}
+
+## All measurements
+
+Where an aim was set, the tables say whether it was met: {{bdg-{BADGES["yes"]}}}`yes` or
+{{bdg-{BADGES[_MISSED]}}}`no`.
 
 | measured | aims met | missed |
 |---|---:|---:|
 {chr(10).join(rows)}
-
-## What was missed
-
-Every line with an aim that was not met.
-
-{chr(10).join(missed)}
 
 ```{{toctree}}
 :hidden:
@@ -109,20 +111,3 @@ Every line with an aim that was not met.
 {toctree}
 ```
 """
-
-
-def _missed(part: Part) -> list[str]:
-    """The tables of a part without the lines that have all they aim at."""
-    found: list[str] = []
-    title, header = "", []
-    for line, below in zip(part.text.splitlines(), [*part.text.splitlines()[1:], ""], strict=True):
-        if line.startswith("## "):
-            title = line.removeprefix("## ")
-        elif cells(below) and set(below) <= set("|-: "):
-            header = [line, below]
-        elif _MISSED in cells(line):
-            if header:
-                found += ["", f"[{title}]({part.name}.md):", "", *header]
-                header = []
-            found.append(with_badges(line).strip())
-    return found

@@ -13,6 +13,7 @@ PAGES = {
     "README.md": "index.md",
     "docs/coming_from_pyfaust.md": "coming_from/pyfaust.md",  # as the changelog knows it
     "benchmarks/RESULTS.md": "benchmarks/index.md",
+    "benchmarks/SUMMARY.md": "benchmarks/index.md",
     "benchmarks/README.md": "benchmarks/index.md",
     "examples/README.md": "gallery/index.rst",
     "examples/README.rst": "gallery/index.rst",
