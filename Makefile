@@ -111,9 +111,8 @@ test-sdist: dist  ## run the fast tests of the unpacked source archive on the ne
 
 check-release: $(READY_RELEASE)  ## check the workflows, the recipe, the citation and the paper against their formats
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/python scripts/render_recipe.py
-	$(BIN)/python -m pytest -q tests/test_citation.py tests/test_paper.py tests/test_public_names.py
+	$(BIN)/python -m pytest -q tests/test_package.py tests/test_paper.py tests/test_public_names.py
 
 public-names: $(READY_TORCH)  ## write the kept list of public names and their parameters anew
 	$(BIN)/python scripts/public_names.py

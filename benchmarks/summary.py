@@ -1,6 +1,6 @@
 """One page from RESULTS.md: how fast, how good, against whom, and every loss: ``python benchmarks/summary.py``.
 
-``run.py`` writes it after each part. Nothing is measured here, and nothing is chosen by its result.
+``run.py`` writes it after each part, with the table of the paper. Nothing is measured here.
 """
 
 import re
@@ -10,6 +10,22 @@ from statistics import median
 from typing import NamedTuple
 
 FOLDER = Path(__file__).parent
+PAPER = FOLDER.parent / "paper" / "paper.md"
+# The rows that the paper shows: each kind of work once or twice, those that lose among them.
+IN_PAPER = (
+    ("Applying to a block", "dense NumPy"),
+    ("Applying to a block", "pyfaust"),
+    ("Applying to a block", "lazylinop"),
+    ("Products of every size", "SciPy CSR chain"),
+    ("Hierarchical factorization of the Hadamard matrix", "pyfaust hierarchical, backend 2020"),
+    ("Butterflies on known supports: times", "lazylinop ksd, ortho"),
+    ("Orthogonal matching pursuit", "SPAMS, 2 threads"),
+    ("Orthogonal matching pursuit", "scikit-learn"),
+    ("Lasso codes, 64×256", "SPAMS, 2 threads"),
+    ("Products with a graph Fourier transform", "dense"),
+    ("The inverse of a Laplacian: the product beside the sparse solve", "SuperLU's solve"),
+    ("PyTorch layers: seconds", "nn.Linear"),
+)
 MISSED = "**no**"
 HEAD = """# Summary of the benchmarks
 
@@ -189,9 +205,20 @@ def summary(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).replace("|\n\n|", "|\n|") + "\n"
 
 
+def for_paper(text: str, paper: str) -> str:
+    """The paper with its table, which is a part of the summary, between its marks."""
+    lines = summary(text).splitlines()
+    chosen = [line for line in lines for case in IN_PAPER if line.startswith(f"| {' | '.join(case)} |")]
+    head = [line for line in lines if line.startswith("| work |")]
+    table = "\n".join([*head, "|---|---|---:|---:|---:|---:|---:|", *chosen])
+    begin, _, rest = paper.partition("<!-- benchmarks -->")
+    return f"{begin}<!-- benchmarks -->\n\n{table}\n\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
+
+
 def write() -> None:
-    text = summary((FOLDER / "RESULTS.md").read_text(encoding="utf-8"))
-    (FOLDER / "SUMMARY.md").write_text(text, encoding="utf-8")
+    text = (FOLDER / "RESULTS.md").read_text(encoding="utf-8")
+    (FOLDER / "SUMMARY.md").write_text(summary(text), encoding="utf-8")
+    PAPER.write_text(for_paper(text, PAPER.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -87,5 +87,7 @@ def test_the_version_comes_from_one_place():
     assert project["project"]["dynamic"] == ["version"]
     assert project["tool"]["hatch"]["version"]["path"] == "src/papilio/__init__.py"
     assert re.fullmatch(r"\d+\.\d+\.\d+", pp.__version__)
+    recipe = (SOURCE.parents[1] / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'version: "{pp.__version__}"' in recipe
     citation = (SOURCE.parents[1] / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {pp.__version__}\n" in citation
