@@ -43,14 +43,6 @@ def in_here(papilio):
     return lambda *words: subprocess.CompletedProcess(words, *papilio(*words))
 
 
-def test_version_and_help(tmp_path, papilio):
-    assert run("--version", cwd=tmp_path).stdout.strip() == pp.__version__
-    code, shown, _ = papilio()
-    assert code == 0
-    for command in ("demo", "factorize", "learn", "encode", "apply", "export", "info", "plot", "bench"):
-        assert command in shown
-
-
 @pytest.mark.slow
 def test_a_matrix_is_factorized_described_drawn_applied_and_measured(tmp_path, in_here):
     H = pp.transforms.hadamard(32).toarray()

@@ -359,60 +359,48 @@ def test_the_atom_and_its_kernels_are_drawn():
 
 
 Y, X = np.arange(1.0, 9.0), np.eye(8)[0]
+fit, learn = pp.convolution.convolution_chain, pp.convolution.convolutional_dictionary
+chain, boxes = pp.convolution.ConvolutionChain, pp.convolution.kernel_supports
 BAD = {
-    "supports must hold the places of 1 to 1000 kernels, got 0": lambda: pp.convolution.convolution_chain(
-        Y, X, []
-    ),
-    "supports must be a sequence": lambda: pp.convolution.convolution_chain(Y, X, 3),
-    r"supports\[1\] must have at least one place": lambda: pp.convolution.convolution_chain(Y, X, [[0], []]),
-    r"supports\[0\] must have places on the grid \(8,\), from -8 to 7, got 8": lambda: (
-        pp.convolution.convolution_chain(Y, X, [[0, 8]])
-    ),
-    r"from -9 to 8|got -9": lambda: pp.convolution.convolution_chain(Y, X, [[0, -9]]),
-    r"supports\[0\] must have distinct places .* got 1 twice": lambda: pp.convolution.convolution_chain(
-        Y, X, [[1, -7]]
-    ),
-    r"supports\[0\] must hold integers": lambda: pp.convolution.convolution_chain(Y, X, [[0.0, 1.0]]),
-    r"supports\[1\] must have places in 1 dimensions": lambda: pp.convolution.convolution_chain(
-        Y, X, [[0], [(0, 1)]]
-    ),
-    "signal must have 2 dimensions": lambda: pp.convolution.convolution_chain(Y, X, [[(0, 1)]]),
-    "signal must not be zero": lambda: pp.convolution.convolution_chain(0 * Y, X, [[0]]),
-    "codes must not be zero": lambda: pp.convolution.convolution_chain(Y, 0 * X, [[0]]),
-    "signal must hold finite": lambda: pp.convolution.convolution_chain(Y * np.nan, X, [[0]]),
-    "codes must hold finite": lambda: pp.convolution.convolution_chain(Y, X + np.inf, [[0]]),
-    "codes must have shape": lambda: pp.convolution.convolution_chain(Y, X[:5], [[0]]),
-    "codes must be given for several": lambda: pp.convolution.convolution_chain(np.ones((2, 8)), None, [[0]]),
-    "signal must not be empty": lambda: pp.convolution.convolution_chain(np.ones(0), None, [[0]]),
-    "signal must have a non-zero entry at": lambda: pp.convolution.convolution_chain(X, None, [[3, 4]]),
-    "n_restarts must be": lambda: pp.convolution.convolution_chain(Y, X, [[0]], n_restarts=0),
-    "max_iter must be": lambda: pp.convolution.convolution_chain(Y, X, [[0]], max_iter=0),
-    "tol must be": lambda: pp.convolution.convolution_chain(Y, X, [[0]], tol=-1),
-    "init must hold 1 kernels": lambda: pp.convolution.convolution_chain(Y, X, [[0]], init=[]),
-    r"init\[0\] must have 1 values": lambda: pp.convolution.convolution_chain(Y, X, [[0]], init=[[1, 2]]),
-    r"init\[0\] must not be zero": lambda: pp.convolution.convolution_chain(Y, X, [[0]], init=[[0]]),
-    r"init\[0\] must be real": lambda: pp.convolution.convolution_chain(Y, X, [[0]], init=[[1j]]),
-    "kernels must hold": lambda: pp.convolution.ConvolutionChain([[1]], [[0], [1]], 8),
-    r"kernels\[0\] must have 2 values": lambda: pp.convolution.ConvolutionChain([[1]], [[0, 1]], 8),
-    r"kernels\[0\] must hold finite": lambda: pp.convolution.ConvolutionChain([[np.nan]], [[0]], 8),
-    "grid must have one or two dimensions": lambda: pp.convolution.ConvolutionChain([[1]], [[0]], (2, 2, 2)),
-    r"images must have shape \(..., 8\)": lambda: pp.convolution.ConvolutionChain([[1]], [[0]], 8).apply(
-        np.ones(7)
-    ),
-    "dtype must be float32": lambda: pp.convolution.ConvolutionChain([[1]], [[0]], 8).astype(int),
-    "size must be": lambda: pp.convolution.kernel_supports((1, 2, 3), [1]),
-    "dilations must be a sequence": lambda: pp.convolution.kernel_supports(3, []),
-    r"dilations\[0\] must be": lambda: pp.convolution.kernel_supports(3, [0]),
-    "images must have 1 dimensions": lambda: pp.convolution.convolutional_dictionary(
-        np.ones((2, 2, 8)), 1, [[0]], 1
-    ),
-    "images must be real": lambda: pp.convolution.convolutional_dictionary(1j * Y, 1, [[0]], 1),
-    "images must not be zero": lambda: pp.convolution.convolutional_dictionary(0 * Y, 1, [[0]], 1),
-    "n_atoms must be": lambda: pp.convolution.convolutional_dictionary(Y, 0, [[0]], 1),
-    "n_nonzero_coefs must be": lambda: pp.convolution.convolutional_dictionary(Y, 1, [[0]], 9),
-    r"codes must have shape \(1, 2, 8\)": lambda: pp.convolution.convolutional_dictionary(
-        Y, 2, [[0]], 1, codes=np.ones(8)
-    ),
+    "supports must hold the places of 1 to 1000 kernels, got 0": lambda: fit(Y, X, []),
+    "supports must be a sequence": lambda: fit(Y, X, 3),
+    r"supports\[1\] must have at least one place": lambda: fit(Y, X, [[0], []]),
+    r"supports\[0\] must have places on the grid \(8,\), from -8 to 7, got 8": lambda: fit(Y, X, [[0, 8]]),
+    r"from -9 to 8|got -9": lambda: fit(Y, X, [[0, -9]]),
+    r"supports\[0\] must have distinct places .* got 1 twice": lambda: fit(Y, X, [[1, -7]]),
+    r"supports\[0\] must hold integers": lambda: fit(Y, X, [[0.0, 1.0]]),
+    r"supports\[1\] must have places in 1 dimensions": lambda: fit(Y, X, [[0], [(0, 1)]]),
+    "signal must have 2 dimensions": lambda: fit(Y, X, [[(0, 1)]]),
+    "signal must not be zero": lambda: fit(0 * Y, X, [[0]]),
+    "codes must not be zero": lambda: fit(Y, 0 * X, [[0]]),
+    "signal must hold finite": lambda: fit(Y * np.nan, X, [[0]]),
+    "codes must hold finite": lambda: fit(Y, X + np.inf, [[0]]),
+    "codes must have shape": lambda: fit(Y, X[:5], [[0]]),
+    "codes must be given for several": lambda: fit(np.ones((2, 8)), None, [[0]]),
+    "signal must not be empty": lambda: fit(np.ones(0), None, [[0]]),
+    "signal must have a non-zero entry at": lambda: fit(X, None, [[3, 4]]),
+    "n_restarts must be": lambda: fit(Y, X, [[0]], n_restarts=0),
+    "max_iter must be": lambda: fit(Y, X, [[0]], max_iter=0),
+    "tol must be": lambda: fit(Y, X, [[0]], tol=-1),
+    "init must hold 1 kernels": lambda: fit(Y, X, [[0]], init=[]),
+    r"init\[0\] must have 1 values": lambda: fit(Y, X, [[0]], init=[[1, 2]]),
+    r"init\[0\] must not be zero": lambda: fit(Y, X, [[0]], init=[[0]]),
+    r"init\[0\] must be real": lambda: fit(Y, X, [[0]], init=[[1j]]),
+    "kernels must hold": lambda: chain([[1]], [[0], [1]], 8),
+    r"kernels\[0\] must have 2 values": lambda: chain([[1]], [[0, 1]], 8),
+    r"kernels\[0\] must hold finite": lambda: chain([[np.nan]], [[0]], 8),
+    "grid must have one or two dimensions": lambda: chain([[1]], [[0]], (2, 2, 2)),
+    r"images must have shape \(..., 8\)": lambda: chain([[1]], [[0]], 8).apply(np.ones(7)),
+    "dtype must be float32": lambda: chain([[1]], [[0]], 8).astype(int),
+    "size must be": lambda: boxes((1, 2, 3), [1]),
+    "dilations must be a sequence": lambda: boxes(3, []),
+    r"dilations\[0\] must be": lambda: boxes(3, [0]),
+    "images must have 1 dimensions": lambda: learn(np.ones((2, 2, 8)), 1, [[0]], 1),
+    "images must be real": lambda: learn(1j * Y, 1, [[0]], 1),
+    "images must not be zero": lambda: learn(0 * Y, 1, [[0]], 1),
+    "n_atoms must be": lambda: learn(Y, 0, [[0]], 1),
+    "n_nonzero_coefs must be": lambda: learn(Y, 1, [[0]], 9),
+    r"codes must have shape \(1, 2, 8\)": lambda: learn(Y, 2, [[0]], 1, codes=np.ones(8)),
 }
 
 

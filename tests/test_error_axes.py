@@ -94,21 +94,3 @@ def test_every_axis_can_be_drawn(errors):
     axis.apply(ax)
     ax.figure.canvas.draw()
     assert np.isfinite(ax.get_ylim()).all()
-
-
-# -- signs ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "make", [lambda figure: figure.add_subplot(1, 2, 2), lambda f: f.add_axes((0.5, 0, 0.4, 1))]
-)
-def test_the_panel_of_splits_is_within_the_room_of_the_axes(make):
-    figure = Figure()
-    ax = make(figure)
-    before = ax.get_position()
-    pp.plot.convergence(history(("split 1", [0.5, 0.4]), ("global 1", [0.3])), ax)
-    above, below = (each.get_position() for each in figure.axes)
-    assert below.y1 < above.y0
-    for box in (above, below):
-        assert before.x0 - 1e-9 <= box.x0 < box.x1 <= before.x1 + 1e-9
-        assert before.y0 - 1e-9 <= box.y0 < box.y1 <= before.y1 + 1e-9

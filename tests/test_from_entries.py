@@ -177,6 +177,7 @@ def test_without_time_there_is_a_coarse_product():
     assert fit.status is pp.results.Status.STOPPED
     assert fit.method == "low_rank"
     assert fit.operator.shape == (500, 400)
+    assert fit.error <= 1  # that of zeros
     assert fit.error_is_estimate
 
 
@@ -189,20 +190,6 @@ def test_a_short_budget_gives_a_product_for_a_million_lines(kernel, with_points)
     fit = pp.factorize(entries, shape=n, time_budget=1e-3, coordinates=(points, points) if with_points else None)
     assert fit.status is pp.results.Status.STOPPED
     assert fit.error <= 1
-
-
-def test_what_is_stopped_is_never_worse_than_zeros():
-    entries, calls = fourier(5000, 5000), []
-
-    def callback(step):
-        calls.append(step)
-        return True
-
-    for options in ({"time_budget": 0.0}, {"callback": callback}):
-        fit = pp.factorize(entries, shape=5000, **options)
-        assert fit.status is pp.results.Status.STOPPED
-        assert fit.error <= 1
-    assert calls
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -242,6 +229,7 @@ def test_a_callback_stops_it():
     assert fit.status is pp.results.Status.STOPPED
     assert len(phases) == 3
     assert fit.method == "low_rank"
+    assert fit.error <= 1
 
 
 # -- errors --------------------------------------------------------------------------------------------

@@ -69,14 +69,6 @@ def test_sparse_codes_and_products_give_the_same_rmse(dtype, form):
         assert rmse(X, dictionary, codes) == pytest.approx(expected, rel=1e-12)
 
 
-def test_rmse_in_blocks_is_the_same(monkeypatch):
-    X, D, G = data()
-    whole = rmse(X, D, G)
-    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", 28)
-    for codes in (G, sp.csr_array(G)):
-        assert rmse(X, D, codes) == pytest.approx(whole, rel=1e-14)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
@@ -151,14 +143,6 @@ def test_products_are_dictionaries_and_references():
     assert type(recovery_rate(H, H)) is float
 
 
-def test_recovery_in_blocks_is_the_same(monkeypatch):
-    D, R = gaussian((3, 40)), gaussian((3, 30), seed=1)
-    whole = recovery_rate(D, R, 0.95)
-    assert 0 < whole < 1
-    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", 280)
-    assert recovery_rate(D, R, 0.95) == whole
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
@@ -214,14 +198,6 @@ def test_all_atoms_of_the_reference_count_and_products_are_dictionaries():
     assert mean_max_cosine(hadamard(8), hadamard(8).toarray()) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("signed", [False, True])
-def test_cosines_in_blocks_are_the_same(monkeypatch, signed):
-    D, R = gaussian((3, 40)), gaussian((3, 30), seed=1)
-    whole = mean_max_cosine(D, R, signed=signed)
-    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", 280)
-    assert mean_max_cosine(D, R, signed=signed) == pytest.approx(whole, rel=1e-14)
-
-
 # -- mutual_coherence ----------------------------------------------------------------------------------
 
 
@@ -256,14 +232,6 @@ def test_norms_do_not_matter(dtype):
     assert recovery_rate(scaled, D) == 1.0
 
 
-def test_coherence_in_blocks_is_the_same(monkeypatch):
-    D = gaussian((6, 20), complex)
-    whole = mutual_coherence(D)
-    for entries in (1, 20, 70):
-        monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", entries)
-        assert mutual_coherence(D) == pytest.approx(whole, rel=1e-13)
-
-
 @pytest.mark.parametrize("bad", [np.ones(3), np.ones((3, 0)), [[np.nan, 1.0]], [[np.inf]], [[1.0], [1.0, 2.0]]])
 def test_a_bad_dictionary_of_mutual_coherence_is_named(bad):
     with pytest.raises(ValueError, match=r"^dictionary must"):
@@ -271,6 +239,26 @@ def test_a_bad_dictionary_of_mutual_coherence_is_named(bad):
 
 
 # -- all of them ---------------------------------------------------------------------------------------
+
+D, R, (X, SMALL, CODES) = gaussian((3, 40)), gaussian((3, 30), seed=1), data()
+IN_BLOCKS = {
+    "rmse": (lambda: rmse(X, SMALL, CODES), 28),
+    "rmse of sparse codes": (lambda: rmse(X, SMALL, sp.csr_array(CODES)), 28),
+    "recovery": (lambda: recovery_rate(D, R, 0.95), 280),
+    "cosines": (lambda: mean_max_cosine(D, R), 280),
+    "signed cosines": (lambda: mean_max_cosine(D, R, signed=True), 280),
+    "coherence": (lambda: mutual_coherence(gaussian((6, 20), complex)), 20),
+    "coherence by lines": (lambda: mutual_coherence(gaussian((6, 20), complex)), 1),
+}
+
+
+@pytest.mark.parametrize("name", IN_BLOCKS)
+def test_measures_in_blocks_are_the_same(name, monkeypatch):
+    measure, entries = IN_BLOCKS[name]
+    whole = measure()
+    assert 0 < whole < 3
+    monkeypatch.setattr(metrics, "_BLOCK_ENTRIES", entries)
+    assert measure() == pytest.approx(whole, rel=1e-13)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -103,21 +103,6 @@ def test_batches_of_any_strides_and_mixed_dtypes_give_what_numpy_gives(
     assert_same(np.swapaxes(np.swapaxes(x, -1, -2) @ op.T, -1, -2), expected)
 
 
-def test_a_batch_is_one_block_for_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    op, dense = pair((5, 7), np.float64)
-    seen, block = [], type(op._packed()).block
-
-    def watched(packed: Any, X: Any) -> Any:
-        seen.append(X.shape)
-        return block(packed, X)
-
-    monkeypatch.setattr(type(op._packed()), "block", watched)
-    x = gaussian((4, 3, 7, 2))
-    for result in (op @ x, op.matmat(x), np.swapaxes(op.matvec(np.swapaxes(x, -1, -2)), -1, -2)):
-        assert_same(result, dense @ x)
-    assert seen == [(7, 24)] * 3
-
-
 @pytest.mark.parametrize("method", ["matvec", "rmatvec"])
 def test_a_column_is_one_vector_by_scipys_rule(method: str) -> None:
     op, dense = pair((5, 7), np.float64)

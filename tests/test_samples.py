@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import papilio as pp
-from papilio.dictionary.signals import Coder, Coding, code_part
+from papilio.dictionary.signals import Coder, Coding, code_part, merge_statistics
 from papilio.runtime.session import Interrupted
 from papilio.samples import as_samples, held, map_reduce
 
@@ -332,8 +332,6 @@ def test_a_callback_sees_the_passes_and_can_stop_within_one(tmp_path, learner):
 
 
 def test_the_sums_of_a_pass_are_those_of_all_samples():
-    from papilio.dictionary.signals import Coder, Coding, code_part, merge_statistics
-
     D = np.random.default_rng(3).standard_normal((8, 12))
     assert len(held(X).parts()) > 3
     found = map_reduce(held(X), code_part, Coding(D, Coder(2), 5), merge_statistics)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.io
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,14 +40,6 @@ SAVERS = {
     "m.csv": lambda path: np.savetxt(path, MATRIX, delimiter=",", header="a,b,c,d,e", comments=""),
     "m.png": save_png,
 }
-# SciPy reads these, and may end the process if they are damaged.
-READ_BY_SCIPY = {
-    "op.mat": lambda path: pp.SparseProduct([SPARSE, gaussian((5, 4))], 0.5).save(path),
-    "m.mat": lambda path: scipy.io.savemat(path, {"M": MATRIX}),
-    "sparse.mat": lambda path: scipy.io.savemat(path, {"M": sp.csc_matrix(SPARSE)}),
-    "m.mtx": lambda path: scipy.io.mmwrite(path, MATRIX),
-    "sparse.mtx": lambda path: scipy.io.mmwrite(path, SPARSE),
-}
 
 
 def readers(name):
@@ -77,13 +68,6 @@ def test_damaged_files_are_read_or_refused_by_name(here, name, data):
                 raise
         else:
             assert_sound(value, finite=read is not inputs.read_pixels)
-
-
-@pytest.mark.parametrize("name", SAVERS | READ_BY_SCIPY)
-def test_intact_files_are_read(here, name):
-    (SAVERS | READ_BY_SCIPY)[name](name)
-    for read in readers(name):
-        assert_sound(read(name), finite=True)
 
 
 # -- checkpoints ------------------------------------------------------------------------------------------
