@@ -1,5 +1,6 @@
 """How the site is built: ``make docs`` with the gallery run, ``make docs-fast`` without."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -117,3 +118,29 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
     "back_to_top_button": False,
 }
+
+# -- where it is published -------------------------------------------------------------------------------
+
+# The workflow "site" says where, and as which version. Elsewhere there is no menu of versions, and no link to
+# notebooks on Binder or Colab, which take them and papilio from where they are published.
+if SITE_URL := os.environ.get("SITE_URL"):
+    SITE_VERSION, (owner, repository) = os.environ["SITE_VERSION"], os.environ["GITHUB_REPOSITORY"].split("/")
+    html_baseurl = f"{SITE_URL}/{SITE_VERSION}/"
+    html_theme_options |= {
+        "switcher": {"json_url": f"{SITE_URL}/switcher.json", "version_match": SITE_VERSION},
+        "check_switcher": False,
+        "navbar_end": ["version-switcher", "theme-switcher"],
+        "show_version_warning_banner": True,
+    }
+    sphinx_gallery_conf |= {
+        "first_notebook_cell": '# Where papilio is missing: %pip install "papilio[cli]"\n%matplotlib inline',
+        "binder": {
+            "binderhub_url": "https://mybinder.org",
+            "org": owner,
+            "repo": repository,
+            "branch": "gh-pages",
+            "filepath_prefix": SITE_VERSION,
+            "dependencies": "../binder/requirements.txt",
+            "use_jupyter_lab": True,
+        },
+    }

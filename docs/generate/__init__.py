@@ -14,6 +14,7 @@ from . import (
     built_in,
     command_line,
     docstrings,
+    gallery,
     links,
     methods,
     names,
@@ -49,6 +50,7 @@ def add_mathjax(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", write, priority=100)
     app.connect("source-read", links.point_into_the_site)
+    app.connect("source-read", gallery.link_to_colab)
     app.connect("autodoc-process-docstring", docstrings.escape, priority=100)  # before numpydoc
     app.connect("autodoc-skip-member", names.skip_member)
     app.connect("autodoc-process-signature", names.signature)

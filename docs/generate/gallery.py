@@ -1,4 +1,8 @@
-"""The order of the gallery: from a first matrix to signals, graphs, large data and networks."""
+"""The gallery: its order, from a first matrix to signals, graphs, large data and networks, and links to Colab."""
+
+import os
+
+from sphinx.application import Sphinx
 
 STORIES = (
     *("first_factorization", "slow_operator", "gaussian_process", "nonuniform_fourier"),
@@ -16,3 +20,13 @@ class Order:
     def __call__(self, filename: str) -> tuple[int, str]:
         name = filename.removesuffix(".py")
         return (STORIES.index(name) if name in STORIES else len(STORIES), name)
+
+
+def link_to_colab(app: Sphinx, name: str, source: list[str]) -> None:
+    """Add a link to the notebook of an example, where that is published."""
+    repository, version = os.environ.get("GITHUB_REPOSITORY"), os.environ.get("SITE_VERSION")
+    if repository and version and name.startswith("gallery/") and name.removeprefix("gallery/") in STORIES:
+        page = (
+            f"https://colab.research.google.com/github/{repository}/blob/gh-pages/{version}/notebooks/{name}.ipynb"
+        )
+        source[0] += f"\n\n`Open in Colab <{page}>`__\n"
