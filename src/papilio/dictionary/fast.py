@@ -18,9 +18,10 @@ from ..runtime.session import Session, Stage
 from ..samples import Samples
 from ..search.pricing import schedule_with_speedup
 from ..search.targets import as_speedup
+from ..solvers.annealing import annealing_round, disturbed, falling
 from ..solvers.hierarchical import CodedSignals, Split, hierarchical, split_next
 from ..solvers.moments import Moments
-from ..solvers.palm import Fit, Limits, descend, is_rough
+from ..solvers.palm import Fit, Limits, descend, is_rough, is_small
 from ..solvers.schedule import Schedule
 from ..typing import Array, ArrayLike, RandomState
 from ..validation import as_choice, as_integer, as_matrix, as_real
@@ -45,8 +46,9 @@ _ITERATIONS = 16  # Iterations of K-SVD for 10,000 signals and 256 atoms.
 _FEWEST_ITERATIONS, _MOST_ITERATIONS = 16, 100
 _ROUGH, _FINE = 3e-4, 1e-6  # Tolerances of PALM: if refinement follows, and if not.
 _ROUNDS = 5  # Rounds of refinement for 10,000 signals and 256 atoms.
-_FEWEST_ROUNDS, _MOST_ROUNDS = 5, 100
-_STEPS = 20  # Iterations of PALM in each round.
+_FEWEST_ROUNDS, _MOST_ROUNDS = 5, 40
+_STEPS = 15  # Iterations of PALM in the relaxed sets of a round, and again in the sets themselves.
+_WARM, _COLD = 0.15, 0.01  # How far sets are relaxed in the first and in the last round.
 _ALONE = 30  # Iterations of PALM after a pass over all signals, or for a mini-batch.
 _LEAST_GAIN = 1e-3  # Relative fall of the error for which another round with all signals follows.
 _EQUAL = 0.99  # the inner product of two atoms of which one is too many
@@ -62,7 +64,7 @@ def fast_dictionary(
     *,
     init: str | ArrayLike = "ksvd",
     effort: float = 1.0,
-    order: str = "residual_first",
+    order: str = "best",
     codes: str = "fixed",
     max_iter: int = 500,
     tol: float | None = None,
@@ -97,9 +99,11 @@ def fast_dictionary(
     effort : float
         How much time to spend on improving all factors and codes together at the end, relative to the default; 0
         ends with the hierarchy.
-    order : {"residual_first", "factor_first"}
+    order : {"best", "residual_first", "factor_first"}
         Which of the two factors of a split each iteration of PALM updates first: the dense residual, or the sparse
-        factor that is split off, as Algorithm 2 of the paper does it; global steps go on in this direction.
+        factor that is split off, as Algorithm 2 of the paper does it; global steps go on in this direction. "best"
+        runs the hierarchy in both orders, where dictionaries are small and ``effort`` is not 0, and goes on from
+        the one that codes the signals better; else it is "residual_first".
     codes : {"fixed", "factor"}
         What the codes are in a global step: fixed, so that it sees only moments; or one more factor, with
         ``n_nonzero_coefs`` entries in each column, as in line 5 of the paper's Algorithm 3. With very many signals
@@ -142,7 +146,7 @@ def fast_dictionary(
     coder = as_coder(n_nonzero_coefs, *schedule.shape, positive=positive)
     start = as_dense_start(init)
     hierarchy = HierarchyOptions(
-        as_choice("order", order, ("residual_first", "factor_first")) == "factor_first",
+        as_choice("order", order, ("best", "residual_first", "factor_first")),
         as_choice("codes", codes, ("fixed", "factor")) == "factor",
         as_integer("max_iter", max_iter, 1),
         None if tol is None else as_real("tol", tol, 0.0),
@@ -182,16 +186,19 @@ def n_rounds_for(n_signals: int, n_components: int) -> int:
 class HierarchyOptions(NamedTuple):
     """How `Hierarchy` runs: see `fast_dictionary`."""
 
-    factor_first: bool = False
+    order: str = "best"
     with_codes: bool = False
     max_iter: int = 500
     tol: float | None = None
 
-    def limits(self, schedule: Schedule, is_refined: bool) -> Limits:
-        """PALM's, for this schedule."""
+    def limits(self, schedule: Schedule, is_refined: bool) -> list[Limits]:
+        """PALM's, for each order of updates that is tried."""
         tol = (_ROUGH if is_refined else _FINE) if self.tol is None else self.tol
         limits = Limits(schedule.order, self.max_iter, tol, inertia=is_refined)
-        return limits.mirrored() if self.factor_first else limits
+        if self.order == "best":
+            tries_both = is_refined and is_small(schedule.constraints)
+            return [limits, limits.mirrored()] if tries_both else [limits]
+        return [limits.mirrored() if self.order == "factor_first" else limits]
 
 
 _DEFAULT = HierarchyOptions()
@@ -235,49 +242,59 @@ def as_product(dictionary: Array | SparseProduct) -> SparseProduct:
 @stored
 @dataclass
 class Levels:
-    """A product after some splits, whether they are computed in single precision, and why PALM ended last."""
+    """Products after some splits, one per order of updates; whether they are computed in single precision."""
 
-    product: SparseProduct
+    products: list[SparseProduct]
     in_single: bool
     levels: int = 0
-    status: str = Status.MAX_ITER
+    status: str = Status.MAX_ITER  # why PALM ended last
 
 
 class Hierarchy(Stage):
-    """Algorithm 3 on a dense dictionary; its global steps see all signals with new codes, fixed or as a factor."""
+    """Algorithm 3 on a dense dictionary; its global steps see all signals with new codes, fixed or as a factor.
+
+    With ``limits`` of both orders of updates, it ends with the product that codes the signals better.
+    """
 
     name = "hierarchy"
     has_long_steps = True
 
     def __init__(
-        self, session: Session, signals: Signals, schedule: Schedule, limits: Limits, with_codes: bool = False
+        self, session: Session, signals: Signals, schedule: Schedule, limits: list[Limits], with_codes: bool = False
     ) -> None:
         self._session, self._signals, self._schedule, self._limits = session, signals, schedule, limits
         self._with_codes = with_codes
-        self.share = len(schedule.factors) * (0.3 + signals.pass_share)
+        self.share = len(limits) * len(schedule.factors) * (0.3 + signals.pass_share)
 
     def init(self, before: Found) -> Levels:
         product = as_product(before.dictionary)
         target = Moments(product.toarray())
         # What single precision loses is far below a rough tolerance.
-        in_single = self._limits.tol >= _ROUGH and is_rough(target, self._schedule.constraints, 1.0)
-        return Levels(product.astype(target.in_single_precision.cross.dtype) if in_single else product, in_single)
+        in_single = self._limits[0].tol >= _ROUGH and is_rough(target, self._schedule.constraints, 1.0)
+        product = product.astype(target.in_single_precision.cross.dtype) if in_single else product
+        return Levels([product] * len(self._limits), in_single)
 
     def step(self, state: Levels) -> Levels:
-        product = state.product
-        fit = Fit([to_dense(factor) for factor in product.factors], product.scale, nan, Status.MAX_ITER)
-        start = Split(state.levels, fit, Moments(product.toarray()))
-        retarget = self._coded if self._with_codes else partial(self._moments, state.in_single)
-        split = split_next(self._session, self._schedule, self._limits, start, retarget)
-        found = SparseProduct(split.fit.factors, split.fit.scale)
-        return Levels(found, state.in_single, split.levels, split.fit.status)
+        products: list[SparseProduct] = []
+        for product, limits in zip(state.products, self._limits, strict=True):
+            fit = Fit([to_dense(factor) for factor in product.factors], product.scale, nan, Status.MAX_ITER)
+            start = Split(state.levels, fit, Moments(product.toarray()))
+            retarget = self._coded if self._with_codes else partial(self._moments, state.in_single)
+            with self._session.part(1 / len(self._limits)):
+                split = split_next(self._session, self._schedule, limits, start, retarget)
+            products.append(SparseProduct(split.fit.factors, split.fit.scale))
+            if self._session.stopped:
+                break
+        return Levels(products, state.in_single, split.levels, split.fit.status)
 
     def done(self, state: Levels) -> bool:
         return state.levels == len(self._schedule.factors)
 
     def result(self, state: Levels) -> Found:
-        product = state.product.astype(self._signals.start.rows.dtype)
-        return Found(with_unit_atoms(product)[0], state.status)
+        kind = self._signals.start.rows.dtype
+        products = [with_unit_atoms(product.astype(kind))[0] for product in state.products]
+        best = products[0] if len(products) == 1 else min(products, key=self._signals.start.error)
+        return Found(best, state.status)
 
     def _coded(self, product: SparseProduct) -> Moments:
         """Signals in memory with their codes."""
@@ -299,87 +316,95 @@ class Hierarchy(Stage):
 @stored
 @dataclass
 class Round:
-    """A product after some rounds of refinement, the one before them, and the last error of all signals."""
+    """A product after some rounds of refinement, the first one, and the best one with its error for all signals."""
 
     product: SparseProduct
     first: SparseProduct
+    best: SparseProduct
     number: int = 0
     error: float = np.inf
     has_settled: bool = False
-    is_done: bool = False
 
 
 class Refinement(Stage):
-    """Rounds of new codes and of PALM for all factors, on growing shares of the signals.
+    """Rounds of new codes and annealing of all factors, on growing shares of the signals.
 
-    The errors that it reports are those of the new codes of a round, before PALM. The result is the last product,
-    unless the one before the first round has a lower error.
+    Each is a round of `annealed` on the moments of the new codes; the relaxation falls from 0.15 to 0.01, since
+    more would destroy what the codes know. The errors that it reports are those of the new codes of a round, before
+    it changes the factors. The result is the best product that has coded all signals, the first one included.
     """
 
     name = "refine"
     share = 2.0
 
-    def __init__(self, session: Session, signals: Held, schedule: Schedule, n_rounds: int | None = None) -> None:
-        self._session, self._signals, self._schedule = session, signals, schedule
-        self._count = n_rounds_for(len(signals.rows), schedule.shape[1]) if n_rounds is None else n_rounds
+    def __init__(self, session: Session, signals: Held, schedule: Schedule, n_rounds: int) -> None:
+        self._session, self._signals, self._schedule, self._count = session, signals, schedule, n_rounds
 
     def init(self, before: Found) -> Round:
-        return Round(before.dictionary, before.dictionary)
+        return Round(before.dictionary, before.dictionary, before.dictionary)
 
     def step(self, state: Round) -> Round:
-        signals, session, i = self._signals, self._session, state.number
-        some = growing_share(
-            signals.rows,
-            self._schedule.shape[1],
-            signals.coder.n_nonzero_coefs,
-            i,
-            self._count - 1,
-            session.random,
-        )
+        signals, session, schedule, i = self._signals, self._session, self._schedule, state.number
+        n_nonzero_coefs, last = signals.coder.n_nonzero_coefs, self._count - 1
+        some = growing_share(signals.rows, schedule.shape[1], n_nonzero_coefs, i, last, session.random)
         part = signals.part(some)
         found = part.statistics(state.product)
-        if some is signals.rows:
-            if found.error > (1 - _LEAST_GAIN) * state.error or found.error == 0.0:
-                state.is_done = state.has_settled = True
-                return state
-            state.has_settled = found.error > (1 - SETTLED) * state.error
-            state.error = found.error
-        descent = descended(found.moments(state.product), self._schedule, state.product, found.error, _STEPS)
+        relaxation = falling(_WARM, _COLD, i, self._count)
+        product = annealed_once(session, found, schedule, state.product, relaxation)
         if some is not signals.rows:  # the last rounds only improve what there is
-            descent = reseeded(descent, part, found.uses)
-        state.product, _ = with_unit_atoms(descent)
+            product = reseeded(product, part, found.uses)
+        else:
+            state.has_settled = found.error > (1 - SETTLED) * state.error
+            if found.error < state.error:
+                state.error, state.best = found.error, state.product
+        state.product, _ = with_unit_atoms(product)
         state.number += 1
         factors = [to_dense(factor) for factor in state.product.factors]
-        session.report(
-            self.name, found.error, state.product.scale, factors, state.number / self._count, part.share
-        )
+        session.report(self.name, found.error, state.product.scale, factors, state.number / self._count, part.share)
         return state
 
     def done(self, state: Round) -> bool:
-        return state.is_done or state.number == self._count
+        return state.number == self._count or state.error == 0.0
 
     def result(self, state: Round) -> Found:
         status = Status.CONVERGED if state.has_settled else Status.MAX_ITER
-        last, before = (self._signals.error(each) for each in (state.product, state.first))
-        product = state.product if last <= before else state.first
+        product = min([state.first, state.best, state.product], key=self._signals.error)
         return Found(product, Status.STOPPED if self._session.stopped else status, error=state.error)
+
+
+def annealed_once(
+    session: Session, found: Statistics, schedule: Schedule, product: SparseProduct, relaxation: float
+) -> SparseProduct:
+    """The product after one round of annealing on the moments of codes in it; `Interrupted` after a stop."""
+    moments, factors = in_precision(found.moments(product), schedule, product, found.error)
+    limits = Limits(schedule.order, _STEPS, tol=0.0, inertia=True)
+    noisy = disturbed(factors, relaxation, session.random)
+    fit = annealing_round(session.aside(), "", moments, schedule, noisy, relaxation, limits)
+    session.check()
+    return SparseProduct(fit.factors, fit.scale).astype(product.dtype)
 
 
 def descended(
     moments: Moments, schedule: Schedule, product: SparseProduct, error: float, steps: int = _ALONE
 ) -> SparseProduct:
-    """The product after some steps of PALM for all its factors; ``error`` is the relative one before them.
+    """The product after some steps of PALM for all its factors; ``error`` is the relative one before them."""
+    moments, factors = in_precision(moments, schedule, product, error)
+    limits = Limits(schedule.order, steps, tol=0.0, inertia=True)
+    sets = schedule.sets_for(factors)
+    fit = descend(Session(None), "refine", moments, sets, factors, product.scale, limits)
+    return SparseProduct(fit.factors, fit.scale).astype(product.dtype)
+
+
+def in_precision(
+    moments: Moments, schedule: Schedule, product: SparseProduct, error: float
+) -> tuple[Moments, list[Array]]:
+    """The moments and the factors, as dense matrices, in the precision of the next steps.
 
     Unless the error is small, single precision is enough, and steps of large factors take half the time.
     """
-    sets, start = schedule.sets_for([to_dense(factor) for factor in product.factors]), product
-    if is_rough(moments, sets, error):
+    if is_rough(moments, schedule.constraints, error):
         moments = moments.in_single_precision
-        start = product.astype(moments.cross.dtype)
-    factors = [to_dense(factor) for factor in start.factors]
-    limits = Limits(schedule.order, steps, tol=0.0, inertia=True)
-    fit = descend(Session(None), "refine", moments, sets, factors, start.scale, limits)
-    return SparseProduct(fit.factors, fit.scale).astype(product.dtype)
+    return moments, [to_dense(factor).astype(moments.cross.dtype) for factor in product.factors]
 
 
 def with_unit_atoms(product: SparseProduct) -> tuple[SparseProduct, Array]:

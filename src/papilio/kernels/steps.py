@@ -5,6 +5,8 @@ import numpy as np
 from ..typing import Array
 from .cache import kernel
 
+LEAST_WEIGHT = 1e-3  # of a line in the metric of moments, relative to the largest
+
 plain = kernel(nogil=True)
 # Entries are independent of each other: there is no sum whose order might change.
 compiled = kernel(nogil=True, fastmath={"contract", "nsz"})
@@ -105,6 +107,66 @@ def gradient_step(
     for i in range(point.shape[0]):
         for j in range(point.shape[1]):
             result[i, j] = point[i, j] - gradient[i, j] * length
+
+
+@summing
+def weighted_gradient_step(
+    gram: Array,
+    cross: Array,
+    left: Array,
+    point: Array,
+    vectors: Array,
+    unit: float,
+    push: float,
+    tol: float,
+    margin: float,
+    result: Array,
+    score: Array,
+) -> None:
+    """result = point − Lᴴ(L·point·K − cross/unit) in the metric of `ChainOnMoments`, and its ``score``.
+
+    An empty L stands for the identity. ``vectors`` are the ``start`` of `norm_squared` for L and K, and its
+    ``probe``.
+    """
+    gradient, v, w = np.dot(point, gram), np.ones(point.shape[0]), np.empty(point.shape[1])
+    c = margin
+    for j in range(w.size):
+        w[j] = np.sqrt(max(gram[j, j].real, 0.0))
+    w = np.maximum(w, LEAST_WEIGHT * w.max())
+    if left.size > 0:
+        gradient = np.dot(left, gradient)
+        squares = np.zeros(v.size)
+        for i in range(left.shape[0]):
+            for j in range(v.size):
+                squares[j] += (np.conj(left[i, j]) * left[i, j]).real
+        v = np.sqrt(squares)
+        v = np.maximum(v, LEAST_WEIGHT * v.max())
+    for i in range(cross.shape[0]):
+        for j in range(cross.shape[1]):
+            gradient[i, j] -= cross[i, j] / unit
+    for side in range(2):  # a loop, so that what it calls is compiled into it once
+        if side == 1 or left.size > 0:
+            matrix, columns = (left, v) if side == 0 else (gram, w)
+            scaled = np.empty(matrix.shape, matrix.dtype)
+            for i in range(matrix.shape[0]):
+                row = 1.0 if side == 0 else w[i]
+                for j in range(matrix.shape[1]):
+                    scaled[i, j] = matrix[i, j] / (row * columns[j]) if row * columns[j] > 0.0 else 0
+            size = norm_squared(scaled, vectors[2], push, vectors[side], tol)
+            c *= size if side == 0 else np.sqrt(size)
+    if left.size > 0:
+        adjoint = np.empty((left.shape[1], left.shape[0]), left.dtype)
+        for i in range(left.shape[0]):
+            for j in range(left.shape[1]):
+                adjoint[j, i] = np.conj(left[i, j])
+        gradient = np.dot(adjoint, gradient)
+    for i in range(point.shape[0]):
+        for j in range(point.shape[1]):
+            steepness, value = c * v[i] * v[i] * w[j] * w[j], point[i, j]
+            if steepness > 0.0:
+                value -= gradient[i, j] * gram.real.dtype.type(1 / steepness)
+            result[i, j] = value
+            score[i, j] = abs(value) * (v[i] * w[j])
 
 
 @compiled

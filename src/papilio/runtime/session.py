@@ -44,6 +44,17 @@ class StopRequest:
         self.is_made = False
 
 
+class _SameRequest(StopRequest):
+    """The request to stop another session."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+
+    @property
+    def is_made(self) -> bool:  # type: ignore[override]
+        return self._session.is_asked_to_stop()
+
+
 # The request that is awaited around the calling code, in its thread.
 _awaited: ContextVar[StopRequest | None] = ContextVar("awaited", default=None)
 _last_signal = 0
@@ -220,11 +231,21 @@ class Session:
 
         The callback, which may want to stop, is called again with the last phase if that was a while ago.
         """
+        if self.is_asked_to_stop():
+            raise Interrupted
+
+    def is_asked_to_stop(self) -> bool:
+        """Whether the session is stopped, after a call of the callback as in `check`."""
         if perf_counter() - self._told_at >= _SECONDS_BETWEEN_SIGNS and threading.get_ident() == self._thread:
             phase, iteration, number = self._last
             self._tell(self._step(phase, iteration, 0.0), phase, number)
-        if self.stopped:
-            raise Interrupted
+        return self.stopped
+
+    def aside(self) -> "Session":
+        """A session for iterations that nobody is told about; it stops when this one does."""
+        quiet = Session(None)
+        quiet._request = _SameRequest(self)
+        return quiet
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:

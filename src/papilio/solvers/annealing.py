@@ -13,6 +13,7 @@ from ..operators.factors import to_dense
 from ..results import Factorization, History, Status
 from ..runtime.session import Session
 from ..typing import Array
+from .factor_chain import multiplied
 from .moments import Moments
 from .palm import Fit, Limits, as_factorization, descend, is_rough
 from .polish import polish
@@ -49,9 +50,10 @@ def annealed(
         factors = [factor.astype(moments.cross.dtype) for factor in factors]
     fit = best = Fit(factors, start.operator.scale, start.error, start.status)
     for r in range(rounds):
-        relaxation = _WARM * (_COLD / _WARM) ** (r / max(rounds - 1, 1))
+        relaxation = falling(_WARM, _COLD, r, rounds)
         with session.part(1 / rounds):
-            fit = _round(session, r + 1, moments, schedule, fit.factors, relaxation, limits)
+            factors = disturbed(fit.factors, relaxation, session.random)
+            fit = annealing_round(session, f" {r + 1}", moments, schedule, factors, relaxation, limits)
         if session.stopped:
             break
         best = fit if fit.error < best.error else best
@@ -74,9 +76,14 @@ def annealed(
     return found if found.error < start.error else replace(found, operator=start.operator, error=start.error)
 
 
-def _round(
+def falling(warm: float, cold: float, number: int, rounds: int) -> float:
+    """The relaxation of a round, which falls from ``warm`` to ``cold`` in equal ratios."""
+    return warm * (cold / warm) ** (number / max(rounds - 1, 1))
+
+
+def annealing_round(
     session: Session,
-    number: int,
+    number: str,
     moments: Moments,
     schedule: Schedule,
     factors: Sequence[Array],
@@ -84,21 +91,25 @@ def _round(
     limits: Limits,
 ) -> Fit:
     """PALM in relaxed sets, from factors with noise, and then in the sets themselves."""
-    factors = [_disturbed(factor, _NOISE * relaxation, session.random) for factor in factors]
     for phase, share in (("loosen", relaxation), ("tighten", 0.0)):
         members = schedule.sets_for(factors, share)
         factors = [constraint.project(factor) for constraint, factor in zip(members, factors, strict=True)]
         scale = best_scale(moments, factors)
         with session.part(1 / 2):
-            fit = descend(session, f"{phase} {number}", moments, members, factors, scale, limits)
+            fit = descend(session, f"{phase}{number}", moments, members, factors, scale, limits)
         factors = fit.factors
         if session.stopped:
             break
     return fit
 
 
-def _disturbed(factor: Array, level: float, random: np.random.RandomState) -> Array:
-    """``factor`` with noise in all places, of ``level`` times the size of its entries."""
+def disturbed(factors: Sequence[Array], relaxation: float, random: np.random.RandomState) -> list[Array]:
+    """Factors with noise in all places, of half the relaxation times the size of an entry."""
+    return [_with_noise(factor, _NOISE * relaxation, random) for factor in factors]
+
+
+def _with_noise(factor: Array, level: float, random: np.random.RandomState) -> Array:
+    """``factor`` with noise of ``level`` times the size of its entries."""
     size = frobenius(factor) / sqrt(int(np.count_nonzero(factor)) or 1)
     noise: Any = random.standard_normal(factor.shape)
     if np.iscomplexobj(factor):
@@ -113,6 +124,6 @@ def dense_factors(operator: SparseProduct) -> list[Array]:
 
 def best_scale(moments: Moments, factors: Sequence[Array]) -> float:
     """Re⟨B, D⟩/Re⟨DA, D⟩ of the product D, which is Re⟨X, D⟩/‖D‖² for a plain matrix X."""
-    product = SparseProduct(factors).toarray()
+    product = multiplied(factors)
     energy = frobenius(product) ** 2 if moments.gram is None else inner(product @ moments.gram, product)
     return inner(product, moments.cross) / energy if energy > 0 else 0.0

@@ -8,7 +8,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from ..kernels.steps import count_entries, fill_entries, gradient_step, norm_squared
+from ..kernels.steps import (
+    LEAST_WEIGHT,
+    count_entries,
+    fill_entries,
+    gradient_step,
+    norm_squared,
+    weighted_gradient_step,
+    weighted_step,
+)
 from ..linalg import column_norms, frobenius, inner, largest_eigenvalue, probe, writeable
 from ..operators import SparseProduct
 from ..typing import Array
@@ -19,15 +27,14 @@ Matrix: TypeAlias = Array | SparseProduct
 _SMALL_SPARSE = 128  # up to this side, a sparse product is not worth its overhead
 _SMALL_DENSE = 200  # up to this side, BLAS is not worth its overhead for vectors
 _LARGE = 1 << 17  # entries from which a sparse product is worth its overhead
-_LEAST_WEIGHT = 1e-3  # relative to the largest
 _IMAGES = 3  # factors whose products with the Gram matrix are kept: now, before, and at the next step
 
 
-class Metric(NamedTuple):
-    """How steep the error is in a factor: ``steepness``·v_i²·w_j² is a bound of its second derivatives."""
+class Target(NamedTuple):
+    """What a factor moves to before it is projected; with ``score``, its entries count so much in the projection."""
 
-    steepness: float
-    weights: tuple[Array, Array] | None = None
+    point: Array
+    score: Array | None = None
 
 
 class Chain:
@@ -46,12 +53,6 @@ class Chain:
         self.target = writeable(target.astype(dtype, copy=False))
         self._end: Any = None if tail is None else writeable(tail.astype(dtype, copy=False))
         self._start(moments, order, dtype, tolerance)
-        longest = max(*target.shape, *(max(factor.shape) for factor in self.factors))
-        self._is_small = longest <= _SMALL_DENSE
-        if self._is_small:  # The kernel takes start vectors with a probe, and a placeholder for the identity.
-            self._none = self.target[:0]
-            self._starts = np.zeros((len(self.factors), 3, longest), dtype)
-            self._starts[:, 2] = probe(longest, dtype)
 
     def _start(self, moments: Moments, order: str, dtype: np.dtype[Any], tolerance: float) -> None:
         self.rounding = 100 * float(np.finfo(dtype).eps)
@@ -60,6 +61,12 @@ class Chain:
         self._tolerance = tolerance
         self._vectors: dict[tuple[str, int], Array | None] = {}
         self._sweeps = 0
+        longest = max(*self.target.shape, *(max(factor.shape) for factor in self.factors))
+        self._is_small = longest <= _SMALL_DENSE
+        if self._is_small:  # The kernels take start vectors with a probe, and a placeholder for the identity.
+            self._none = self.target[:0]
+            self._starts = np.zeros((len(self.factors), 3, longest), dtype)
+            self._starts[:, 2] = probe(longest, dtype)
 
     def rescale(self, unit: float) -> None:
         """Divide the data by ``unit``; relative errors do not change."""
@@ -126,10 +133,16 @@ class Chain:
         product = self.product() if is_visited else self._product_with(compact(point))
         return dense(times(times(adjoint(self.left), product - self._goal), adjoint(self.right)))
 
-    def gradient_step(self, point: Array, margin: float) -> Array | None:
-        """P − gradient/(margin·‖L‖₂²‖R‖₂²) as one call of a kernel for small matrices, else None."""
-        if not self._is_small:
-            return None
+    def gradient_step(self, point: Array, margin: float, exact: bool) -> Target:
+        """P − gradient/(margin·‖L‖₂²‖R‖₂²), where ‖L‖₂²‖R‖₂² is the Lipschitz constant of the gradient."""
+        if self._is_small and not exact:
+            return Target(self._small_step(point, margin))
+        c = margin * self._norm_squared("left", self.left, exact)
+        c *= self._norm_squared("right", self.right, exact)
+        return Target(point if c == 0 else point - self.gradient(point) / point.real.dtype.type(c))
+
+    def _small_step(self, point: Array, margin: float) -> Array:
+        """The same as one call of a kernel."""
         j, none = self.visited, self._none
         left = none if self.left is None else self.left
         right = none if self.right is None else self.right
@@ -143,12 +156,6 @@ class Chain:
         vectors, goal, tol = self._starts[j], self._goal, self._tolerance
         gradient_step(head, rest, goal, left, right, point, vectors, self._push, tol, margin, result)
         return result
-
-    def metric(self, exact: bool) -> Metric:
-        """‖L‖₂²‖R‖₂², the Lipschitz constant of the gradient."""
-        return Metric(
-            self._norm_squared("left", self.left, exact) * self._norm_squared("right", self.right, exact)
-        )
 
     def _norm_squared(self, side: str, matrix: Matrix | None, exact: bool) -> float:
         if matrix is None:
@@ -209,10 +216,10 @@ class ChainOnMoments(Chain):
     def __init__(self, moments: Moments, factors: Sequence[Array], order: str, tolerance: float) -> None:
         dtype = np.result_type(moments.cross, *factors)
         self.factors = [writeable(factor.astype(dtype, copy=False)) for factor in factors]
-        self._start(moments, order, dtype, tolerance)
         assert moments.gram is not None
         self._moments, self._gram = moments, moments.gram.astype(dtype, copy=False)
-        self.target = moments.cross.astype(dtype, copy=False) / dtype.type(self._size)
+        self.target = writeable(moments.cross.astype(dtype, copy=False) / dtype.type(moments.norm or 1.0))
+        self._start(moments, order, dtype, tolerance)
         self._end = Reduced(self._gram, self.target)
         self._images: list[tuple[Array, Array]] = []
         self._next: tuple[Array | None, Any] = (None, None)
@@ -241,13 +248,10 @@ class ChainOnMoments(Chain):
         self._images = [*self._images[1 - _IMAGES :], (factor, image)]
         return image
 
-    def gradient_step(self, point: Array, margin: float) -> Array | None:
-        return None
-
     def ahead(self, before: Array, inertia: float) -> Array:
         factor, gram = self.factors[self.visited], self.right.gram
         point = super().ahead(before, inertia)
-        if gram is self._gram and point is not factor:  # Both images are known, so no product is needed.
+        if gram is self._gram and point is not factor and not self._is_small:  # Both images are known, so no product is needed.
             image = self._times_gram(factor, self.right)
             change = image - self._times_gram(before, self.right)
             self._next = point, image + change * change.real.dtype.type(inertia)
@@ -261,10 +265,23 @@ class ChainOnMoments(Chain):
         misfit = dense(times(self.left, image)) - self.right.cross / self._unit
         return dense(times(adjoint(self.left), misfit))
 
-    def metric(self, exact: bool) -> Metric:
+    def gradient_step(self, point: Array, margin: float, exact: bool) -> Target:
+        """P − gradient/(margin·c·v_i²·w_j²), with the score |p_ij|·v_i·w_j."""
+        kind, score = point.real.dtype, np.empty(point.shape, point.real.dtype)
+        if self._is_small and not exact:
+            result, gram, left = np.empty(point.shape, point.dtype), self.right.gram, self.left
+            settings = self._starts[self.visited], self._unit, self._push, self._tolerance, margin
+            data = writeable(gram), writeable(self.right.cross), self._none if left is None else left
+            weighted_gradient_step(*data, writeable(point), *settings, result, score)
+            return Target(result, score)
         v, of_left = self._metric_of_left(self.left, exact)
         w, of_right = self._metric_of_right(self.right.gram, exact)
-        return Metric(of_left * of_right, (v, w))
+        c = margin * of_left * of_right
+        rows = 1 / (c * v * v) if c > 0 else np.zeros(v.size)
+        scales = (each.astype(kind) for each in (rows, 1 / (w * w), v, w))
+        result = point.copy("C")
+        weighted_step(result, np.ascontiguousarray(self.gradient(point)), *scales, score)
+        return Target(result, score)
 
     def _metric_of_left(self, left: Matrix | None, exact: bool) -> tuple[Array, float]:
         """The weights v of the rows of the factor, and ‖H'‖₂."""
@@ -314,7 +331,7 @@ class ChainOnMoments(Chain):
 
 def _weights(roots: Array) -> Array:
     """``roots`` of a diagonal, none of them far smaller than the others."""
-    return np.maximum(roots, _LEAST_WEIGHT * (roots.max() or 1.0))
+    return np.maximum(roots, LEAST_WEIGHT * (roots.max() or 1.0))
 
 
 # -- products of dense and sparse factors, each in the form that is cheaper to multiply with -----------

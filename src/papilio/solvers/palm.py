@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..constraints import Constraint, Fixed
-from ..kernels.steps import weighted_step
 from ..linalg import frobenius, inner, largest_part
 from ..operators import SparseProduct
 from ..results import Callback, Factorization, History, Status
@@ -225,10 +224,9 @@ class Descent:
     ) -> None:
         start = [c.matrix if isinstance(c, Fixed) else factor for c, factor in zip(sets, factors, strict=True)]
         is_free = all(isinstance(constraint, Fixed) or constraint.free_on_support for constraint in sets)
-        is_large = limits.inertia and not is_small(sets)
+        on_moments = limits.inertia and is_free and moments.gram is not None and moments.is_moderate
         # With inertia, a step that is too long is seen at once, as the error rises.
-        tolerance = 1e-3 if is_large else 1e-7
-        on_moments = is_large and is_free and moments.gram is not None and moments.is_moderate
+        tolerance = 1e-3 if on_moments or (limits.inertia and not is_small(sets)) else 1e-7
         self._chain = (ChainOnMoments if on_moments else Chain)(moments, start, limits.order, tolerance)
         self._sets, self._is_inertial = sets, limits.inertia
         self._free = [not isinstance(constraint, Fixed) for constraint in sets]
@@ -274,13 +272,9 @@ class Descent:
         """P(S − Lᴴ(L S R − X/scale)Rᴴ/c), c = 1.001‖L‖₂²‖R‖₂²: Algorithm 2's step, with the scale cancelled."""
         chain, constraint = self._chain, self._sets[j]
         ahead = chain.ahead(self._before[j], inertia)
-        point = None if exact_norms else chain.gradient_step(ahead, _MARGIN)
-        if point is None:
-            steepness, weights = chain.metric(exact_norms)
-            c = _MARGIN * steepness
-            if weights is not None:
-                return _weighted_step(constraint, ahead, chain.gradient(ahead), c, *weights)
-            point = ahead if c == 0 else ahead - chain.gradient(ahead) / ahead.real.dtype.type(c)
+        point, score = chain.gradient_step(ahead, _MARGIN, exact_norms)
+        if score is not None:
+            return constraint._project_weighted(point, score)
         new = constraint._project(point, nonnegative=False)
         if self._is_member[j] and inertia == 0 and _is_farther(new, chain.factors[j], point, chain.rounding):
             return chain.factors[j]
@@ -298,16 +292,6 @@ def _is_farther(new: Array, old: Array, point: Array, rounding: float) -> bool:
         return False
     gain = inner(change, point)
     return gain < 0 and gain < -rounding * frobenius(change) * frobenius(point)
-
-
-def _weighted_step(constraint: Constraint, point: Array, gradient: Array, c: float, v: Array, w: Array) -> Array:
-    """The step in another metric: the gradient is divided by c·v_i²·w_j², and entries count |s_ij|·v_i·w_j."""
-    kind = point.real.dtype
-    rows = 1 / (c * v * v) if c > 0 else np.zeros(v.size)
-    scales = (each.astype(kind) for each in (rows, 1 / (w * w), v, w))
-    point, score = point.copy("C"), np.empty(point.shape, kind)
-    weighted_step(point, np.ascontiguousarray(gradient), *scales, score)
-    return constraint._project_weighted(point, score)
 
 
 def is_rough(moments: Moments, sets: Sequence[Constraint], error: float) -> bool:
