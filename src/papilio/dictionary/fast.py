@@ -76,9 +76,9 @@ def fast_dictionary(
 
     As in the paper's PROPOSED, a dense dictionary D₀ with codes Γ is learned by `ksvd` and factorized by
     `hierarchical`. Its splits see the residual of D₀; its global steps see the data, through the `Moments` of X
-    and Γ, and `omp` gives new codes after each of them. Then, unless ``effort`` is 0, rounds of new codes and some
-    steps of `palm` for all factors follow, on random shares of the signals that grow to all of them, as long as
-    they lower the error.
+    and Γ, and `omp` gives new codes after each of them. Then, unless ``effort`` is 0, rounds of annealing follow: each has
+    new codes, and `palm` of all factors, with noise, in larger sets and then in those of the schedule. They see
+    random shares of the signals that grow to all of them, and the best product is the result.
 
     The paper to the letter, given the D₀ of its K-SVD, is ``effort=0, order="factor_first", codes="factor"``.
 
