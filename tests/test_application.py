@@ -157,7 +157,7 @@ def assert_better(op):
 @pytest.mark.parametrize("n", [2, 4, 16, 64, 256])
 def test_transforms_are_optimized_without_loss(make, n):
     better = assert_better(make(n))
-    assert make is not hadamard or n <= 4 or len(better.factors) == len(make(n).factors)  # as fast as can be
+    assert make is not hadamard or n <= 4 or len(better.factors) == len(make(n).factors)
 
 
 @st.composite

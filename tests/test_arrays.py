@@ -156,7 +156,7 @@ assert (np.asarray(codes) == model.transform(X)).all()
 
 def test_codes_are_arrays_of_the_library_with_scikit_learns_dispatch():
     pytest.importorskip("array_api_strict")
-    environment = os.environ | {"SCIPY_ARRAY_API": "1"}  # which scikit-learn asks for, before SciPy is imported
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}  # scikit-learn wants it before SciPy is imported.
     command = [sys.executable, "-c", DISPATCHES]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -177,7 +177,7 @@ def test_each_target_finds_what_another_one_finds(sizes, complexities):
 
 
 def test_a_budget_is_met_where_plans_are_wrong():
-    matrix = smoother(1200, 200, 400)  # of which not all products are built
+    matrix = smoother(1200, 200, 400)  # Not all products are built.
     for complexity in (0.04, 0.06, 0.1):
         target = Target(matrix.size, budget=int(complexity * matrix.size))
         curves = list(butterfly_curves(Session(), matrix, target))

@@ -149,7 +149,7 @@ def cut(content):
 
 
 def flipped(content):
-    middle = len(content) // 2  # of the archive: somewhere in these bytes, one matters
+    middle = len(content) // 2  # Some of these bytes of the archive matter.
     return content[:middle] + bytes(byte ^ 16 for byte in content[middle : middle + 64]) + content[middle + 64 :]
 
 

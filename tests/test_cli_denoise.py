@@ -154,6 +154,6 @@ def test_the_stride_of_a_bmp_is_not_mistaken_for_16_bit_colour(here, width):
 def test_exif_rotation_is_applied(here):
     pixels = noisy((16, 24)).astype(np.uint8)
     turned = Image.Exif()
-    turned[0x0112] = 6  # to be turned by a quarter
+    turned[0x0112] = 6  # This value means a quarter turn.
     Image.fromarray(pixels).save("turned.png", exif=turned)
     np.testing.assert_array_equal(read_image("turned.png").pixels, np.rot90(pixels, -1))

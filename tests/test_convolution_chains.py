@@ -94,7 +94,7 @@ def test_a_joint_step_solves_the_damped_dense_problem(name, dtype):
     start = [gaussian((1, len(places)), dtype, k) for k, places in enumerate(supports)]
     places = [Places(each, grid, dtype == np.float64) for each in supports]
     chains = Restarts(spectra_of(signal, code, len(grid)), places, start)
-    chains.damping[:] = 10.0  # so large that the step is taken
+    chains.damping[:] = 10.0  # With so much damping the step is taken.
     before = chains.errors.copy()
     chains.joint_step()
     assert (chains.errors < before).all()
@@ -189,7 +189,7 @@ def chain_of(name, dtype=np.float64):
 @pytest.mark.parametrize("cache", [1, 320 << 10])
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_is_the_convolution_by_the_fourier_transform(name, cache, n_threads, monkeypatch):
-    monkeypatch.setattr(operator, "_TILE_BYTES", cache)  # of tiles of few rows
+    monkeypatch.setattr(operator, "_TILE_BYTES", cache)  # Tiles have few rows.
     monkeypatch.setattr(operator, "_LEAST_WORK_PER_THREAD", 1)
     pp.set_num_threads(n_threads)
     try:

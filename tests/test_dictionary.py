@@ -142,8 +142,8 @@ def test_a_callback_stops_the_learner_and_what_is_left_is_usable(learn, where):
     X, seen = signals(), []
     learned = learn(X, callback=lambda step: seen.append(step) or len(seen) >= where)
     assert_usable(learned, X)
-    assert len(learned.history) <= where + 1  # what is returned may have its own step
-    assert [step._replace(factors=()) for step in seen] == learned.history[:where]  # not asked again
+    assert len(learned.history) <= where + 1  # The result may have a step of its own.
+    assert [step._replace(factors=()) for step in seen] == learned.history[:where]
     assert [step.iteration for step in seen[:where]] == list(range(1, where + 1))
     assert (np.diff(learned.history.seconds) > 0).all()
     for step in seen[:where]:

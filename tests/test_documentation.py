@@ -36,7 +36,7 @@ def public() -> dict[str, Any]:
     found = {name: getattr(pp, name) for name in pp.__all__}
     for module in PUBLIC_MODULES:
         found |= {f"{module}.{name}": getattr(found[module], name) for name in found[module].__all__}
-    if HAS_TORCH:  # which `make test-torch` installs
+    if HAS_TORCH:  # `make test-torch` installs it.
         module = importlib.import_module("papilio.torch")
         found |= {f"torch.{name}": getattr(module, name) for name in module.__all__}
     first = {id(thing): name for name, thing in reversed(found.items())}
@@ -47,7 +47,7 @@ def methods(cls: type) -> list[Callable[..., Any]]:
     """The public methods that papilio defines in a class or in its bases."""
     ours = [base for base in cls.__mro__ if base.__module__.startswith("papilio")]
     named = {name: value for base in reversed(ours) for name, value in vars(base).items() if name[0] != "_"}
-    functions = [getattr(value, "__func__", value) for value in named.values()]  # of class methods, too
+    functions = [getattr(value, "__func__", value) for value in named.values()]
     return [function for function in functions if inspect.isfunction(function)]
 
 
@@ -90,7 +90,7 @@ def parameters(thing: Any) -> dict[str, inspect.Parameter]:
     if inspect.isclass(thing):
         maker = next(base for base in thing.__mro__ if {"__init__", "__new__"} & vars(base).keys())
         if isinstance(thing, EnumType) or maker.__module__ == "builtins":
-            return {}  # whose constructor is Python's own
+            return {}  # Python made the constructor.
     found = inspect.signature(thing).parameters
     return {name: parameter for name, parameter in found.items() if name not in ("self", "cls")}
 

@@ -87,7 +87,7 @@ def test_an_error_is_reached(max_error, n_sweeps):
     fit = pp.rotations.fast_eigenbasis(S, max_error=max_error, n_sweeps=n_sweeps)
     assert fit.status == "converged"
     assert relative(S, fit) <= max_error * (1 + 1e-9)
-    assert max_error < 0.1 or fit.error > max_error / 2  # not much further than asked for
+    assert max_error < 0.1 or fit.error > max_error / 2  # It does not go much further than asked.
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e-20, 1e300])

@@ -219,7 +219,7 @@ def test_operators_that_are_gone_leave_no_memory_behind():
         assert not any(each() for each in gone)
     finally:
         gc.enable()
-    turned = pp.transforms.dft(16).T  # whose original is gone
+    turned = pp.transforms.dft(16).T  # Nothing else holds the original.
     np.testing.assert_array_equal(turned.T.toarray(), pp.transforms.dft(16).toarray())
 
 

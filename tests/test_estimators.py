@@ -41,7 +41,7 @@ def make(request, short_refinement):
     return lambda *sizes, **options: request.param(*sizes, **short | {"random_state": 0} | options)
 
 
-@parametrize_with_checks([pp.FastDictionaryLearning(effort=0.1)])  # of all, in the slow tests
+@parametrize_with_checks([pp.FastDictionaryLearning(effort=0.1)])  # The slow tests check all of them.
 def test_scikit_learns_own_checks_pass(estimator, check, short_refinement):
     check(estimator)
 
@@ -212,7 +212,7 @@ def test_partial_fit_goes_on_from_a_fit(make):
     data = np.random.default_rng(0).standard_normal((2000, 16))
     model = make(n_nonzero_coefs=2, random_state=0).fit(data)
     before, count = model.score(data), len(model.history_)
-    model.partial_fit(data[:50])  # which alone would make it worse by 3 %
+    model.partial_fit(data[:50])  # On their own they would make it worse by 3 %.
     assert model.score(data) > 1.005 * before  # scores are negative
     assert len(model.history_) == count + 1
 
@@ -332,7 +332,7 @@ def test_learning_with_a_penalty_reaches_the_objective_of_scikit_learn(make):
         24, alpha=alpha, max_iter=10, batch_size=64, fit_algorithm="cd", random_state=0
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of scikit-learn's coordinate descent
+        warnings.simplefilter("ignore", ConvergenceWarning)  # scikit-learn's coordinate descent warns.
         ours, theirs = objective(model.components_.T), objective(learner.fit(data).components_.T)
     assert ours <= 1.01 * theirs
     empty = 0.5 * np.linalg.norm(data) ** 2 / len(data)

@@ -121,7 +121,7 @@ def test_results_repeat_with_random_state():
     first, again, other = (pp.factorize(entries, shape=500, random_state=state) for state in (1, 1, 2))
     assert first.operator == again.operator
     assert first.error == again.error
-    assert first.error != other.error  # of other rows
+    assert first.error != other.error  # It is estimated on other rows.
 
 
 def test_few_entries_are_touched():
@@ -177,7 +177,7 @@ def test_without_time_there_is_a_coarse_product():
     assert fit.status is pp.results.Status.STOPPED
     assert fit.method == "low_rank"
     assert fit.operator.shape == (500, 400)
-    assert fit.error <= 1  # that of zeros
+    assert fit.error <= 1  # Zeros have an error of 1.
     assert fit.error_is_estimate
 
 

@@ -116,7 +116,7 @@ os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
 """
 
 
-@pytest.mark.slow  # as it starts eight processes
+@pytest.mark.slow  # It starts eight processes.
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the test knows the permissions of Linux")
 def test_an_installation_that_is_not_writable_is_enough(tmp_path):
     package, home, cached = copied(tmp_path), tmp_path / "home", tmp_path / "cached"

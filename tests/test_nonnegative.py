@@ -95,7 +95,7 @@ def test_codes_are_those_of_a_plain_loop_whatever_the_way(way, dtype, monkeypatc
         assert_same(codes, expected, clear)
         assert_sound(codes, D, X, k)
         shorter, compared = shorter + (np.diff(codes.indptr) < k).sum(), compared + clear.sum()
-    assert shorter > 8  # which end at the solution on all atoms
+    assert shorter > 8  # They end at the solution on all atoms.
     assert compared > 200
 
 

@@ -66,7 +66,7 @@ def test_a_sweep_of_least_squares_minimises_each_entry_in_turn():
     loss = LeastSquares(V, [factor.copy() for factor in factors])
     loss.sweep()
     value = loss.objective()
-    for j in range(3):  # from the first factor to the last; the last one by columns
+    for j in range(3):  # First to last; the last one by columns.
         left = reduce(np.matmul, factors[:j], np.eye(9))
         right = reduce(np.matmul, factors[j + 1 :], np.eye(factors[j].shape[1]))
         places = np.ndindex(factors[j].shape) if j < 2 else ((p, q) for q in range(14) for p in range(5))
@@ -170,7 +170,7 @@ def test_supports_of_a_planted_chain_are_found(loss):
     columns = linear_sum_assignment(true_second.T.astype(int) @ second[rows], maximize=True)[1]
     assert f1(first[:, rows], true_first) > 0.9
     assert f1(second[np.ix_(rows, columns)], true_second) > 0.9
-    assert f1(first[:, np.roll(rows, 1)], true_first) < 0.5  # in another order
+    assert f1(first[:, np.roll(rows, 1)], true_first) < 0.5  # The order matters.
 
 
 def test_any_set_of_supports_limits_a_factor():

@@ -116,7 +116,7 @@ def test_derived_operators_are_sparse_products_with_the_dense_matrix(case: Any, 
 
 def test_dot_test_rejects_wrong_adjoints() -> None:
     op, _ = make(np.complex128)
-    assert dot_gap(op, op.T.matvec) > 1e6  # not conjugated
+    assert dot_gap(op, op.T.matvec) > 1e6  # It is not conjugated.
     assert dot_gap(op, (op.H * (1 + 1e-9)).matvec) > 1e4
     assert dot_gap(op, op[:, ::-1].H.matvec) > 1e6
 

@@ -114,7 +114,7 @@ def test_a_column_is_one_vector_by_scipys_rule(method: str) -> None:
             try:
                 results.append((getattr(operator, method)(x).shape, [w.category for w in caught]))
             except ValueError:
-                results.append(("refused", []))  # as announced for SciPy 1.20
+                results.append(("refused", []))  # This is announced for SciPy 1.20.
     assert results[0] == results[1]
 
 

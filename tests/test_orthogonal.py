@@ -225,6 +225,6 @@ def test_auto_finds_products_of_few_rotations():
     n = 32
     M = planted(n, matchings(n, 3), 1)
     fit = pp.factorize(M, complexity=0.2)
-    assert fit.method in ("rotations", "layers")  # which are exact, too
+    assert fit.method in ("rotations", "layers")  # Both are exact.
     assert fit.error < 1e-6
     assert fit.operator.nnz < np.count_nonzero(abs(M) > 1e-12)

@@ -50,7 +50,7 @@ def test_every_public_function_that_makes_operators_is_in_the_registry():
     makers = {
         name
         for name in public
-        if name != "operators.from_faust"  # from another package: test_operator_files.py
+        if name != "operators.from_faust"  # It is tested in test_operator_files.py.
         and getattr(inspect.unwrap(eval(f"pp.{name}")), "__annotations__", {}).get("return") is pp.SparseProduct
         and "load" not in name
     }

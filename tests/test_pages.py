@@ -52,11 +52,11 @@ def test_the_shell_blocks_of_a_page_run(page, here):
             done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=here, env=environment())
             assert done.returncode == 0, f"{line}: {done.stderr}"
             told = [text for text in done.stderr.splitlines() if text.startswith("papilio: ")]
-            assert [text for text in told if " so far" not in text] == []  # but how far it is
+            assert [text for text in told if " so far" not in text] == []  # Only progress is allowed.
 
 
 @pytest.mark.examples
-@pytest.mark.filterwarnings("ignore")  # of Dask
+@pytest.mark.filterwarnings("ignore")  # Dask warns.
 def test_the_block_for_a_cluster_runs_on_one_of_this_machine(here):
     distributed = pytest.importorskip("distributed")
     text = (pages.ROOT / "docs" / "guide" / "scale.md").read_text(encoding="utf-8")

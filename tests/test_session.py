@@ -190,11 +190,11 @@ def test_after_a_stop_only_closing_stages_run_and_the_checkpoint_stays(tmp_path,
     assert path.exists()
     with Session(checkpoint=path, identity={}) as again:
         again.run([Counting(again, "one", 2), Closing(again, "three", 1)])
-        assert again.history.phase == ["one", "one", "three"]  # from the beginning of the first stage
+        assert again.history.phase == ["one", "one", "three"]  # It begins with the first stage again.
 
 
 def test_a_state_of_arrays_numbers_and_marked_classes_comes_back_as_it_was():
-    import_module("papilio.dictionary.learner")  # which lets states hold products
+    import_module("papilio.dictionary.learner")  # It lets states hold products.
     op = pp.SparseProduct([np.asfortranarray(np.arange(1.0, 10).reshape(3, 3)), np.triu(np.ones((3, 4)))], 0.3)
     state = {
         "sum": Sum(float("nan"), 3),

@@ -116,7 +116,7 @@ def test_a_real_measurement_gives_two_positive_numbers():
 def test_a_product_that_is_slower_for_one_vector_and_for_a_block_is_warned_about(fake):
     fake(0.123, 0.4567)
 
-    def caller():  # as `factorize` is
+    def caller():  # It stands for `factorize`.
         warn_if_slower(fit_of(pp.transforms.hadamard(128)))
 
     figures = r"^the product is slower .* one vector 0\.12×, 256 vectors 0\.46×"
@@ -145,7 +145,7 @@ def test_whether_it_warns_does_not_depend_on_what_else_the_machine_does(monkeypa
     [
         (128, (0.91, 0.1)),  # one vector is as fast
         (128, (0.1, 0.91)),  # a block is
-        (64, (0.1, 0.1)),  # so small that calling it takes longer
+        (64, (0.1, 0.1)),  # The call takes longer than the product.
     ],
 )
 def test_nothing_is_warned_about_without_need(fake, n, gains):
@@ -166,7 +166,7 @@ def command(papilio, monkeypatch):
 
     def call(fit, *words):
         def factorize(*_, **__):
-            warn_if_slower(fit)  # as the function does
+            warn_if_slower(fit)  # The function does the same.
             return fit
 
         monkeypatch.setattr(pp, "factorize", factorize)

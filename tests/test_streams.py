@@ -39,14 +39,14 @@ def test_a_stream_of_any_pieces_is_learned_from_as_the_same_mini_batches(learner
     expected = make(learner)
     for batch in np.split(rows, [120, 184, 248]):
         expected.partial_fit(batch)
-    for size in (1, 4, 8):  # whose multiples are 64 and 120
+    for size in (1, 4, 8):  # Both 64 and 120 are multiples.
         model = make(learner).fit_stream(pieces(rows, size))
         np.testing.assert_array_equal(model.components_, expected.components_)
         assert model.history_.phase == expected.history_.phase
 
 
 def test_each_batch_lowers_the_error_of_what_comes_next(learner, monkeypatch):
-    lower(monkeypatch, refinement_rounds=10)  # as many as for so few data: how good it is counts here
+    lower(monkeypatch, refinement_rounds=10)  # The quality counts here.
     rows = many(2000)
     model = make(learner).fit_stream(pieces(rows[:150], 50))
     before = model.score(rows[1500:])

@@ -165,7 +165,7 @@ def child(queue):
 
 if {before}:
     OP @ X  # the parent's threads are there, and the child's are not
-warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+warnings.simplefilter("ignore", DeprecationWarning)  # Forking with threads is deprecated.
 context = multiprocessing.get_context("fork")
 queue = context.Queue()
 children = [context.Process(target=child, args=(queue,), daemon=True) for _ in range(3)]

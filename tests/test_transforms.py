@@ -127,7 +127,7 @@ def test_analysis_and_synthesis_are_those_of_pywavelets(name: str, n: int, mode:
         others = [signals(len(each) + 1)[1:] for each in coefficients]
         # For an odd length, waverec returns one value more.
         assert_close(synthesis @ np.concatenate(others), pywt.waverec(others, name, mode, axis=0)[:n])
-        assert_close(synthesis @ (analysis @ x), x, 1e-10)  # as PyWavelets rounds its taps
+        assert_close(synthesis @ (analysis @ x), x, 1e-10)  # PyWavelets rounds its taps.
 
 
 @pytest.mark.parametrize(("name", "n"), [("db2", 2), ("db4", 4), ("sym8", 8), ("sym8", 64), ("coif2", 16)])

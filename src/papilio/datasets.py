@@ -324,7 +324,7 @@ def image_patches(
     require_fits("n_patches", n_patches * rows * columns * dtype.itemsize)
     random = as_random(random_state)
 
-    windows = []  # for each image, all its patches by their upper left corners
+    windows = []  # All patches of each image, by their upper left corners.
     for name in names:
         image = _luminances(name).astype(dtype)
         if rows > image.shape[0] or columns > image.shape[1]:

@@ -99,7 +99,7 @@ def in_units(array: Array) -> tuple[Array, int]:
     the data, and no square overflows.
     """
     largest = int(np.frexp(largest_part(array))[1])
-    near = shifted(array, -largest)  # its largest part is from 1/2 to 1
+    near = shifted(array, -largest)  # Its largest part is from 1/2 to 1.
     size = frobenius(near)
     if size == 0.0:
         return array, 0

@@ -32,7 +32,7 @@ class Call:
     options: dict = field(default_factory=dict)
     shape_of: str | None = None  # the argument whose shape the result has
     finite: bool = True  # whether finite arguments give a finite result
-    errors: tuple = ()  # that may be raised as well as TypeError and ValueError
+    errors: tuple = ()  # Errors that may be raised beside TypeError and ValueError.
     kept: tuple = ()  # arguments that are never replaced
 
 

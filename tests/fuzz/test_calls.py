@@ -128,7 +128,7 @@ def test_unusual_arguments_are_refused_or_give_a_valid_result(name, data):
         arguments["callback"] = stopping()
     free = sorted(arguments.keys() - set(call.kept))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of NumPy's matrices
+        warnings.simplefilter("ignore")  # NumPy's matrices are deprecated.
         for key in data.draw(st.lists(st.sampled_from(free), min_size=1, max_size=2, unique=True)):
             arguments[key] = data.draw(odd.odd(arguments[key]), label=key)
     before = {key: fingerprint(value) for key, value in arguments.items()}

@@ -118,7 +118,7 @@ def test_blocks_of_equal_shapes_share_compiled_graphs():
             block = Block(1.0 + i)
             y = torch.compile(block, fullgraph=True, backend=counter)(torch.ones(3, 16))
             torch.testing.assert_close(y, block(torch.ones(3, 16)))
-    assert counter.frame_count <= 2  # as many as with nn.Linear
+    assert counter.frame_count <= 2  # nn.Linear has as many.
 
 
 def test_transformations_of_functions(model, x):

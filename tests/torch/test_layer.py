@@ -49,7 +49,7 @@ def test_the_output_is_that_of_the_dense_layer(make, shape):
     expected = by_weight(layer, x)
     assert layer(x).shape == expected.shape
     torch.testing.assert_close(layer(x), expected)
-    with torch.no_grad():  # by another kernel
+    with torch.no_grad():  # Another kernel runs.
         torch.testing.assert_close(layer(x), expected)
 
 
@@ -235,7 +235,7 @@ def test_entries_can_be_parametrized():
             return 2 * entries
 
     layer = FastLinear(8, 8, bias=False)
-    expected = 4 * layer(torch.ones(8))  # of two factors
+    expected = 4 * layer(torch.ones(8))  # There are two factors.
     nn.utils.parametrize.register_parametrization(layer, "entries", Twice())
     torch.testing.assert_close(layer(torch.ones(8)), expected)
 
@@ -373,7 +373,7 @@ def test_from_linear_with_inputs_fits_the_outputs(bias):
     assert errors[1] < 0.7 * errors[0]
     deviations = linear(x) - linear(x).mean((0, 1)) * bias
     share = errors[1] / float(deviations.norm())
-    assert share < fast.error < 2 * share  # so few samples leave some doubt
+    assert share < fast.error < 2 * share  # Few samples leave some doubt.
     assert (plain.matrix_error, fast.matrix_error) == (None, pytest.approx(relative_matrix_error(fast, linear)))
     with pytest.raises(ValueError, match="inputs must have 16 entries along its last axis"):
         FastLinear.from_linear(linear, inputs=x.mT)

@@ -92,7 +92,7 @@ def test_a_callback_sees_the_passes_and_can_stop():
     seen = []
 
     def stop(step):
-        if step.iteration:  # and not a sign of life between passes
+        if step.iteration:  # Steps between passes have none.
             seen.append(step)
         return len(seen) == 2
 
@@ -142,6 +142,6 @@ def test_epochs_go_through_all_samples_in_batches(monkeypatch):
     monkeypatch.setattr(training.Network, "optimizer", recorded)
     monkeypatch.setattr(training.Network, "loss", lambda self, x: (sizes.append(len(x)), loss(self, x))[1])
     pp.coding.LearnedEncoder(D, **OPTIONS | {"max_iter": 3}, batch_size=250).fit(X)
-    sizes = [size for size in sizes if size < len(X)]  # without those by which the error is measured
+    sizes = [size for size in sizes if size < len(X)]  # The others measure the error.
     assert sizes == [250, 250, 100] * 3
     assert planned == [len(sizes)]

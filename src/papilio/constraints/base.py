@@ -23,7 +23,7 @@ from ..linalg import rescaled, writeable
 from ..typing import Array, MatrixLike
 from ..validation import as_matrix, as_numbers, as_real
 
-_SLACK = {4: 16 * float(np.finfo(np.float32).eps), 8: 1e-9}  # by the size of a number
+_SLACK = {4: 16 * float(np.finfo(np.float32).eps), 8: 1e-9}  # The keys are the sizes of a number in bytes.
 
 
 class Constraint(ABC):

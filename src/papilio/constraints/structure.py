@@ -114,7 +114,7 @@ class _Tied(UnitNorm):
         self.n_nonzero = int(np.sort(self._sizes)[-self._count :].sum())
 
     def _coordinates(self, matrix: Array) -> Array:
-        matrix = rescaled(matrix)  # or sums could overflow
+        matrix = rescaled(matrix)  # Otherwise sums could overflow.
         sums = np.bincount(self._groups, weights=matrix.real.ravel())
         if matrix.dtype.kind == "c":
             sums = sums + 1j * np.bincount(self._groups, weights=matrix.imag.ravel())
@@ -306,7 +306,7 @@ class Circulant(UnitNorm):
         self._places: Array = (sources(self.support, self.grid) + side * np.arange(side)[:, None]).T.copy()
 
     def _coordinates(self, matrix: Array) -> Array:
-        matrix = rescaled(matrix)  # or sums could overflow
+        matrix = rescaled(matrix)  # Otherwise sums could overflow.
         sums = matrix.ravel()[self._places].sum(axis=1, dtype=wide(matrix.dtype))
         return (sums / np.sqrt(self.shape[0])).astype(matrix.dtype)
 

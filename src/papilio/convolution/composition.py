@@ -29,8 +29,8 @@ _FIRST_SWEEPS = 3  # Sweeps of alternating least squares before joint steps.
 _FIRST_ITERATIONS = 60  # Iterations of all restarts before most of them are dropped.
 _KEPT_RESTARTS = 5
 _STALL_WINDOW = 10  # iterations over which progress is judged
-_MOST_NUMBERS = 1 << 22  # in the Jacobians of all restarts of a batch
-_MANY_NUMBERS = 1 << 21  # in the Jacobians of all restarts, above which a small atom is fitted first
+_MOST_NUMBERS = 1 << 22  # Largest number of entries in the Jacobians of a batch of restarts.
+_MANY_NUMBERS = 1 << 21  # With more entries in the Jacobians, a small atom is fitted first.
 _EXACT, _EXACT_SINGLE = 1e-13, 1e-7  # relative errors in double and single precision
 
 _SPLIT_ROUNDS = 3

@@ -131,7 +131,7 @@ class ConvolutionChain(LinearOperator):  # type: ignore[misc]
         kind = np.dtype(np.complex128) if dtype.kind == "c" else dtype
         result = np.ascontiguousarray(pixels, kind).reshape(-1, *rows, *self.grid)
         if not result.flags.writeable:
-            result = result.copy()  # for a read-only array, numba would compile the kernel again
+            result = result.copy()  # Numba would compile the kernel again for a read-only array.
         if kind not in self._stages:
             *others, last = (kernel.astype(kind) for kernel in self.kernels)
             self._stages[kind] = grouped([*others, (last * self.scale).astype(kind)], self.supports, self.grid)

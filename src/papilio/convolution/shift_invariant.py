@@ -310,7 +310,7 @@ class _Learning:
         before = fit.errors[0]
         for _ in range(_SWEEPS):
             fit.sweep()
-        if not fit.errors[0] <= before:  # also if it is NaN
+        if not fit.errors[0] <= before:  # This also holds for NaN.
             return
         self._kernels[m] = fit.kernels
         self._atoms[m], norm = self._normalised(m)

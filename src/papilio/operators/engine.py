@@ -587,7 +587,7 @@ class Packed:
     """scale · S₁…S_M; ``vector(x)`` and ``block(X)`` are its products with arrays of its own dtype."""
 
     def __init__(self, links: Sequence[Link], scale: float) -> None:
-        packed = [link.packed() for link in reversed(links)]  # in the order of application
+        packed = [link.packed() for link in reversed(links)]  # They are in the order of application.
         self.dtype = packed[0].dtype
         if scale != 1.0:
             # The leftmost factor comes last, where nothing is passed on: its ones become the scale.

@@ -36,7 +36,7 @@ class Link:
     __slots__ = ("__weakref__", "_packed", "_turned", "factor")
 
     def __init__(self, factor: "Factor") -> None:
-        self.factor = factor  # as `frozen` has it
+        self.factor = factor  # It comes from `frozen`.
         self._packed: PackedFactor | None = None
         self._turned: dict[str, Link | ReferenceType[Link]] = {}
 
@@ -119,7 +119,7 @@ def scaled(factor: Factor, scale: float) -> Factor:
     """``factor`` times the scale, which is a float64 in any precision."""
     if scale == 1.0:
         return factor
-    with np.errstate(over="ignore", invalid="ignore"):  # as in any product
+    with np.errstate(over="ignore", invalid="ignore"):  # Any product may overflow.
         return (factor.astype(wide(factor.dtype)) * scale).astype(factor.dtype)
 
 
@@ -191,7 +191,7 @@ class Chain:
     """scale · S₁…S_M with sparse factors, applied one after the other by SciPy."""
 
     def __init__(self, factors: Sequence[Factor], scale: float) -> None:
-        self._factors = [*factors[:0:-1], scaled(factors[0], scale)]  # in the order of application
+        self._factors = [*factors[:0:-1], scaled(factors[0], scale)]  # They are in the order of application.
 
     def vector(self, x: Array) -> Array:
         return reduce(lambda y, factor: factor @ y, self._factors, x)

@@ -41,11 +41,11 @@ class Plan:
 
     def __init__(self, supports: Sequence[sp.csr_array]) -> None:
         self.shape = supports[0].shape[0], supports[-1].shape[1]
-        self._steps: list[list[Blocks]] = []  # in the order of application
+        self._steps: list[list[Blocks]] = []  # They are in the order of application.
         self._parts: list[Array] = []
         self._size = 0
         self._end = sum(support.nnz for support in supports)  # the place of a zero, which fills up blocks
-        begin, stands = self._end, np.arange(self.shape[1])  # where the rows of the factor before stand
+        begin, stands = self._end, np.arange(self.shape[1])  # The places of the rows of the previous factor.
         for support in reversed(supports):
             begin -= support.nnz
             found = blocks_of(support, _MANY_SHAPES)

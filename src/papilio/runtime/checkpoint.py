@@ -118,7 +118,7 @@ class Lock:
     def release(self) -> None:
         """Remove the file while it is locked, and release the lock."""
         if not self._file.closed:
-            if not _HAS_LOCKS:  # on Windows, where no open file can be removed
+            if not _HAS_LOCKS:  # Windows removes no open files.
                 self._file.close()
             with suppress(OSError):
                 self._path.unlink()

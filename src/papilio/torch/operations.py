@@ -21,7 +21,7 @@ from ..typing import Array
 
 KERNEL_DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 Supports = Sequence[torch.Tensor]  # columns and row pointers of all factors, and their sizes
-_prepared: dict[int, tuple[Any, ...]] = {}  # by the address of the columns
+_prepared: dict[int, tuple[Any, ...]] = {}  # The keys are addresses of columns.
 
 
 def is_traced() -> bool:
