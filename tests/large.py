@@ -7,11 +7,7 @@ import papilio as pp
 from .learners import N_ATOMS, N_NONZERO, signals
 
 X = signals(n_signals=400).T.copy()
-LEARNERS = {
-    "fast": pp.FastDictionaryLearning,
-    "online": pp.OnlineDictionaryLearning,
-    "ksvd": pp.KSVD,
-}
+LEARNERS = {"fast": pp.FastDictionaryLearning, "online": pp.OnlineDictionaryLearning, "ksvd": pp.KSVD}
 
 
 def make(name, **options):

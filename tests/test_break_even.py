@@ -7,13 +7,7 @@ from typing import NamedTuple
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-BLOCKS, ENTRIES, LOW_RANK, BUTTERFLY, NESTED = (
-    "4×4 blocks",
-    "single entries",
-    "low rank",
-    "butterfly",
-    "nested",
-)
+BLOCKS, ENTRIES, LOW_RANK, BUTTERFLY, NESTED = ("4×4 blocks", "single entries", "low rank", "butterfly", "nested")
 
 
 class Point(NamedTuple):

@@ -137,10 +137,7 @@ def test_errors_with_files_and_clusters_are_one_clear_line(folder):
     with pytest.raises(ValueError, match=r"NaN or infinity in row 123 of 'bad\.npy'"):
         learned("bad.npy")
     (folder / "empty").mkdir()
-    for source, said in {
-        "none.npy": "no such file",
-        "empty": "must hold .npy files",
-    }.items():
+    for source, said in {"none.npy": "no such file", "empty": "must hold .npy files"}.items():
         with pytest.raises(BadInput, match=said):
             learned(source)
     np.save("shards/wide.npy", np.ones((3, 9)))

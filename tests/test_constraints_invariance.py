@@ -131,13 +131,7 @@ def test_a_positive_factor_does_not_matter(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "exponent"),
-    [
-        (np.float32, -140),
-        (np.float64, -1060),
-        (np.complex64, -140),
-        (np.complex128, -1060),
-    ],
+    ("dtype", "exponent"), [(np.float32, -140), (np.float64, -1060), (np.complex64, -140), (np.complex128, -1060)]
 )
 def test_subnormal_numbers_are_as_good_as_others(dtype: Any, exponent: int) -> None:
     for make in CONSTRAINTS.values():

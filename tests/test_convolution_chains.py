@@ -100,8 +100,7 @@ def test_a_joint_step_solves_the_damped_dense_problem(name, dtype):
     assert (chains.errors < before).all()
     whole = [on_grid(kernel[0], each, grid) for kernel, each in zip(start, supports, strict=True)]
     J = np.concatenate(
-        [design(code[0], whole[:k] + whole[k + 1 :], each, grid) for k, each in enumerate(supports)],
-        axis=1,
+        [design(code[0], whole[:k] + whole[k + 1 :], each, grid) for k, each in enumerate(supports)], axis=1
     )
     gram = J.conj().T @ J
     diagonal = np.diag(gram).real

@@ -17,19 +17,7 @@ def hadamard(n):
     return pp.transforms.hadamard(n).toarray()
 
 
-@pytest.mark.parametrize(
-    "n",
-    [
-        4,
-        8,
-        16,
-        32,
-        64,
-        128,
-        256,
-        pytest.param(1024, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("n", [4, 8, 16, 32, 64, 128, 256, pytest.param(1024, marks=pytest.mark.slow)])
 def test_hadamard_comes_out_exact_with_two_entries_a_line_in_log_n_factors(n):
     result = pp.hierarchical(hadamard(n), pp.Schedule.hadamard(n))
     assert result.error <= 1e-12

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from functools import reduce
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ from papilio.solvers.palm import Descent, Limits, default_start
 
 from . import twins
 from .helpers import ALL_DTYPES, LAYOUTS, gaussian
-from .twins import CHAINS, butterfly, kind_of, paired
+from .twins import CHAINS, kind_of
 
 COUNTS = (1, 2, 63, 64, 65, 129, 300)
 ORDERS = ("left_to_right", "right_to_left")
@@ -91,38 +90,6 @@ def test_products_of_every_kind_of_chain_are_the_dense_ones(name, dtype, way):
                 assert_product(op @ x[:, 3], matrix, magnitudes, x[:, 3])
                 assert_product(op.T @ z[:, 3], matrix.T, magnitudes.T, z[:, 3])
                 assert_product(z[:, 3] @ op, matrix.T, magnitudes.T, z[:, 3])
-
-
-@st.composite
-def masks(draw):
-    """Chains of 1 to 5 factors of any kind, butterflies of random pairs among them."""
-    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 8]), min_size=2, max_size=6))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    chain = []
-    for rows, columns in pairwise(sizes):
-        kind = draw(st.sampled_from(["butterfly", "pairs", "regular", "ragged"]))
-        if rows == columns and rows > 1 and rows % 2 == 0 and kind in ("butterfly", "pairs"):
-            order = rng.permutation(rows).reshape(-1, 2)
-            chain.append(
-                paired(*order) if kind == "pairs" else butterfly(rows, 2 ** int(rng.integers(rows // 3 + 1)))
-            )
-        elif kind == "ragged":
-            chain.append(rng.random((rows, columns)) < rng.random())
-        else:
-            chain.append(rng.permuted(np.tile(np.arange(columns) < rng.integers(1, 8), (rows, 1)), axis=1))
-    return chain
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    masks=masks(), dtype=st.sampled_from(ALL_DTYPES), count=st.sampled_from([1, 3, 65]), column_major=st.booleans()
-)
-def test_random_chains_apply_as_dense_ones(masks, dtype, count, column_major):
-    op, matrix, magnitudes = operator(masks, dtype)
-    x = np.asarray(gaussian((op.shape[1], count), dtype), order="F" if column_major else "C")
-    assert_product(op @ x, matrix, magnitudes, x)
-    assert_product(op @ x[:, 0], matrix, magnitudes, x[:, 0])
-    assert_product(op.H @ (op @ x), matrix.conj().T @ matrix, magnitudes.T @ magnitudes, x)
 
 
 # -- select --------------------------------------------------------------------------------------------

@@ -43,11 +43,7 @@ def row(kind, complexity="", **numbers):
 
 @pytest.mark.parametrize(
     ("change", "wrong"),
-    [
-        ({}, set()),
-        ({"error_held_out": 0.54}, {"above", "DCT"}),
-        ({"fit_seconds": 41.0}, {"as long"}),
-    ],
+    [({}, set()), ({"error_held_out": 0.54}, {"above", "DCT"}), ({"fit_seconds": 41.0}, {"as long"})],
 )
 def test_claims_hold_or_differ_by_the_figures(change, wrong):
     rows = [row(large.K_SVD), row(large.FAST, "0.25", **({"error_held_out": 0.52} | change)), row(large.DCT)]

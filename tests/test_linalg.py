@@ -29,12 +29,7 @@ def test_spectral_norm_equals_the_svd(shape, dtype):
 # Always the same examples: where the start happens to hold next to nothing of the first eigenvector and the gap is
 # small, power iteration may rest at the second eigenvalue, and a long enough search finds such a case.
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    st.integers(2, 60),
-    st.floats(0.5, 0.99),
-    st.integers(0, 10**6),
-    st.sampled_from([1e-6, 1e-10]),
-)
+@given(st.integers(2, 60), st.floats(0.5, 0.99), st.integers(0, 10**6), st.sampled_from([1e-6, 1e-10]))
 def test_power_iteration_is_within_its_tolerance_for_small_and_large_gaps(n, second, seed, tol):
     rng = np.random.default_rng(seed)
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]

@@ -5,17 +5,7 @@ import pytest
 
 from experiments import meg
 from experiments.harness import DIFFERS, HOLDS, read_table, reproduce, settings_of
-from experiments.meg import (
-    SIMULATED,
-    TVB,
-    Draws,
-    Gain,
-    dipole_field,
-    distances,
-    draw,
-    load_gain,
-    simulated_gain,
-)
+from experiments.meg import SIMULATED, TVB, Draws, Gain, dipole_field, distances, draw, load_gain, simulated_gain
 
 TINY = settings_of("meg", "tiny")
 
@@ -161,10 +151,5 @@ def tables(error=0.1, svd=0.4, peer="0.2", seconds=20.0, far=0.6, omp=1e-3):
 )
 def test_claims_follow_from_the_tables(changes, verdicts):
     found, settings = tables(**changes), settings_of("meg", "paper")
-    made = [
-        *meg._errors(found),
-        *meg._peer(found),
-        *meg._localisation(found, settings),
-        *meg._pursuit(found),
-    ]
+    made = [*meg._errors(found), *meg._peer(found), *meg._localisation(found, settings), *meg._pursuit(found)]
     assert [claim.verdict for claim in made] == verdicts

@@ -11,13 +11,7 @@ from papilio.search.curves import relative_error
 from papilio.search.known_supports import polished
 from papilio.search.methods.nested import Family
 from papilio.search.nested.cluster_trees import Tree, clusters_in_order
-from papilio.search.nested.nested_bases import (
-    assembled,
-    compressed,
-    entries_of,
-    gridded,
-    merged,
-)
+from papilio.search.nested.nested_bases import assembled, compressed, entries_of, gridded, merged
 from papilio.search.roots import crossing
 
 from .helpers import spline_smoother

@@ -76,10 +76,7 @@ def test_norms_by_structure_are_right_wherever_there_are_any(seed, n_factors, de
         if random.random() < 0.5:  # orthogonal columns, or a permutation
             factor = np.eye(n)[random.permutation(n)] * random.integers(-2, 3, n)
         factors.append(factor.astype(np.float64))
-    found, dense = (
-        norms.structure_of(pp.SparseProduct(factors)),
-        reduce(np.matmul, factors),
-    )
+    found, dense = (norms.structure_of(pp.SparseProduct(factors)), reduce(np.matmul, factors))
     if found.norms is not None:
         np.testing.assert_allclose(found.norms, np.linalg.norm(dense, axis=0), atol=1e-12)
     if found.are_orthogonal:

@@ -93,8 +93,7 @@ def test_the_command_line_reads_mat_files_of_faust_as_operators(papilio: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("package", "call"),
-    [("pylops", lambda op: op.to_pylops()), ("pyfaust", lambda op: op.to_faust())],
+    ("package", "call"), [("pylops", lambda op: op.to_pylops()), ("pyfaust", lambda op: op.to_faust())]
 )
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, package: str, call: Any) -> None:
     monkeypatch.setitem(sys.modules, package, None)

@@ -353,11 +353,7 @@ BAD: list[tuple[Any, ...]] = [
     (TypeError, "SparseProduct", "op / np.ones(2) | 2 / op | op + 1"),
     (ValueError, r"use \*", "op @ 2 | 2 @ op"),
     (ValueError, X, "op @ sp.eye_array(5) | op @ sp.coo_array(np.ones(4)) | op @ [[1], [1, 2]]"),
-    (
-        ValueError,
-        X,
-        "op @ np.ones(5) | op @ np.ones((5, 2)) | np.ones((4, 2, 2)) @ op | np.ones(4) @ op",
-    ),
+    (ValueError, X, "op @ np.ones(5) | op @ np.ones((5, 2)) | np.ones((4, 2, 2)) @ op | np.ones(4) @ op"),
     (TypeError, X, "op @ ['a', 'b', 'c', 'd'] | op @ None | [None] @ op"),
     (ValueError, "x must have 4 rows", "op @ op"),
     (
@@ -368,18 +364,13 @@ BAD: list[tuple[Any, ...]] = [
     (IndexError, "rows", "op[2**64 - 1] | op[np.uint64(2**64 - 6)]"),
     (IndexError, "columns", "op[:, [0, 4]] | op[:, 1.5] | op[0, -5] | op[0, None]"),
     (IndexError, "2 dimensions", "op[0, 0, 0]"),
-    (
-        ValueError,
-        "ord",
-        "op.norm(3) | op.norm('nuc') | op.norm(None)",
-    ),
+    (ValueError, "ord", "op.norm(3) | op.norm('nuc') | op.norm(None)"),
     (TypeError, "dtype", "op.astype(int) | op.astype(complex).astype(float) | op.astype(sp.dok_array(np.eye(2)))"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("error", "named", "expression"),
-    [pytest.param(*row[:2], e, id=e) for row in BAD for e in row[2].split(" | ")],
+    ("error", "named", "expression"), [pytest.param(*row[:2], e, id=e) for row in BAD for e in row[2].split(" | ")]
 )
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_bad_input_is_refused_by_name(error: type[Exception], named: str, expression: str) -> None:

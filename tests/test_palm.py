@@ -20,11 +20,7 @@ FAUST = np.load(Path(__file__).parent / "data" / "faust_palm_500x32.npy")
 def test_the_figure_of_an_outside_implementation_comes_out():
     """FAuST's test matrix; the error and scale were computed outside of papilio (the step's 1.001 matters)."""
     result = pp.palm(
-        FAUST,
-        [c.SparseRows((500, 32), 5), c.UnitColumns((32, 32))],
-        order="left_to_right",
-        max_iter=200,
-        tol=0,
+        FAUST, [c.SparseRows((500, 32), 5), c.UnitColumns((32, 32))], order="left_to_right", max_iter=200, tol=0
     )
     assert result.error == pytest.approx(0.2709541097, abs=2e-6)
     assert result.operator.scale == pytest.approx(50.39, abs=0.01)

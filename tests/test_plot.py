@@ -227,10 +227,3 @@ def test_treelets_with_names_without_a_tree_and_in_a_figure_are_drawn():
     pp.plot.treelets(pp.rotations.Treelets(3).fit(np.random.default_rng(0).standard_normal((9, 100))))
     with pytest.raises(ValueError, match="model must be fitted"):
         pp.plot.treelets(pp.rotations.Treelets())
-
-
-def test_many_factors_go_on_several_lines():
-    axes = pp.plot.factors(pp.transforms.hadamard(256))
-    assert len(axes) == 9
-    assert len(axes[0].figure.axes) == 9  # no empty panel is left
-    assert [ax.get_subplotspec().rowspan.start for ax in axes] == [0] * 5 + [1] * 4

@@ -18,10 +18,7 @@ from .helpers import Clock, gaussian
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "speedup"),
-    [("gaussian", 1.5), ("smooth", 3), ("low rank", 6)],
-)
+@pytest.mark.parametrize(("kind", "speedup"), [("gaussian", 1.5), ("smooth", 3), ("low rank", 6)])
 def test_the_result_is_the_best_of_all_that_are_fast_enough(kind, speedup, clock, few_rounds):
     x = np.linspace(0, 1, 32)
     matrix = {

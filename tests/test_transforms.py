@@ -219,14 +219,7 @@ def test_dct_has_at_most_4_n_log_n_entries_at_most_two_in_a_row(n: int) -> None:
 
 @pytest.mark.parametrize("make", TRANSFORMS)
 @pytest.mark.parametrize(
-    ("n", "error"),
-    [
-        (0, ValueError),
-        (-4, ValueError),
-        (2.5, TypeError),
-        ("8", TypeError),
-        (True, TypeError),
-    ],
+    ("n", "error"), [(0, ValueError), (-4, ValueError), (2.5, TypeError), ("8", TypeError), (True, TypeError)]
 )
 def test_a_size_that_is_no_positive_integer_is_refused(
     make: Callable[[Any], SparseProduct], n: Any, error: type[Exception]

@@ -211,8 +211,7 @@ CALLS = {
     ),
     **{
         name: Call(
-            getattr(pp.datasets, name),
-            {"n_signals": 9, "n_features": 6, "n_nonzero_coefs": 2, "random_state": 0},
+            getattr(pp.datasets, name), {"n_signals": 9, "n_features": 6, "n_nonzero_coefs": 2, "random_state": 0}
         )
         for name in ("rand", "fact")
     },
