@@ -257,7 +257,8 @@ def test_refinement_ends_with_the_best_product_that_coded_all_signals():
 def test_refinement_returns_its_start_where_it_finds_nothing_better():
     """The dictionary that made the signals is exact: noise can only harm it."""
     sets = [pp.constraints.SparseColumns((16, 16), 4)] * 2
-    product, _ = with_unit_atoms(pp.SparseProduct([c.project(gaussian((16, 16), seed=i)) for i, c in enumerate(sets)]))
+    members = [constraint.project(gaussian((16, 16), seed=seed)) for seed, constraint in enumerate(sets)]
+    product, _ = with_unit_atoms(pp.SparseProduct(members))
     X = synthetic_signals(product, 300, 1, random_state=1)[0]
     stage = Refinement(Session(random_state=0), Held(X.T.copy(), Coder(1)), pp.Schedule(sets[:1], sets[1:]), 3)
     state = stage.init(Found(product))

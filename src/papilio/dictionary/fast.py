@@ -46,7 +46,7 @@ _ITERATIONS = 16  # Iterations of K-SVD for 10,000 signals and 256 atoms.
 _FEWEST_ITERATIONS, _MOST_ITERATIONS = 16, 100
 _ROUGH, _FINE = 3e-4, 1e-6  # Tolerances of PALM: if refinement follows, and if not.
 _ROUNDS = 5  # Rounds of refinement for 10,000 signals and 256 atoms.
-_FEWEST_ROUNDS, _MOST_ROUNDS = 5, 40
+_FEWEST_ROUNDS, _MOST_STEPS = 5, 160  # rounds; rounds times factors
 _STEPS = 15  # Iterations of PALM in the relaxed sets of a round, and again in the sets themselves.
 _WARM, _COLD = 0.15, 0.01  # How far sets are relaxed in the first and in the last round.
 _ALONE = 30  # Iterations of PALM after a pass over all signals, or for a mini-batch.
@@ -76,9 +76,9 @@ def fast_dictionary(
 
     As in the paper's PROPOSED, a dense dictionary D₀ with codes Γ is learned by `ksvd` and factorized by
     `hierarchical`. Its splits see the residual of D₀; its global steps see the data, through the `Moments` of X
-    and Γ, and `omp` gives new codes after each of them. Then, unless ``effort`` is 0, rounds of annealing follow: each has
-    new codes, and `palm` of all factors, with noise, in larger sets and then in those of the schedule. They see
-    random shares of the signals that grow to all of them, and the best product is the result.
+    and Γ, and `omp` gives new codes after each of them. Then, unless ``effort`` is 0, rounds of annealing follow:
+    each has new codes, and `palm` of all factors, with noise, in larger sets and then in those of the schedule.
+    They see random shares of the signals that grow to all of them, and the best product is the result.
 
     The paper to the letter, given the D₀ of its K-SVD, is ``effort=0, order="factor_first", codes="factor"``.
 
@@ -177,10 +177,11 @@ def ksvd_iterations_for(n_signals: int, n_components: int) -> int:
     return int(np.clip(round(_ITERATIONS / size**0.35), _FEWEST_ITERATIONS, _MOST_ITERATIONS))
 
 
-def n_rounds_for(n_signals: int, n_components: int) -> int:
-    """Rounds of refinement: their time grows with signals and atoms, and so there are fewer of them."""
-    size = n_signals * n_components / (10_000 * 256)
-    return int(np.clip(round(_ROUNDS / size**0.6), _FEWEST_ROUNDS, _MOST_ROUNDS))
+def n_rounds_for(n_signals: int, schedule: Schedule) -> int:
+    """Rounds of refinement: their time grows with signals, atoms and factors, and so there are fewer of them."""
+    size = n_signals * schedule.shape[1] / (10_000 * 256)
+    most = _MOST_STEPS // len(schedule.constraints)
+    return int(np.clip(round(_ROUNDS / size**0.6), _FEWEST_ROUNDS, max(most, _FEWEST_ROUNDS)))
 
 
 class HierarchyOptions(NamedTuple):
@@ -218,7 +219,7 @@ def fast_plan(
         limits = options.limits(schedule, refine)
         stages.append(Hierarchy(session, signals, schedule, limits, options.with_codes))
         if refine:
-            n_rounds = ceil(effort * n_rounds_for(count, n_components))
+            n_rounds = ceil(effort * n_rounds_for(count, schedule))
             stages.append(Refinement(session, signals.start, schedule, n_rounds))
         return [*stages, PassesOverAll(session, signals, partial(_improved, schedule) if refine else None)]
 
@@ -260,7 +261,12 @@ class Hierarchy(Stage):
     has_long_steps = True
 
     def __init__(
-        self, session: Session, signals: Signals, schedule: Schedule, limits: list[Limits], with_codes: bool = False
+        self,
+        session: Session,
+        signals: Signals,
+        schedule: Schedule,
+        limits: list[Limits],
+        with_codes: bool = False,
     ) -> None:
         self._session, self._signals, self._schedule, self._limits = session, signals, schedule, limits
         self._with_codes = with_codes
@@ -316,7 +322,7 @@ class Hierarchy(Stage):
 @stored
 @dataclass
 class Round:
-    """A product after some rounds of refinement, the first one, and the best one with its error for all signals."""
+    """A product after some rounds of refinement, the first, and the best one with its error for all signals."""
 
     product: SparseProduct
     first: SparseProduct
@@ -330,8 +336,9 @@ class Refinement(Stage):
     """Rounds of new codes and annealing of all factors, on growing shares of the signals.
 
     Each is a round of `annealed` on the moments of the new codes; the relaxation falls from 0.15 to 0.01, since
-    more would destroy what the codes know. The errors that it reports are those of the new codes of a round, before
-    it changes the factors. The result is the best product that has coded all signals, the first one included.
+    more would destroy what the codes know. The errors that it reports are those of the new codes of a round,
+    before it changes the factors. The result is the best product that has coded all signals, the first one
+    included.
     """
 
     name = "refine"
@@ -359,8 +366,8 @@ class Refinement(Stage):
                 state.error, state.best = found.error, state.product
         state.product, _ = with_unit_atoms(product)
         state.number += 1
-        factors = [to_dense(factor) for factor in state.product.factors]
-        session.report(self.name, found.error, state.product.scale, factors, state.number / self._count, part.share)
+        factors, done = [to_dense(factor) for factor in state.product.factors], state.number / self._count
+        session.report(self.name, found.error, state.product.scale, factors, done, part.share)
         return state
 
     def done(self, state: Round) -> bool:

@@ -31,7 +31,7 @@ _IMAGES = 3  # factors whose products with the Gram matrix are kept: now, before
 
 
 class Target(NamedTuple):
-    """What a factor moves to before it is projected; with ``score``, its entries count so much in the projection."""
+    """What a factor moves to before it is projected, in which entries count as much as ``score`` says."""
 
     point: Array
     score: Array | None = None
@@ -251,7 +251,8 @@ class ChainOnMoments(Chain):
     def ahead(self, before: Array, inertia: float) -> Array:
         factor, gram = self.factors[self.visited], self.right.gram
         point = super().ahead(before, inertia)
-        if gram is self._gram and point is not factor and not self._is_small:  # Both images are known, so no product is needed.
+        if gram is self._gram and point is not factor and not self._is_small:
+            # Both images are known, so no product is needed.
             image = self._times_gram(factor, self.right)
             change = image - self._times_gram(before, self.right)
             self._next = point, image + change * change.real.dtype.type(inertia)
