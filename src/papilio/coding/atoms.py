@@ -121,7 +121,7 @@ class Atoms:
 
     def _set_norms(self, norms: Array) -> None:
         if not np.isfinite(norms).all():
-            raise ValueError("dictionary must have atoms within the number range, got a product that overflows")
+            raise ValueError("dictionary must have finite atoms, got a product that overflows")
         self.inverse_norms = inverse(norms, self.dtype)  # zero for atoms of zeros
         self.scales = self.inverse_norms.astype(np.empty(0, self.dtype).real.dtype)
 
@@ -421,7 +421,7 @@ def _as_norms(norms: ArrayLike, dictionary: Array | SparseProduct) -> Array:
 
 
 def _have_squares(norms: Array) -> bool:
-    """Whether the squares of all norms but zeros are well within the number range, that of float32, too."""
+    """Whether the squares of all norms but zeros neither overflow nor underflow, not even in float32."""
     return bool(((norms == 0) | ((norms > 1e-10) & (norms < 1e10))).all())
 
 

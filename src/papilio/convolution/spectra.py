@@ -9,7 +9,7 @@ U ≥ 0. Spectra of real data have half of the frequencies; those that stand for
 
 Two steps lower the error, and neither ever raises it. One kernel after the other is a linear least-squares problem
 with small normal equations. Close to a solution, or in a long valley, one joint step of all kernels
-(Levenberg–Marquardt) is worth many such sweeps.
+(Levenberg–Marquardt) replaces many such sweeps.
 """
 
 from collections.abc import Sequence

@@ -242,7 +242,7 @@ class Session:
         return self.stopped
 
     def aside(self) -> "Session":
-        """A session for iterations that nobody is told about; it stops when this one does."""
+        """A session whose iterations are not reported; it stops when this one does."""
         quiet = Session(None)
         quiet._request = _SameRequest(self)
         return quiet
