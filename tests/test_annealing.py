@@ -61,7 +61,7 @@ def test_a_start_that_is_exact_stays():
     assert set(same.history.phase) <= {"loosen 1", "tighten 1"}  # no further round where nothing is to be gained
 
 
-def test_it_repeats_with_the_seed_and_depends_on_it():
+def test_annealing_repeats_with_the_seed_and_depends_on_it():
     X, schedule = gaussian((12, 12)), SCHEDULES["two-left"]
     first, again, other = fitted(X, schedule), fitted(X, schedule), fitted(X, schedule, seed=1)
     assert first.operator == again.operator
@@ -98,7 +98,7 @@ def test_a_callback_stops_it_in_either_phase_with_a_valid_result(at):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_gets_far_below_the_hierarchical_strategy_in_the_same_sets(seed):
+def test_annealing_has_a_much_lower_error_than_the_hierarchical_strategy_alone(seed):
     Q = orthogonal(24, seed)
     schedule = even_schedule((24, 24), 2, 24 * 24 // 2, "left")
     plain = pp.hierarchical(Q, schedule)

@@ -240,7 +240,7 @@ def test_unused_and_rare_atoms_become_the_signals_that_are_represented_worst(dty
 
 
 @pytest.mark.parametrize("opposite", [False, True])
-def test_of_two_atoms_that_are_nearly_equal_the_less_used_one_goes(dtype, opposite):
+def test_the_less_used_of_two_nearly_equal_atoms_is_replaced(dtype, opposite):
     atoms, uses, rows, residuals = bad_case(dtype)
     atoms[3] = atoms[0] + 0.3 * atoms[3]
     atoms[3] *= (-1 if opposite else 1) / np.linalg.norm(atoms[3])

@@ -151,7 +151,7 @@ def planned(shape, effort=1.0):
 
 
 @pytest.mark.parametrize("is_wide", [True, False])
-def test_what_is_far_behind_on_some_lines_is_not_tried_on_all(is_wide, few_rounds):
+def test_methods_far_behind_on_some_lines_are_not_tried_on_all(is_wide, few_rounds):
     """Neighbours on a curve are near subspaces, and no product of sparse factors."""
     x, y = np.linspace(0, 1, 12)[:, None], np.linspace(0, 1, 300)
     M = 1 / (0.05 + (x - y) ** 2)

@@ -104,7 +104,7 @@ def test_symmetric_divides_any_number_of_entries_between_diagonal_and_pairs(
     ],
     ids=lambda constraint: type(constraint).__name__,
 )
-def test_of_one_entry_its_phase_is_left_and_of_none_a_one(constraint: c.Constraint) -> None:
+def test_a_single_entry_keeps_its_phase_and_zero_becomes_one(constraint: c.Constraint) -> None:
     assert constraint.n_nonzero == 1
     assert constraint.project([[-3.0]]) == -1
     assert abs(constraint.project([[3 - 4j]])[0, 0] - (0.6 - 0.8j)) < 1e-15

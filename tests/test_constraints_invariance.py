@@ -186,7 +186,7 @@ def test_ties_go_to_the_lowest_row_major_index(name: str) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_of_equal_entries_the_first_ones_are_kept(constraint: c.Constraint, places: list[tuple[int, int]]) -> None:
+def test_the_first_of_equal_entries_are_kept(constraint: c.Constraint, places: list[tuple[int, int]]) -> None:
     expected = sum(one_entry(constraint.shape, place) for place in places)
     np.testing.assert_array_equal(constraint.project(np.ones(constraint.shape)) != 0, expected != 0)
 

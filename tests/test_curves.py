@@ -193,7 +193,7 @@ TARGETS = {"complexity": {"complexity": 0.3}, "error": {"max_error": 0.05}, "non
 
 # Each matrix with one target; each target with three matrices.
 @pytest.mark.parametrize(("name", "target"), list(zip(ENGINEERING, 3 * list(TARGETS), strict=True)))
-def test_nothing_that_was_tried_is_better_by_the_target(name, target, monkeypatch):
+def test_no_attempt_is_better_than_the_result_by_the_target(name, target, monkeypatch):
     monkeypatch.setattr("papilio.search.methods.sparse_factors._ROUNDS", 4)
     M, target = ENGINEERING[name], TARGETS[target]
     fit = pp.factorize(M, **target)

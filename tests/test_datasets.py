@@ -69,7 +69,7 @@ def test_a_bad_random_state_is_named(draw, bad):
         (lambda: image_patches(2**40), "n_patches"),
     ],
 )
-def test_what_cannot_fit_into_memory_is_named(draw, named):
+def test_sizes_beyond_the_memory_are_refused_by_name(draw, named):
     with pytest.raises(ValueError, match=f"^{named} must leave a result that fits into memory"):
         draw()
 

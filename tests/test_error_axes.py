@@ -79,7 +79,7 @@ def test_exact_results_are_at_zero_where_the_others_are_of_one_order():
 
 
 @pytest.mark.parametrize(("dtype", "is_exact"), [(np.float32, True), (np.float64, False), (np.complex64, True)])
-def test_what_is_exact_depends_on_the_precision(dtype, is_exact):
+def test_the_limit_of_exact_depends_on_the_precision(dtype, is_exact):
     op = pp.transforms.hadamard(8).astype(dtype)
     points = tuple(pp.results.TradeoffPoint(c, e, op) for c, e in ((0.1, 0.9), (0.2, 0.01), (0.9, 1e-6)))
     found = pp.Tradeoff(points, 0.0, pp.results.Status.CONVERGED, 1.0)

@@ -162,7 +162,7 @@ def test_paths_that_cannot_be_files_keep_their_own_errors(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 @pytest.mark.parametrize("name", ["pipe", "link", "loop"])
-def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path: Path, name: str) -> None:
+def test_pipes_and_loops_are_neither_read_nor_replaced(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     (tmp_path / "loop").symlink_to("loop")

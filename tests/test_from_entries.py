@@ -172,7 +172,7 @@ def test_units_do_not_matter(unit):
 # -- stopping ------------------------------------------------------------------------------------------
 
 
-def test_without_time_there_is_a_coarse_product():
+def test_a_time_budget_of_zero_gives_a_coarse_product():
     fit = pp.factorize(fourier(500, 400), shape=(500, 400), time_budget=0)
     assert fit.status is pp.results.Status.STOPPED
     assert fit.method == "low_rank"
@@ -303,7 +303,7 @@ def test_complex_numbers_after_real_ones():
         pp.factorize(entries, shape=300)
 
 
-def test_what_the_function_raises_comes_through_with_a_note():
+def test_exceptions_of_the_function_come_through_with_a_note():
     def entries(rows, columns):
         raise KeyError("my own")
 

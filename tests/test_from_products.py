@@ -290,7 +290,7 @@ def test_bad_arguments():
 # -- stopping -------------------------------------------------------------------------------------------
 
 
-def test_what_was_known_before_a_stop_is_used():
+def test_a_stop_uses_the_products_so_far():
     operator = Counted(gaussian((500, 3)) @ gaussian((3, 400), seed=1))
 
     def callback(step):

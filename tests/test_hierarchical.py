@@ -255,7 +255,7 @@ def test_a_retarget_of_another_shape_is_named():
         pp.hierarchical(np.eye(4), pp.Schedule([SQUARE], [SQUARE]), retarget=lambda op: np.eye(4))
 
 
-def test_what_cannot_be_called_is_refused_before_any_work():
+def test_a_retarget_that_is_not_callable_is_refused_before_any_work():
     steps = []
     with pytest.raises(TypeError, match=r"^retarget must be callable or None, got 5"):
         pp.hierarchical(np.eye(8), pp.Schedule.hadamard(8), retarget=5, callback=steps.append)

@@ -198,7 +198,7 @@ def test_the_error_is_met_with_few_entries_and_without_a_target_both_are_low():
     assert knee.error + knee.operator.relative_complexity < 0.6 * low_rank
 
 
-def test_what_is_found_alone_is_found_among_all_methods():
+def test_auto_finds_what_nested_finds_alone():
     """The first tries are far behind other methods here, and the last ones are exact."""
     t = np.linspace(0, 1, 48)
     matrix = np.exp(-3 * np.abs(t[:, None] - t))

@@ -67,7 +67,7 @@ def stored_factors(path: Path) -> list[Any]:
 
 @pytest.mark.filterwarnings("ignore:The default value for `spmatrix`:DeprecationWarning")  # SciPy's reader warns.
 @pytest.mark.parametrize("factors", [[SPARSE], [SPARSE, gaussian((4, 2))], [[[2.0]]], [np.zeros((2, 3))]])
-def test_what_is_saved_as_mat_is_a_cell_array_of_the_factors(tmp_path: Path, factors: Any, dtype: Any) -> None:
+def test_mat_files_hold_a_cell_array_of_the_factors(tmp_path: Path, factors: Any, dtype: Any) -> None:
     op = SparseProduct([np.asarray(factor).astype(dtype) for factor in factors])
     op.save(tmp_path / "F.MAT")
     stored = stored_factors(tmp_path / "F.MAT")
@@ -213,7 +213,7 @@ def test_pyfaust_and_papilio_exchange_operators_and_files(tmp_path: Path) -> Non
     assert _child(THERE_AND_BACK, str(tmp_path / "F.mat")).strip() == "done"
 
 
-def test_what_is_no_faust_is_refused() -> None:
+def test_from_faust_refuses_other_objects() -> None:
     for value in (3, np.eye(2), operator(np.float64), None):
         with pytest.raises(TypeError, match=r"^faust must be a Faust of pyfaust, got"):
             pp.operators.from_faust(value)

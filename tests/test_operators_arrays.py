@@ -159,7 +159,7 @@ def test_numpys_functions_take_an_operator_for_its_dense_matrix(expression: str,
 
 
 @pytest.mark.parametrize("expression", [e.strip() for e in REFUSED.split("|")])
-def test_what_numpy_cannot_do_with_an_operator_is_refused(expression: str) -> None:
+def test_numpy_functions_without_a_meaning_for_operators_raise(expression: str) -> None:
     op, dense = pair((4, 4), np.float64)
     with pytest.raises(TypeError):
         eval(expression, {"np": np, "op": op, "d": dense})

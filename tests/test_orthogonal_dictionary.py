@@ -57,7 +57,7 @@ def test_codes_in_a_basis_are_its_largest_coefficients(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-def test_they_are_those_of_pursuit(dtype):
+def test_codes_in_a_basis_are_those_of_pursuit(dtype):
     U, signals = basis(24, dtype), gaussian((24, 200), dtype, 2)
     pursued = Atoms(U)
     pursued._is_basis = False

@@ -78,7 +78,7 @@ def test_columns_end_each_on_its_own_and_do_not_disturb_others() -> None:
     )
 
 
-def test_it_warns_where_it_has_not_converged_and_ends_early_where_it_may() -> None:
+def test_pinv_warns_without_convergence_and_stops_at_its_tolerance() -> None:
     op = SparseProduct([np.diag(10.0 ** -np.arange(6))])
     with pytest.warns(RuntimeWarning, match=r"pinv has not converged for 1 of 2 vectors in max_iter=2"):
         op.pinv(max_iter=2) @ np.array([[1.0] * 6, [0.0] * 6]).T
@@ -102,7 +102,7 @@ def test_bad_options_are_refused_by_name(options: Any, error: type[Exception], m
         pp.transforms.haar(4).pinv() @ [1, np.nan, 0, 0]
 
 
-def test_it_adds_to_other_operators_and_takes_lists_and_columns() -> None:
+def test_pinv_adds_to_other_operators_and_takes_lists_and_columns() -> None:
     inverse, dense = SparseProduct([gaussian((6, 4))]).pinv(), np.linalg.pinv(gaussian((6, 4)))
     for ones in (np.ones(6), [1] * 6, np.ones(6, int)):
         np.testing.assert_allclose(inverse @ ones, dense.sum(axis=1), atol=1e-10)

@@ -54,7 +54,7 @@ def test_a_dask_array_with_the_same_borders_gives_the_same_bits(tmp_path, learne
     assert_same(make(learner).fit(da.from_array(X, chunks=(part_sizes(), 8))), expected)
 
 
-def test_what_is_learned_from_all_data_is_better_than_from_the_sample_alone(tmp_path, learner):
+def test_learning_from_all_data_is_better_than_from_the_sample_alone(tmp_path, learner):
     scores = []
     for n_passes in (0, 2):
         with pytest.MonkeyPatch.context() as patch:
@@ -347,7 +347,7 @@ def test_the_sums_of_a_pass_are_those_of_all_samples():
     np.testing.assert_allclose(found.badness, errors[worst], rtol=1e-10)
 
 
-def test_what_was_written_to_a_map_is_learned_from(tmp_path):
+def test_a_writable_memory_map_is_learned_from(tmp_path):
     data = np.memmap(tmp_path / "x", np.float64, "w+", 0, X.shape)
     data[:] = X
     assert_same(make("fast").fit(data), make("fast").fit(X))

@@ -93,7 +93,7 @@ def test_the_speedup_is_measured_once_and_does_not_travel(fake):
         fit.error = 1.0
 
 
-def test_what_would_not_fit_into_memory_is_not_measured(monkeypatch, fake):
+def test_matrices_beyond_the_memory_are_not_measured(monkeypatch, fake):
     fit = fit_of(pp.transforms.hadamard(128))
     calls = fake(0.1, 0.1)
     monkeypatch.setattr(measure, "memory", lambda: 4 * 8 * 128 * (128 + 2 * 256) - 1)
@@ -148,7 +148,7 @@ def test_whether_it_warns_does_not_depend_on_what_else_the_machine_does(monkeypa
         (64, (0.1, 0.1)),  # The call takes longer than the product.
     ],
 )
-def test_nothing_is_warned_about_without_need(fake, n, gains):
+def test_fast_or_small_products_do_not_warn(fake, n, gains):
     fake(*gains)
     op = pp.transforms.hadamard(n)
     with warnings.catch_warnings():

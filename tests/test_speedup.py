@@ -52,7 +52,7 @@ def test_a_product_that_was_slow_for_a_moment_is_the_result_all_the_same(clock, 
     assert not slow_times
 
 
-def test_what_no_product_can_do_is_said(clock):
+def test_an_impossible_speedup_warns_and_returns_the_matrix(clock):
     with pytest.warns(UserWarning, match="no product with an error below 1 is 300 times faster"):
         fit = pp.factorize(gaussian((16, 16)), speedup=300)
     assert fit.status is pp.results.Status.NO_STRUCTURE

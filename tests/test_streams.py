@@ -156,7 +156,7 @@ def test_a_mini_batch_may_be_overwritten_once_it_was_learned_from(learner):
     np.testing.assert_array_equal(model.components_, expected.components_)
 
 
-def test_what_is_no_stream_of_matrices_is_refused(learner):
+def test_streams_of_anything_but_matrices_are_refused(learner):
     with pytest.raises(ValueError, match="Expected 2D array"):
         make(learner).fit_stream(X)
     with pytest.raises(TypeError):

@@ -100,6 +100,6 @@ def test_columns_of_zeros_need_no_entries():
     np.testing.assert_array_equal(fit.operator.toarray()[:, ::3], 0)
 
 
-def test_it_has_two_factors():
+def test_subspaces_give_two_factors():
     with pytest.raises(ValueError, match="n_factors must be 2 for subspaces, got 3"):
         pp.factorize(smooth(), n_factors=3, method="subspaces")

@@ -91,7 +91,7 @@ def test_signals_are_coded_better_the_more_entries_the_dictionary_may_have(signa
     assert sweep.dense_error == pytest.approx(dense.history_[-1].error, rel=0.02)
 
 
-def test_of_many_signals_a_part_is_learned_from_and_all_are_measured(signals, monkeypatch):
+def test_many_signals_are_learned_from_in_part_and_measured_in_full(signals, monkeypatch):
     def only_point():
         return pp.dictionary.dictionary_tradeoff(signals, None, 2, complexities=[0.6]).points[0]
 
@@ -135,7 +135,7 @@ def test_number_types_stay_as_they_are(dtype):
     assert all(point.operator.dtype == dtype for point in sweep.points)
 
 
-def test_with_as_many_entries_as_the_matrix_has_it_is_itself(matrix):
+def test_at_complexity_one_the_result_is_the_matrix_itself(matrix):
     sweep = pp.tradeoff(matrix, [0.5, 1.0])
     assert sweep.points[0].error > 0.01
     assert sweep.points[1].error == 0.0
@@ -143,7 +143,7 @@ def test_with_as_many_entries_as_the_matrix_has_it_is_itself(matrix):
     assert len(pp.tradeoff(matrix, [1.0], n_factors=2).points[0].operator.factors) == 2
 
 
-def test_where_a_tighter_point_is_better_it_takes_the_place():
+def test_a_better_point_with_fewer_entries_replaces_a_worse_one():
     points = made((10, 0.5), (20, 0.6), (30, 0.4), (40, 0.4)).points
     chosen = never_rising(points)
     assert [(point.complexity, point.error) for point in chosen] == [
@@ -320,6 +320,6 @@ def test_invalid_options_of_report_are_refused(tmp_path, papilio, matrix):
     assert not (tmp_path / "sweep").exists()
 
 
-def test_by_default_twelve_complexities_in_equal_ratios():
+def test_the_default_is_twelve_complexities_in_equal_ratios():
     sweep = pp.tradeoff(np.eye(64))
     np.testing.assert_allclose([point.complexity for point in sweep.points], np.geomspace(0.05, 0.8, 12))

@@ -70,7 +70,7 @@ def test_the_smallest_numbers_are_not_zero(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("power", [-1000, -100, -3, 0, 5, 100, 1000])
-def test_in_units_the_root_mean_square_is_near_one(dtype, power):
+def test_in_units_scales_the_root_mean_square_to_about_one(dtype, power):
     info = np.finfo(dtype)
     power = int(np.clip(power, info.minexp + 2, info.maxexp - 4))
     matrix = shifted(gaussian((5, 7), dtype), power)

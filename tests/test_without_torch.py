@@ -21,7 +21,7 @@ def run(code):
         ("pp.transforms.hadamard(4).export('op.onnx')", "export to ONNX needs the package onnx: pip install onnx"),
     ],
 )
-def test_what_is_missing_is_named(code, message):
+def test_missing_packages_are_named(code, message):
     done = run(code)
     assert done.returncode == 1
     assert f"ImportError: {message}" in done.stderr

@@ -65,7 +65,7 @@ def test_gradients_are_those_of_differences(dtype):
     assert torch.autograd.gradgradcheck(call, (x, layer.entries, layer.bias))
 
 
-def test_only_what_is_wanted_gets_a_gradient():
+def test_only_parameters_that_require_it_get_a_gradient():
     layer = ragged()
     layer(torch.randn(3, 9, dtype=torch.float64)).sum().backward()
     assert layer.entries.grad.abs().sum() > 0
