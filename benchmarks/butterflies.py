@@ -67,10 +67,12 @@ def errors(n_chains: int = 100) -> Speeds:
         f"Butterflies on {n_chains} random chains: errors",
         "Products of two to six Gaussian factors, radices 2 to 8, ranks 1 to 3, sides 64 to 1024, plus white "
         "noise of this relative size. Relative errors, and distances to the clean matrix, of papilio over those "
-        "of lazylinop's `ksd`; `least_error` is papilio's own bound from below.",
+        "of lazylinop's `ksd`; `least_error` is papilio's own bound from below. Splits alone are "
+        "`butterfly(…, polish=False)`.",
         (
             *("noise", "error ÷ ksd ortho: mean", "largest"),
             *("distance ÷ ksd ortho: mean", "largest", "above 1.001"),
+            *("splits alone, error ÷ ksd ortho: mean", "distance: mean", "above 1.001"),
             *("error ÷ ksd without ortho: mean", "error ÷ least_error, of √(L − 1): largest"),
         ),
     )
@@ -81,19 +83,23 @@ def errors(n_chains: int = 100) -> Speeds:
             matrix = with_noise(clean, noise, rng)
             fit = pp.butterfly(matrix, chain)
             peers = (by_ksd(matrix, chain, ortho).toarray() for ortho in (True, False))
-            products = [fit.operator.toarray(), *peers]
+            splits = pp.butterfly(matrix, chain, polish=False)
+            products = [fit.operator.toarray(), splits.operator.toarray(), *peers]
             sizes = [
                 np.linalg.norm(product - target) / np.linalg.norm(target) + FLOOR
                 for product in products
                 for target in (matrix, clean)
             ]
             share = fit.error / (fit.least_error * np.sqrt(len(chain) - 1) + FLOOR)
-            found[noise].append((sizes[0] / sizes[2], sizes[1] / sizes[3], sizes[0] / sizes[4], share))
+            ours = (size / sizes[4 + k % 2] for k, size in enumerate(sizes[:4]))
+            found[noise].append((*ours, sizes[0] / sizes[6], share))
     for noise, ratios in found.items():
-        error, distance, plain, share = np.array(ratios).T
+        error, distance, split, nearer, plain, share = np.array(ratios).T
+        above, above_alone = (f"{np.sum(each > 1.001)} of {n_chains}" for each in (distance, nearer))
         table.add(
             *(f"{noise:g}", f"**{error.mean():.5f}**", f"{error.max():.5f}"),
-            *(f"**{distance.mean():.4f}**", f"{distance.max():.4f}", f"{np.sum(distance > 1.001)} of {n_chains}"),
+            *(f"**{distance.mean():.4f}**", f"{distance.max():.4f}", above),
+            *(f"{split.mean():.5f}", f"{nearer.mean():.4f}", above_alone),
             *(f"{plain.mean():.4f}", f"{share.max():.4f}"),
         )
     return table

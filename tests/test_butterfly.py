@@ -139,6 +139,7 @@ def test_the_zero_matrix_has_no_structure_to_find():
     assert pp.butterfly(np.zeros((8, 8))).status == "no_structure"
 
 
+ORDERS = ("auto", "left_to_right", "right_to_left", "balanced")
 CHAINS = {
     "dyadic": butterfly_chain((32, 32)),
     "monarch": butterfly_chain((36, 36), n_factors=2),
@@ -198,11 +199,30 @@ def test_the_error_is_within_its_bound(name, noise):
     rng, chain = np.random.default_rng(0), CHAINS[name]
     matrix = on_chain(chain, rng)
     matrix += noise * np.linalg.norm(matrix) / np.sqrt(matrix.size) * rng.standard_normal(matrix.shape)
-    fit = pp.butterfly(matrix, chain)
-    error = np.linalg.norm(fit.operator.toarray() - matrix) / np.linalg.norm(matrix)
-    assert fit.error == pytest.approx(error, abs=1e-14)
-    assert fit.least_error <= fit.error
-    assert fit.error <= np.sqrt(max(len(chain) - 1, 1)) * fit.least_error + 1e-14
+    for order in ORDERS:
+        polished, fit = (pp.butterfly(matrix, chain, order=order, polish=polish) for polish in (True, False))
+        error = np.linalg.norm(fit.operator.toarray() - matrix) / np.linalg.norm(matrix)
+        assert fit.error == pytest.approx(error, abs=1e-14)
+        assert fit.least_error - 1e-14 <= polished.error <= fit.error + 1e-14
+        assert fit.error <= np.sqrt(max(len(chain) - 1, 1)) * fit.least_error + 1e-14
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_product_is_found_exactly_in_any_order_of_splits(order):
+    chain = butterfly_chain((96, 120), rank=2)
+    assert len(chain) == 5
+    matrix = on_chain(chain, np.random.default_rng(0), np.complex128)
+    assert pp.butterfly(matrix, chain, order=order, polish=False).error <= 1e-13
+
+
+def test_what_is_split_off_is_orthonormal():
+    rng, chain = np.random.default_rng(0), butterfly_chain((16, 16))
+    matrix = on_chain(chain, rng) + rng.standard_normal((16, 16))
+    fits = {order: pp.butterfly(matrix, chain, order=order, polish=False) for order in ORDERS[1:]}
+    for order, k, axis in (("left_to_right", 0, 0), ("right_to_left", 3, 1), ("balanced", 2, 1)):
+        factor = as_array(fits[order].operator.factors[k])
+        np.testing.assert_allclose(np.linalg.norm(factor, axis=axis), 1)
+    assert len({fit.error for fit in fits.values()}) == 3
 
 
 def test_least_squares_from_random_factors_stays_above_the_bound():
@@ -293,6 +313,9 @@ def test_the_dtype_stays_and_results_repeat(dtype):
         ({"M": np.full((4, 4), np.nan)}, ValueError, "M must hold finite"),
         ({"M": np.zeros(4)}, ValueError, "M must be a matrix"),
         ({"supports": 3}, TypeError, "supports"),
+        ({"supports": [(1, 4, 4, 1)], "order": "inward"}, ValueError, "order must be"),
+        ({"supports": [(1, 4, 4, 1)], "polish": 2}, TypeError, "polish must be"),
+        ({"polish": False}, ValueError, "order and polish are for known supports"),
         ({"supports": []}, ValueError, "supports must chain"),
         ({"supports": [np.ones((4, 3)), np.ones((4, 4))]}, ValueError, "supports must chain"),
         ({"supports": [np.ones((4, 3))]}, ValueError, "supports must chain to the shape"),

@@ -36,11 +36,11 @@ class KnownFit(NamedTuple):
 # -- chains of Kronecker-sparse factors ----------------------------------------------------------------
 
 
-def fit_chain(matrix: Array, chain: Sequence[Pattern]) -> KnownFit:
+def fit_chain(matrix: Array, chain: Sequence[Pattern], order: str = "auto", polish: bool = True) -> KnownFit:
     """Factors of a matrix in units on L chainable supports, whose error is at most √(L − 1) times the least.
 
-    The factors are split off one after another, with orthonormal blocks, so that each split is the best one for
-    the whole product. Then each factor in turn becomes the best one for all others.
+    The chain is split at one cut after another, with orthonormal blocks, so that each split is the best one for
+    the whole product. Then, with ``polish``, each factor in turn becomes the best one for all others.
     """
     first, last = chain[0], chain[-1]
     whole = Pattern(first.a, first.b * first.d // last.d, last.a * last.c // first.a, last.d)
@@ -50,7 +50,7 @@ def fit_chain(matrix: Array, chain: Sequence[Pattern]) -> KnownFit:
         W = whole.blocks(matrix)
         outside = _norm(matrix - whole.factor(W).toarray())
     solver = _ChainSolver(chain, W)
-    missed = solver.solve()
+    missed = solver.solve(order, polish)
     error = float(np.hypot(outside, solver.distance()))
     least = min(float(np.hypot(outside, np.sqrt(missed))), error)
     factors = [pattern.factor(blocks) for pattern, blocks in zip(chain, solver.factors, strict=True)]
@@ -68,19 +68,14 @@ class _ChainSolver:
         self._chain, self._W, self._last = chain, W, len(chain) - 1
         self._ranks = [rank_between(left, right) for left, right in pairwise(chain)]
 
-    def solve(self) -> float:
+    def solve(self, order: str, polish: bool) -> float:
         """Find all factors; returns a squared error below which none can come."""
-        from_left = self._chain[0].b <= self._chain[-1].c  # smaller blocks
-        rests, missed = [self._W], [0.0]
-        for position in range(self._last):
-            factor, rest, lost = self._split(rests[-1], position, from_left)
-            self.factors[self._at(position, from_left)] = factor
-            rests.append(rest)
-            missed.append(lost)
-        self.factors[self._at(self._last, from_left)] = rests[-1]
+        # By default from the side of the smaller blocks. Halves leave what is left at the left end, too.
+        from_left = self._chain[0].b <= self._chain[-1].c if order == "auto" else order == "left_to_right"
+        rests, missed = self._halved() if order == "balanced" else self._in_turn(from_left)
         total, left = _norm(self._W) ** 2, sum(missed)
         kept = total - left
-        if self._last > 1 and left > exact_below(self._W.dtype) ** 2 * total:
+        if polish and self._last > 1 and left > exact_below(self._W.dtype) ** 2 * total:
             for _ in range(_SWEEPS):
                 from_left = not from_left
                 rests = self._sweep(rests[::-1], from_left)
@@ -89,6 +84,45 @@ class _ChainSolver:
                 if gain <= _LEAST_GAIN * left:
                     break
         return max(missed)
+
+    def _in_turn(self, from_left: bool) -> tuple[list[Array], list[float]]:
+        """Split off one factor after another.
+
+        Returns the projections of W on all factors before each position, and the squared error of each split.
+        """
+        rests, missed = [self._W], [0.0]
+        for position in range(self._last):
+            factor, rest, lost = self._split(rests[-1], position, from_left)
+            self.factors[self._at(position, from_left)] = factor
+            rests.append(rest)
+            missed.append(lost)
+        self.factors[self._at(self._last, from_left)] = rests[-1]
+        return rests, missed
+
+    def _halved(self) -> tuple[list[Array], list[float]]:
+        """Split in the middle, recursively; returns the same as `_in_turn` from the right."""
+        rests, missed = [self._W], [0.0]
+        self._halve(self._W, 0, self._last, missed)
+        for position in range(self._last):
+            rests.append(self._project(rests[-1], position, self._last, False))
+        return rests, missed
+
+    def _halve(self, W: Array, first: int, last: int, missed: list[float]) -> None:
+        """Some factors of W, of which all but the first have orthonormal rows.
+
+        The right half fits what the best split leaves for it, the left half the projection of W on the right one.
+        """
+        if first == last:
+            self.factors[first] = W
+            return
+        middle = (first + last) // 2
+        left, right = self._empty(first, middle), self._empty(middle + 1, last)
+        missed.append(split(W, self._cut(first, middle, last), left, right, True))
+        self._halve(right, middle + 1, last, missed)
+        self._orthonormalize(middle + 1, False)
+        for i in range(last, middle, -1):
+            W = self._project(W, self._last - i, self._last - first, False)
+        self._halve(W, first, middle, missed)
 
     def distance(self) -> float:
         """‖W − product‖."""
@@ -173,10 +207,10 @@ class Arranged(NamedTuple):
     chain: Sequence[Pattern]
     orders: Sequence[Array] = ()
 
-    def fit(self, matrix: Array) -> KnownFit:
+    def fit(self, matrix: Array, order: str, polish: bool) -> KnownFit:
         if not self.orders:
-            return fit_chain(matrix, self.chain)
-        fit = fit_chain(matrix[np.ix_(self.orders[0], self.orders[-1])], self.chain)
+            return fit_chain(matrix, self.chain, order, polish)
+        fit = fit_chain(matrix[np.ix_(self.orders[0], self.orders[-1])], self.chain, order, polish)
         factors = []
         for factor, (rows, columns) in zip(fit.factors, pairwise(self.orders), strict=True):
             moved = factor[np.argsort(rows)]
@@ -257,14 +291,20 @@ def _numbered(sets: Array, outer: Array | None = None) -> Array:
     return own if outer is None else np.unique(outer * (own.max() + 1) + own, return_inverse=True)[1]
 
 
-def fit_supports(matrix: Array, supports: Sequence[Pattern | sp.csr_array], chain: Arranged | None) -> KnownFit:
+def fit_supports(
+    matrix: Array,
+    supports: Sequence[Pattern | sp.csr_array],
+    chain: Arranged | None,
+    order: str = "auto",
+    polish: bool = True,
+) -> KnownFit:
     """Factors on supports: on those that are `arranged` as a chain, else by cuts and least squares."""
     if chain is not None:
-        return chain.fit(matrix)
+        return chain.fit(matrix, order, polish)
     masks = as_masks(supports)
     factors = _cut_in_halves(matrix, masks)
     error = relative_error(matrix, SparseProduct(factors))
-    if error > exact_below(matrix.dtype) and max(matrix.shape) <= _POLISH_SIDE:
+    if polish and error > exact_below(matrix.dtype) and max(matrix.shape) <= _POLISH_SIDE:
         factors = [sp.csr_array(factor) for factor in polish_factors(matrix, masks, factors)]
         error = relative_error(matrix, SparseProduct(factors))
     return KnownFit(factors, error)

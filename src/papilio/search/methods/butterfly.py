@@ -20,7 +20,7 @@ from ...runtime.session import Interrupted, Session
 from ...runtime.threads import blas_threads
 from ...transforms.chains import Pattern, as_pattern
 from ...typing import Array, MatrixLike, RandomState
-from ...validation import as_matrix, is_series
+from ...validation import as_choice, as_flag, as_matrix, is_series
 from ..butterfly_supports import HOPELESS, RADICES, Effort, find_supports
 from ..curves import Curve, failed, found, relative_error, single
 from ..implicit import Entries
@@ -34,6 +34,7 @@ from ..units import in_unit_of
 _WAYS = ((False, False), (False, True), (True, False), (True, True))  # balanced, transposed
 _SHARES = (0.4, 0.2, 0.2, 0.2)  # Estimated shares of the time.
 _EVEN = 1.25  # the largest ratio of norms of lines that scaling them would hardly change
+_ORDERS = "auto", "left_to_right", "right_to_left", "balanced"
 _SAFE = 1e-9, 1e9  # Root mean squares of entries whose squares neither overflow nor underflow.
 _EXACT = 1e-12
 
@@ -52,6 +53,9 @@ def butterfly(
     M: MatrixLike,
     supports: Sequence[MatrixLike] | Sequence[tuple[int, int, int, int]] | None = None,
     random_state: RandomState = 0,
+    *,
+    order: str = "auto",
+    polish: bool = True,
 ) -> Factorization:
     """Factorize a matrix into butterfly factors, M ≈ S₁S₂…S_L.
 
@@ -70,6 +74,13 @@ def butterfly(
         a product of butterfly factors with its rows and columns permuted in any way.
     random_state : int, RandomState, Generator or None, default=0
         The source of random numbers: it chooses the rows from which the search starts.
+    order : {"auto", "left_to_right", "right_to_left", "balanced"}
+        The order in which a chain of known ``supports`` is split: from one end, "auto" from the one with the
+        smaller blocks, which is fastest; or in the middle, recursively. The bound below holds for all of them.
+    polish : bool, default=True
+        With known ``supports``, let each factor in turn become the best one for all others, after the splits. The
+        error falls, on average by half a percent where noise is half as large as the matrix. Only where noise is
+        the larger part, the splits alone are often nearer to the matrix without noise.
 
     Returns
     -------
@@ -103,6 +114,9 @@ def butterfly(
     True
     """
     matrix = as_matrix("M", M)
+    order, polish = as_choice("order", order, _ORDERS), as_flag("polish", polish)
+    if supports is None and (order != "auto" or not polish):
+        raise ValueError("order and polish are for known supports: give supports, too")
     if supports is not None:
         known = as_supports(supports, matrix.shape)
         if (chain := arranged(known)) is None:
@@ -112,7 +126,7 @@ def butterfly(
                 stacklevel=2,
             )
         matrix, unit = _in_safe_units(matrix)
-        fit = _fit_on(matrix, known, chain)
+        fit = _fit_on(matrix, known, chain, order, polish)
         return replace(fit, operator=in_unit_of("M", fit.operator, unit)) if unit else fit
     session = Session(random_state=random_state)
     matrix, unit = in_units(matrix)
@@ -178,10 +192,14 @@ def _is_balanced(matrix: Array) -> bool:
 
 
 def _fit_on(
-    matrix: Array, supports: Sequence[Pattern | sp.csr_array], chain: Arranged | None = None
+    matrix: Array,
+    supports: Sequence[Pattern | sp.csr_array],
+    chain: Arranged | None = None,
+    order: str = "auto",
+    polish: bool = True,
 ) -> Factorization:
     with blas_threads(0):  # All products are of small blocks.
-        fit = fit_supports(matrix, supports, chain or arranged(supports))
+        fit = fit_supports(matrix, supports, chain or arranged(supports), order, polish)
     operator = SparseProduct._trusted(fit.factors, 1.0)
     return Factorization(operator, error=fit.error, least_error=fit.least_error)
 
