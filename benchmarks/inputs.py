@@ -1,15 +1,15 @@
 """`factorize(M, inputs=X)`: errors of outputs for new inputs, with and without inputs, and the time it takes.
 
-``python benchmarks/inputs.py [layers] [samples] [transformer] [operators] [seconds]`` prints some of the tables.
-The networks are trained here; ``transformer`` runs ``examples/compress_transformer.py``.
+``python benchmarks/inputs.py [layers] [samples] [operators] [seconds]`` prints some of the tables; with
+``layers:digits``, that of one network. They are trained here, the transformer as in its example.
 """
 
-import runpy
 import sys
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -22,7 +22,8 @@ from torch import nn
 import papilio as pp
 
 COMPLEXITIES = 0.5, 0.25, 0.1
-COUNTS = 100, 1_000, 10_000
+COUNTS = 1, 10, 100, 1_000, 10_000
+SECONDS, MORE_SECONDS = 1.0, 10.0  # for each fit of a layer, and of an operator
 EXAMPLE = Path(__file__).parents[1] / "examples" / "compress_transformer.py"
 
 
@@ -70,7 +71,8 @@ def patches():
 
 @cache
 def transformer():
-    found = runpy.run_path(str(EXAMPLE))
+    found: dict[str, Any] = {"__name__": EXAMPLE.stem}
+    exec(compile(EXAMPLE.read_text().partition("options =")[0], EXAMPLE, "exec"), found)  # up to its training
     torch.manual_seed(1)
     context, n_windows = found["CONTEXT"], 160
     batches = []
@@ -122,7 +124,8 @@ def layers(names=tuple(NETWORKS), complexities=COMPLEXITIES):
     table = Table(
         "Inputs: layers of trained networks",
         "Relative errors of the outputs for inputs that were not seen, of products with the same number of "
-        "entries, and of a truncated singular value decomposition weighted by the inputs.",
+        "entries, and of a truncated singular value decomposition weighted by the inputs. Each fit has "
+        f"{SECONDS:g} s.",
         ("network, layer", "complexity", "ratio", "aim", "without inputs", "with inputs", "weighted SVD"),
     )
     ratios = []
@@ -131,7 +134,7 @@ def layers(names=tuple(NETWORKS), complexities=COMPLEXITIES):
             for complexity in complexities:
                 if complexity * M.size < sum(M.shape):
                     continue
-                options = {"complexity": complexity, "time_budget": 10}
+                options = {"complexity": complexity, "time_budget": SECONDS}
                 plain, fit = (
                     output_error(M, each.operator.toarray(), new)
                     for each in (pp.factorize(M, **options), pp.factorize(M, inputs=seen, **options))
@@ -145,7 +148,7 @@ def layers(names=tuple(NETWORKS), complexities=COMPLEXITIES):
     return table
 
 
-def samples(names=tuple(NETWORKS), complexity=0.25):
+def samples(names=("digits", "patches"), complexity=0.25):
     table = Table(
         "Inputs: how many samples it takes",
         f"Mean over the layers of a network, at a complexity of {complexity:g}: the error of outputs for new "
@@ -153,9 +156,9 @@ def samples(names=tuple(NETWORKS), complexity=0.25):
         ("network", "samples", "mean ratio", "largest", "aim"),
     )
     for name in names:
-        ratios = {count: [] for count in (1, 10, *COUNTS)}
+        ratios = {count: [] for count in COUNTS}
         for M, seen, new in layers_of(name).values():
-            options = {"complexity": complexity, "time_budget": 10}
+            options = {"complexity": complexity, "time_budget": SECONDS}
             plain = output_error(M, pp.factorize(M, **options).operator.toarray(), new)
             order = np.random.default_rng(0).permutation(seen.shape[1])
             for count, found in ratios.items():
@@ -170,12 +173,14 @@ def samples(names=tuple(NETWORKS), complexity=0.25):
 def operators():
     table = Table(
         "Inputs: operators",
-        "The error of outputs for smooth inputs that were not seen, at 1/25 of the entries.",
+        "The error of outputs for smooth inputs that were not seen, at 1/25 of the entries, after at most "
+        f"{MORE_SECONDS:g} s.",
         ("operator", "times lower", "aim", "without inputs", "with inputs", "weighted SVD"),
     )
     for name, (M, X) in {"blur": blur(), "gain": gain()}.items():
         seen, new = X[:, ::2], X[:, 1::2]
-        plain, fit = (pp.factorize(M, complexity=0.04), pp.factorize(M, complexity=0.04, inputs=seen))
+        options = {"complexity": 0.04, "time_budget": MORE_SECONDS}
+        plain, fit = (pp.factorize(M, **options), pp.factorize(M, inputs=seen, **options))
         errors = [output_error(M, each.operator.toarray(), new) for each in (plain, fit)]
         svd = output_error(M, weighted_svd(M, seen, M.size / 25), new)
         row = name, f"{errors[0] / errors[1]:.1f}", "2.0", *(f"{error:.4f}" for error in (*errors, svd))
@@ -216,17 +221,16 @@ def gain():
 def seconds():
     table = Table(
         "Inputs: seconds",
-        "One fit without and with inputs, the best of two, at a complexity of 0.25.",
+        "One fit without and with inputs at a complexity of 0.25.",
         ("layer", "ratio", "aim", "without inputs", "with inputs"),
     )
     for key, (M, seen, _) in layers_of("digits").items():
-        times = [[], []]
-        for _ in range(2):
-            for own, inputs in zip(times, (None, seen), strict=True):
-                begin = perf_counter()
-                pp.factorize(M, inputs=inputs, complexity=0.25)
-                own.append(perf_counter() - begin)
-        plain, fit = map(min, times)
+        times = []
+        for inputs in (None, seen):
+            begin = perf_counter()
+            pp.factorize(M, inputs=inputs, complexity=0.25)
+            times.append(perf_counter() - begin)
+        plain, fit = times
         row = f"digits {key}, {M.shape[0]}×{M.shape[1]}", f"{fit / plain:.2f}", "1.5", f"{plain:.2f}", f"{fit:.2f}"
         table.rows.append(row)
     return table

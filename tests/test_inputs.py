@@ -47,6 +47,31 @@ def test_low_rank_is_the_best_for_the_outputs(case):
     assert output_error(fit, M, X) <= 1.001 * best or fit.operator.nnz < 0.4 * M.size
 
 
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_values_of_single_entries_are_the_best_on_their_places(case, is_complex):
+    M, X, _ = case
+    if is_complex:
+        M, X = M + 1j * M[::-1], X + 1j * X[::-1]
+    fit = pp.factorize(M, inputs=X, complexity=0.3, method="thresholding")
+    missed, A = M - fit.operator.toarray(), second_moments(X, 24)
+    gradient = missed @ A
+    assert np.abs(gradient[fit.operator.toarray() != 0]).max() < 1e-9 * np.abs(gradient).max()
+    energies = np.abs(M) ** 2 * A.diagonal().real
+    assert (energies[missed != M].min()) >= energies[missed == M].max()
+
+
+def test_where_time_is_limited_long_methods_that_see_inputs_come_first(case):
+    M, X = case[0], case[1][:12]
+    for options, expected in (
+        ({"inputs": X}, ["transform", "nested", "sparse_plus_low_rank", "hierarchical"]),
+        ({"time_budget": 1000}, ["transform", "nested", "sparse_plus_low_rank", "hierarchical"]),
+        ({"inputs": X, "time_budget": 1000}, ["transform", "hierarchical", "sparse_plus_low_rank", "nested"]),
+    ):
+        fit = pp.factorize(M[:, :12], complexity=0.5, **options)
+        order = dict.fromkeys(attempt.method for attempt in fit.attempts)
+        assert [method for method in order if method in expected] == expected
+
+
 @pytest.mark.parametrize("target", [{"complexity": 0.5}, {"max_error": 0.2}, {}])
 def test_all_methods_are_judged_by_the_same_error(case, target):
     M, X, _ = case

@@ -226,6 +226,11 @@ class Session:
             self._stopped = is_asked or perf_counter() - self._begin > self._budget
         return self._stopped
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit on the time."""
+        return self._budget < np.inf
+
     def check(self) -> None:
         """Raise `Interrupted` once the session is stopped: for loops deep inside.
 

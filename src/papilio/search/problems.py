@@ -161,6 +161,10 @@ class Stored:
         some = self.matrix[:, lines] if self.shape[0] < self.shape[1] else self.matrix[lines]
         return some, Moments(some)
 
+    def fitted(self, matrix: Array, kept: sp.csr_array) -> sp.csr_array:
+        """Some entries of a matrix, with the values that are best for the errors."""
+        return kept
+
     def turned(self, matrix: Array) -> Array:
         """A matrix whose norm is the error of ``matrix``."""
         return matrix

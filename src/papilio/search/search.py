@@ -93,6 +93,7 @@ class Search:
         self.attempts: list[Attempt] = []
         self.best: Factorization | None = None
         self.nearest: Factorization | None = None
+        self._unpolished: list[tuple[str, list[Curve]]] = []
         self._costs: WeakKeyDictionary[SparseProduct, float] = WeakKeyDictionary()
 
     # -- what was found so far -------------------------------------------------------------------------
@@ -163,6 +164,9 @@ class Search:
         methods = [each for each in self.methods if self.allows(each.name)]
         if self.problem.is_sparse:
             methods = [each for each in methods if each.takes_sparse]
+        if self.problem.is_weighted and self.session.is_limited:
+            # The time may be up before the last ones: of the long ones, those come first that see the inputs.
+            methods.sort(key=lambda each: (each.share > 1, not each.is_weighted, -each.share))
         done = 0.0
         for k, method in enumerate(methods):
             if not method.applies(self):
@@ -174,6 +178,7 @@ class Search:
                 if method.is_first or not self.session.tick("", 0, 1):
                     self.explore(method, method.curves(self))
             done += share
+        self.finish()
 
     def _confirm(self, budget: int) -> None:
         """Time the best product once more; if it was mistaken for a faster one, search again for a smaller one.
@@ -236,11 +241,19 @@ class Search:
         elif not has_found:
             self.add_failure(method.name, beyond, begin)
         is_small = self.problem.shape[0] * self.problem.shape[1] <= _POLISHED
-        if (method.is_polished or is_measured) and is_small and not self.is_exact:
+        if is_small and is_measured and not method.is_first:
+            self._unpolished.append((method.name, families))
+        elif is_small and method.is_polished and not self.is_exact:
             with suppress(Interrupted):
-                self._polish(
-                    method.name, families, *((_GAIN_IN_OUTPUTS, 1) if is_measured else (_GAIN, _POLISHES))
-                )
+                self._polish(method.name, families, _GAIN, _POLISHES)
+
+    def finish(self) -> None:
+        """Polish what was found without regard to the inputs: after all methods, as some of that takes long."""
+        with suppress(Interrupted):
+            for name, families in self._unpolished:
+                if not self.is_exact:
+                    self._polish(name, families, _GAIN_IN_OUTPUTS, 1)
+        self._unpolished = []
 
     def _record(self, curve: Curve, begin: float) -> float:
         """Record a product that is there already, or an attempt that failed; returns the time."""

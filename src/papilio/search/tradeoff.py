@@ -142,6 +142,7 @@ def _fits(search: Search, budgets: Sequence[int]) -> Iterator[Factorization]:
             search.aim(whole._replace(budget=budget))
             for method, curves in sweeps:
                 search.explore(method, curves(i))
+            search.finish()
             if session.stopped and i:
                 return
         yield search.best or itself(search.problem, search.target)

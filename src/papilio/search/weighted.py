@@ -12,6 +12,8 @@ without bias, as in Schäfer and Strimmer 2005). It is at least 1/(N + 1), so th
 import os
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from itertools import pairwise
+from math import sqrt
 from operator import add
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,6 +36,7 @@ from .problems import Block, Stored
 Inputs: TypeAlias = MatrixLike | Path | Samples | Moments
 
 _WHITE = 0.9  # a share ρ from which inputs are treated as white: the fit could hardly gain from what is left
+_MOST_WORK = 1e10  # the sum of cubes of the numbers of entries of rows up to which their values are fitted
 _ROUNDING = 1e-6  # the share ρ where the second moments themselves are given
 
 
@@ -173,7 +176,21 @@ class Weighted(Stored):
 
     def error_of(self, operator: SparseProduct) -> float:
         missed = (self.matrix - operator.toarray()) @ self._root
-        return frobenius(missed) / np.sqrt(self.energy) if self.energy > 0 else 0.0
+        return frobenius(missed) / sqrt(self.energy) if self.energy > 0 else 0.0
+
+    def fitted(self, matrix: Array, kept: sp.csr_array) -> sp.csr_array:
+        # Each row m gets the s on its places J with sA = mA there: s_J A_JJ = (mA)_J.
+        counts = np.diff(kept.indptr)
+        if float((counts.astype(float) ** 3).sum()) > _MOST_WORK:
+            return kept
+        self.session.check()
+        values = kept.data.astype(wide(kept.dtype))
+        gram = self._A.astype(values.dtype)
+        cross = matrix @ gram
+        for i, (begin, end) in enumerate(pairwise(kept.indptr)):
+            places = kept.indices[begin:end]
+            values[begin:end] = np.linalg.solve(gram[np.ix_(places, places)].T, cross[i, places])
+        return sp.csr_array((values.astype(kept.dtype), kept.indices, kept.indptr), shape=kept.shape)
 
     def turned(self, matrix: Array) -> Array:
         return matrix @ self._root

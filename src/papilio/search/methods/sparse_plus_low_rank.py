@@ -11,7 +11,6 @@ from ...linalg import frobenius
 from ...operators import SparseProduct
 from ...typing import Array
 from ..curves import Curve, largest, single, sizes_of
-from ..known_supports import polished
 from ..problems import Stored, leading_subspace
 from ..search import Method, Search, two_factors
 from ..targets import Target
@@ -55,11 +54,8 @@ def _best_sum(problem: Stored, budget: int) -> Curve | None:
         return None
     rank, count = best.left.shape[1], budget - min(m, n) - best.left.shape[1] * (m + n)
     best = _improved(problem, best, count)
-    operator, error = _as_product(best), best.error
-    if problem.is_weighted:
-        operator, error = polished(problem.session, problem.moments, operator)
     detail = f"{np.count_nonzero(best.sparse):,} entries + rank {rank}"
-    return single(NAME, detail, operator, error)
+    return single(NAME, detail, _as_product(best), best.error)
 
 
 def sums(problem: Stored, target: Target, most: int) -> Iterator[Curve]:
@@ -115,21 +111,20 @@ def _improved(problem: Stored, found: Sum, count: int) -> Sum:
     """Least squares for V, for U, and the largest entries, in turns: each lowers the error as far as it can.
 
     The entries of S are free, so that U and V fit all others. Singular vectors of M − S would also fit those of
-    the last UV in the places of S, and move slowly. They are taken where outputs count, which mix the entries.
+    the last UV in the places of S, and move slowly. They are taken where outputs count, which mix the entries:
+    the values of S are fitted to all of them.
     """
     matrix = problem.matrix
     for _ in range(_LONG):
         problem.session.check()
         last = found
         if problem.is_weighted:
-            found = _next(problem, last.sparse, problem.turned(last.right).conj().T, 1, count)
-            if last.error - found.error <= _STALLED * last.error:
-                break
-            continue
-        free = (found.sparse == 0).astype(matrix.real.dtype)
-        right = _least_squares(found.left, matrix, free)
-        left = _least_squares(right.T, matrix.T, free.T).T
-        found = _with_largest(problem, left, right, count)
+            found = _fitted(problem, _next(problem, last.sparse, problem.turned(last.right).conj().T, 1, count))
+        else:
+            free = (found.sparse == 0).astype(matrix.real.dtype)
+            right = _least_squares(found.left, matrix, free)
+            left = _least_squares(right.T, matrix.T, free.T).T
+            found = _with_largest(problem, left, right, count)
         if last.error - found.error <= _STALLED * last.error:
             break
     return min(last, found, key=lambda each: each.error)
@@ -150,9 +145,19 @@ def _least_squares(left: Array, matrix: Array, weights: Array) -> Array:
 def _with_largest(problem: Stored, left: Array, right: Array, count: int) -> Sum:
     """The sum of UV and the largest entries of M − UV."""
     rest = problem.matrix - left @ right
-    sparse = largest(rest, sizes_of(rest, problem.weights), count)
-    error = frobenius(problem.turned(rest - sparse)) / np.sqrt(problem.energy)
-    return Sum(sparse, left, right, error)
+    return _of_parts(problem, largest(rest, sizes_of(rest, problem.weights), count), left, right)
+
+
+def _fitted(problem: Stored, found: Sum) -> Sum:
+    """The same sum with the values of S that are best for the errors."""
+    _, left, right, _ = found
+    kept = problem.fitted(problem.matrix - left @ right, sp.csr_array(found.sparse))
+    return _of_parts(problem, kept.toarray(), left, right)
+
+
+def _of_parts(problem: Stored, sparse: Array, left: Array, right: Array) -> Sum:
+    missed = problem.turned(problem.matrix - left @ right - sparse)
+    return Sum(sparse, left, right, frobenius(missed) / np.sqrt(problem.energy))
 
 
 def _as_product(parts: Sum) -> SparseProduct:

@@ -19,7 +19,7 @@ def _curves(search: Search) -> Iterator[Curve]:
     problem, target = search.problem, search.target
 
     def around(kept: sp.csr_array) -> SparseProduct:
-        return problem.beside_identities(target.n_factors, kept)
+        return problem.beside_identities(target.n_factors, problem.fitted(problem.matrix, kept))
 
     if problem.nnz < search.target.size:
         yield single("itself", "sparse as it is", around(sp.csr_array(problem.matrix)), 0.0)
