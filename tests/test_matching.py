@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from papilio.constraints import SparseRowsAndColumns
-from papilio.kernels.matching import exchange, fill
+from papilio.kernels.select import exchange, fill
 
 Array = np.ndarray[Any, Any]
 CASES = [

@@ -390,7 +390,7 @@ def test_masked_arrays_are_refused_with_what_to_do(masked: Any) -> None:
         SparseProduct([np.eye(4)], np.ma.masked)
 
 
-@pytest.mark.parametrize("key", [[[1], [2, 3]], [["a"]], "a", np.ma.masked_equal([0, 1], 1), slice("a"), object()])
+@pytest.mark.parametrize("key", [[[1], [2, 3]], [["a"]], "a", slice("a"), object()])
 def test_keys_that_select_nothing_are_index_errors(key: Any) -> None:
     op = SparseProduct([np.eye(4)])
     with pytest.raises(IndexError, match="rows"):

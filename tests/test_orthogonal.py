@@ -8,8 +8,7 @@ import scipy.linalg as sl
 from scipy.stats import ortho_group, unitary_group
 
 import papilio as pp
-from papilio.kernels.angles import sweep_polar
-from papilio.kernels.givens import POLAR, peak_gains, polar, turn_to_peaks
+from papilio.kernels.givens import POLAR, peak_gains, polar, sweep_polar, turn_to_peaks
 from papilio.rotations.chain import Chain, Turned
 from papilio.rotations.growth import (
     Growth,

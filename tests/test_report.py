@@ -1,6 +1,5 @@
 """The page about a result: valid HTML that needs nothing else, is small, and shows the right numbers."""
 
-import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -16,7 +15,7 @@ from papilio.cli import pages as command
 from papilio.operators import speed as measure
 from papilio.report import Subject, page
 
-VOID = {"meta", "link", "img", "br", "path"}
+VOID = {"meta", "link", "img", "br"}
 MOST_BYTES = 2_000_000
 
 
@@ -63,7 +62,6 @@ def check(text):
     assert all(address.startswith("data:") for address in addresses)
     assert not re.search(r"url\(|@import|https?://", text)
     assert all(a["alt"] for a in read.all("img"))
-    assert all(a.get("aria-label") or a.get("aria-hidden") for a in read.all("svg"))
     assert len(read.headings("h1")) == 1
     return read
 
@@ -139,27 +137,13 @@ def test_sections_without_data_are_left_out():
         assert heading not in words
 
 
-@pytest.mark.slow
-def test_infinite_errors_are_left_out_of_diagrams(sweep):
-    op = pp.transforms.hadamard(4)
-    steps = history(("palm", 5))
-    broken = pp.results.History([*steps, steps[0]._replace(error=np.nan), steps[0]._replace(error=np.inf)])
-    for value in (np.nan, np.inf):
-        points = tuple(point._replace(error=value) for point in sweep.points[:1]) + sweep.points[1:]
-        subject = Subject(
-            "op",
-            op,
-            error=value,
-            history=broken,
-            tradeoff=dataclasses.replace(sweep, points=points, dense_error=value),
-        )
-        words = " ".join(check(page("op", [subject], "1")).text)
-        assert "not finite" in words
-        assert "How the error fell" in words
-        empty = Subject("op", op, history=pp.results.History([broken[-1]]), series={"a": [(0.1, value)], "b": []})
-        words = " ".join(check(page("op", [empty], "1")).text)
-        for heading in ("How the error fell", "Error against complexity"):
-            assert heading not in words
+def test_errors_that_are_not_finite_are_said_not_drawn():
+    steps = history(("palm", 1))
+    broken = pp.results.History([steps[0]._replace(error=np.nan), steps[0]._replace(error=np.inf)])
+    subject = Subject("op", pp.transforms.hadamard(4), error=np.nan, history=broken)
+    words = " ".join(check(page("op", [subject], "1")).text)
+    assert "not finite" in words
+    assert "How the error fell" not in words
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -294,13 +278,11 @@ def test_learn_writes_a_page_on_request(tmp_path, papilio):
         assert expected in words
 
 
-# -- in a browser --------------------------------------------------------------------------------------------
-
-
-def test_atoms_are_pictures_of_their_shape_beside_each_other():
+def test_atoms_are_drawn_unless_a_single_one_is_too_large():
     op = pp.SparseProduct([np.arange(12.0).reshape(6, 2)])
-    picture = check(page("op", [Subject("op", op, atom_shape=(2, 3))], "1")).all("img")[-1]
-    assert (int(picture["width"]), int(picture["height"])) == (4 * (3 + 1 + 3), 4 * 2)
+    read = check(page("op", [Subject("op", op, atom_shape=(2, 3))], "1"))
+    assert "patches of 2 × 3, all 2" in " ".join(read.text)
+    assert len(read.all("img")) == 2
     tall = scipy.sparse.csr_array(([1.0], ([0], [0])), shape=(700**2, 1))
     for shape in ((700, 700), (700**2, 1)):
         text = page("op", [Subject("op", pp.SparseProduct([tall]), atom_shape=shape)], "1")

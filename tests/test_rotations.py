@@ -8,8 +8,18 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.kernels.angles import best_angle, sweep_eigen, sweep_polar
-from papilio.kernels.givens import CORRELATION, EIGEN, POLAR, SINGULAR, _gain, _turn, rotate_hermitian
+from papilio.kernels.givens import (
+    CORRELATION,
+    EIGEN,
+    POLAR,
+    SINGULAR,
+    _gain,
+    _turn,
+    best_angle,
+    rotate_hermitian,
+    sweep_eigen,
+    sweep_polar,
+)
 from papilio.rotations.chain import Chain
 from papilio.rotations.growth import Growth, grow
 

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from papilio import SparseProduct
-from papilio.plot import thumbnails
-from papilio.plot.thumbnails import thumbnail
+from papilio.plot import matrices
+from papilio.plot.matrices import thumbnail
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, lambda a: SparseProduct([a])])
@@ -17,7 +17,7 @@ def test_a_small_matrix_is_shown_entry_by_entry(form):
 
 @pytest.mark.parametrize("shape", [(7, 23), (23, 7), (10, 10), (11, 4)])
 def test_every_form_shows_the_largest_entry_of_each_cell(shape, monkeypatch):
-    monkeypatch.setattr(thumbnails, "_BLOCK_ENTRIES", 40)  # A product takes several blocks.
+    monkeypatch.setattr(matrices, "_BLOCK_ENTRIES", 40)  # A product takes several blocks.
     values = np.random.default_rng(0).standard_normal(shape)
     values[np.abs(values) < 0.8] = 0
     cells = [np.array_split(np.arange(n), min(n, 5)) for n in shape]

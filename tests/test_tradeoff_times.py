@@ -106,11 +106,8 @@ def written(sweep):
 def test_the_page_shows_both_diagrams_and_a_column_of_speedups(sweep, measured):
     text = written(sweep)
     assert "<h2>Error against complexity and time</h2>" in text
-    assert text.count("<svg") == 4  # wide and narrow ones
-    assert 'aria-label="Diagram: relative error against relative time, 4 points"' in text
-    assert (
-        "a block of 256 vectors, relative to the dense matrix, measured on the machine that made this page" in text
-    )
+    assert 'alt="relative error against complexity and time, 4 points"' in text
+    assert "a block of 256 vectors, relative to the dense matrix" in text
     rows = text.split("<th>speed-up</th>")[1].split("</table>")[0].split("<tr")[1:]
     assert [row.split("<td>")[-1].split("</td>")[0] for row in rows] == ["4×", "2×", SLOWER, SLOWER]
     assert "Below 1× the dense matrix is faster" in text
@@ -153,7 +150,7 @@ def too_large(monkeypatch):
 def test_the_page_leaves_times_out_where_they_cannot_be_measured(sweep, too_large):
     text = written(sweep)
     assert "<h2>Error against complexity</h2>" in text
-    assert text.count("<svg") == 2
+    assert 'alt="relative error against complexity, 4 points"' in text
     assert "speed-up" not in text
     assert "nan" not in text
 

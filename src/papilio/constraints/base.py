@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..kernels import select
-from ..kernels.matching import exchange, fill
 from ..kernels.select import (
+    exchange,
+    fill,
     keep_largest,
     keep_largest_of_lines,
     keep_largest_with_columns,

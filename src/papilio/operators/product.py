@@ -1,6 +1,5 @@
 """SparseProduct: scale · S₁S₂…S_M as an immutable SciPy LinearOperator."""
 
-import numbers
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import pairwise
@@ -14,7 +13,6 @@ from scipy.sparse.linalg import LinearOperator
 from ..linalg import wide
 from ..typing import Array, ArrayLike, DTypeLike, MatrixLike, Path
 from ..validation import (
-    as_array,
     as_dtype,
     as_float,
     as_numbers,
@@ -287,93 +285,6 @@ class SparseProduct(LinearOperator):  # type: ignore[misc]
         product = reduce(lambda right, left: to_csr(left) @ right, reversed(self._factors), block)
         with np.errstate(over="ignore", invalid="ignore"):
             return (product.astype(wide(product.dtype)) * self._scale).astype(product.dtype)
-
-    def matvec(self, x: ArrayLike) -> Array:
-        """This operator times one vector or each of several.
-
-        Parameters
-        ----------
-        x : (..., n_columns) array
-            Vectors along the last axis. SciPy's rule holds for a column, of shape (n_columns, 1): it is one
-            vector, deprecated since SciPy 1.18.
-
-        Returns
-        -------
-        (..., n_rows) array
-
-        Examples
-        --------
-        >>> import papilio as pp
-        >>> pp.SparseProduct([[[1, 1], [1, -1]]]).matvec([[3, 1], [0, 1]])
-        array([[ 4.,  2.],
-               [ 1., -1.]])
-        """
-        if isinstance(x, list | tuple):
-            x = as_array("x", x)
-        if np.shape(x) in (self.shape[1:], (self.shape[1], 1)):
-            return super().matvec(x)
-        return self._matvec(x)  # SciPy takes several from version 1.18 on
-
-    def matmat(self, X: MatrixLike) -> Any:
-        """This operator times a block of columns or each of several.
-
-        Parameters
-        ----------
-        X : (..., n_columns, n_vectors) array or sparse matrix
-
-        Returns
-        -------
-        (..., n_rows, n_vectors) array, or csr_array for a sparse matrix
-
-        Examples
-        --------
-        >>> import numpy as np, papilio as pp
-        >>> pp.transforms.hadamard(4).matmat(np.ones((5, 4, 3))).shape
-        (5, 4, 3)
-        """
-        if isinstance(X, list | tuple):
-            X = as_array("X", X)
-        if np.ndim(X) < 2:
-            raise ValueError(f"X must be a block of {self.shape[1]} rows, got {np.ndim(X)} dimensions")
-        return self._matmat(X)
-
-    def rmatvec(self, x: ArrayLike) -> Array:
-        """The adjoint times one vector or each of several.
-
-        Parameters
-        ----------
-        x : (..., n_rows) array
-
-        Returns
-        -------
-        (..., n_columns) array
-
-        Examples
-        --------
-        >>> import papilio as pp
-        >>> pp.SparseProduct([[[1j, 2j]]]).rmatvec([2])
-        array([0.-2.j, 0.-4.j])
-        """
-        return self._adjoint().matvec(x)
-
-    def rmatmat(self, X: MatrixLike) -> Any:
-        """The adjoint times a block of columns or each of several.
-
-        Parameters
-        ----------
-        X : (..., n_rows, n_vectors) array or sparse matrix
-
-        Returns
-        -------
-        (..., n_columns, n_vectors) array, or csr_array for a sparse matrix
-
-        Examples
-        --------
-        >>> import numpy as np, papilio as pp
-        >>> pp.SparseProduct([np.ones((3, 4))]).rmatmat(np.ones((5, 3, 2))).shape
-        (5, 4, 2)
-        """
-        return self._adjoint().matmat(X)
 
     def _matvec(self, x: ArrayLike) -> Array:
         vectors = as_numbers("x", x)
@@ -909,47 +820,21 @@ def _read_key(key: Any, shape: tuple[int, int]) -> tuple[Array | None, Array | N
         raise IndexError(f"a SparseProduct has 2 dimensions, got {len(parts)} indices")
     place = dots[0] if dots else len(parts)
     filled = (*parts[:place], *[slice(None)] * (2 - len(parts) + len(dots)), *parts[place + 1 :])
-    rows, columns = map(_readable, ("rows", "columns"), filled)
-    if np.shape(rows)[1:] == (1,) and np.shape(columns)[:1] == (1,) and np.ndim(columns) == 2:
-        rows, columns = np.ravel(rows), np.ravel(columns)  # the two parts of numpy.ix_
-    is_entry = _is_integer(rows) and _is_integer(columns)
+    rows, columns = (list(key) if isinstance(key, tuple) else key for key in filled)
+    if isinstance(rows, np.ndarray) and rows.shape[1:] == (1,) and np.shape(columns)[:1] == (1,):
+        rows, columns = rows.ravel(), np.ravel(columns)  # the two parts of numpy.ix_
+    is_entry = all(isinstance(key, int | np.integer | np.ndarray) and np.ndim(key) == 0 for key in (rows, columns))
     return _selected("rows", rows, shape[0]), _selected("columns", columns, shape[1]), is_entry
 
 
-def _readable(name: str, key: Any) -> Any:
-    """``key``, a sequence as an array."""
-    if isinstance(key, slice | numbers.Integral):
-        return key
-    try:
-        return as_array(name, key)
-    except (ValueError, TypeError) as error:
-        raise IndexError(str(error)) from None
-
-
-def _is_integer(key: Any) -> bool:
-    """Whether ``key`` is one integer."""
-    return isinstance(key, numbers.Integral) or (isinstance(key, np.ndarray) and key.ndim == 0)
-
-
 def _selected(name: str, key: Any, size: int) -> Array | None:
-    """The indices that ``key`` selects along an axis of ``size``; None for all of them."""
+    """The indices that ``key`` selects along an axis of ``size``, by NumPy's rules; None for all of them."""
     if isinstance(key, slice) and key == slice(None):
         return None
-    if isinstance(key, slice):
-        try:
-            indices = np.arange(size)[key]
-        except (TypeError, ValueError) as error:
-            raise IndexError(f"{name} must be selected by integers, got {key!r}: {error}") from None
-    else:
-        given = np.asarray(key)
-        if given.dtype == bool and given.shape != (size,):
-            raise IndexError(f"a boolean mask of {name} must have shape ({size},), got {given.shape}")
-        indices = np.flatnonzero(given) if given.dtype == bool else np.atleast_1d(given)
-    if indices.size == 0:
+    try:
+        indices = np.atleast_1d(np.arange(size)[key])
+    except (IndexError, OverflowError, TypeError, ValueError) as error:
+        raise IndexError(f"{name} must be selected by integers, slices or booleans: {error}") from None
+    if indices.ndim > 1 or indices.size == 0:
         raise IndexError(f"{name} must be selected so that at least one of {size} is left, got {key!r}")
-    if indices.ndim > 1 or indices.dtype.kind not in "iu":
-        raise IndexError(f"{name} must be selected by integers, slices or booleans, got {key!r}")
-    if ((indices < -size) | (indices >= size)).any():
-        raise IndexError(f"{name} must be selected from {-size} to {size - 1}, got {key!r}")
-    indices = indices.astype(np.intp)
-    return np.where(indices < 0, indices + size, indices)
+    return indices

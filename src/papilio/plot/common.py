@@ -1,5 +1,7 @@
 """What all figures share: new axes and the colours of papilio."""
 
+import base64
+import io
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -48,6 +50,11 @@ def new_figure(width: float, height: float) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def png_url(written: io.BytesIO) -> str:
+    """A PNG file as an address, so that a page needs no other file."""
+    return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"
 
 
 def new_axes(figsize: tuple[float, float] = (6.4, 4.8)) -> "Axes":

@@ -1,5 +1,6 @@
 """Matrices, factors, and a product beside its target, as images."""
 
+import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,7 @@ from ..operators import SparseProduct
 from ..operators.factors import as_csr
 from ..typing import Array, MatrixLike
 from ..validation import as_matrix, as_real, require_finite
-from .common import as_axes, as_panels, pyplot, signed_colours, without_ticks
-from .thumbnails import thumbnail
+from .common import as_axes, as_panels, new_figure, png_url, pyplot, signed_colours, without_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _LEAST_SIDE, _MOST_SIDE = 64, 512  # cells along an image
 _CELLS_PER_PIXEL = 0.7  # Below 1 because axes shrink when titles are laid out.
 _PER_LINE = 6  # panels in a line, at most
+_MOST_ENTRIES = 1 << 22  # With more stored entries, only every second or third is looked at.
+_BLOCK_ENTRIES = 1 << 22  # Entries of a product that are computed at a time.
 _LONGEST = 4.0  # Largest aspect ratio; the cells of longer matrices are not drawn as squares.
 
 
@@ -99,9 +101,38 @@ def factors(op: SparseProduct, axes: "Sequence[Axes] | None" = None) -> "Sequenc
     shapes = [op.shape, *(factor.shape for factor in op.factors)]
     axes = panels(shapes) if axes is None else as_panels(axes, len(shapes), "one more than factors")
     matrix(op, axes[0], f"{op.shape[0]}×{op.shape[1]}\n{op.shape[0] * op.shape[1]:,} entries")
-    for i, (ax, factor) in enumerate(zip(axes[1:], op.factors, strict=True)):
-        matrix(factor, ax, f"$S_{{{i + 1}}}$: {factor.shape[0]}×{factor.shape[1]}\n{factor.size:,} entries")
+    for i, ax in enumerate(axes[1:]):
+        _factor(op, i, ax)
     return axes
+
+
+def _factor(op: SparseProduct, i: int, ax: "Axes") -> None:
+    factor = op.factors[i]
+    matrix(factor, ax, f"$S_{{{i + 1}}}$: {factor.shape[0]}×{factor.shape[1]}\n{factor.size:,} entries")
+
+
+def some_factors(op: SparseProduct, most: int) -> "Figure":
+    """The product and its factors, only the first ones and the last if there are more than ``most``."""
+    count = len(op.factors)
+    chosen = range(count) if count <= most else [*range(most - 1), count - 1]
+    shapes = [op.shape, *(op.factors[i].shape for i in chosen)]
+    figure: Figure = new_figure(*size_of_panels(shapes))
+    first, *others = panels(shapes, figure)
+    matrix(op, first, f"{op.shape[0]}×{op.shape[1]}")
+    for i, ax in zip(chosen, others, strict=True):
+        _factor(op, i, ax)
+    return figure
+
+
+def thumbnail_url(values: Any, side: int) -> str:
+    """A `thumbnail` in the colours of `matrix`, as the address of an image in a page."""
+    from matplotlib.image import imsave
+
+    shown = thumbnail(values, side).astype(np.float64)
+    limit = float(np.abs(shown).max(initial=0.0)) or 1.0
+    written = io.BytesIO()
+    imsave(written, shown / limit, cmap=signed_colours(), vmin=-1, vmax=1, format="png")
+    return png_url(written)
 
 
 def comparison(
@@ -149,6 +180,58 @@ def comparison(
     if unit != 1.0:
         bar.set_label(f"times {unit:g}", size="small")
     return axes
+
+
+def thumbnail(matrix: Any, side: int) -> Array:
+    """The real part of ``matrix``, reduced to at most ``side`` rows and columns.
+
+    Each cell stands for a block of rows and columns. If most of the matrix is zero, it shows the entry of largest
+    magnitude in its block, so that even a single entry of a large factor is seen. Otherwise it shows the entry in
+    the middle: the largest ones alone would hide the mix of signs.
+    """
+    # Where the cells begin, and where the last one ends.
+    rows, columns = (np.arange(min(n, side) + 1) * n // min(n, side) for n in matrix.shape)
+    if sp.issparse(matrix):
+        if 2 * matrix.nnz < matrix.shape[0] * matrix.shape[1]:
+            return _of_sparse(sp.coo_array(matrix), rows, columns)
+        matrix = SparseProduct([matrix])
+    largest, middle, n_nonzero = [], [], 0
+    per_cell = -(-matrix.shape[0] * matrix.shape[1] // (len(columns) - 1))
+    step = max(_BLOCK_ENTRIES // per_cell, 1)
+    for first in range(0, len(columns) - 1, step):
+        edges = columns[first : first + step + 1]
+        block = matrix[:, edges[0] : edges[-1]]
+        values = (block.toarray() if isinstance(block, SparseProduct) else np.asarray(block)).real
+        largest.append(_extreme(_extreme(values, rows[:-1], 0), edges[:-1] - edges[0], 1))
+        middle.append(values[np.ix_(_middles(rows), _middles(edges) - edges[0])])
+        n_nonzero += int(np.count_nonzero(values))
+    is_sparse = 2 * n_nonzero < matrix.shape[0] * matrix.shape[1]
+    return np.concatenate(largest if is_sparse else middle, axis=1)
+
+
+def _middles(edges: Array) -> Array:
+    return (edges[:-1] + edges[1:] - 1) // 2
+
+
+def _extreme(values: Array, starts: Array, axis: int) -> Array:
+    """The value of largest magnitude in each run that begins at ``starts``."""
+    largest = np.maximum.reduceat(values, starts, axis=axis)
+    smallest = np.minimum.reduceat(values, starts, axis=axis)
+    return np.where(-smallest > largest, smallest, largest)
+
+
+def _of_sparse(matrix: sp.coo_array, rows: Array, columns: Array) -> Array:
+    """The largest entry of each cell."""
+    step = max(-(-matrix.nnz // _MOST_ENTRIES), 1)
+    values = matrix.data[::step].real
+    row, column = (
+        np.searchsorted(edges, coordinates[::step], side="right") - 1
+        for edges, coordinates in zip((rows, columns), matrix.coords, strict=True)
+    )
+    picture = np.zeros((len(rows) - 1, len(columns) - 1), values.dtype)
+    order = np.argsort(np.abs(values), kind="stable")  # The last entry written to a cell remains: the largest.
+    picture[row[order], column[order]] = values[order]
+    return picture
 
 
 def _unit_of(limit: float) -> float:

@@ -10,7 +10,6 @@ from ..operators import SparseProduct
 from ..typing import Array, MatrixLike
 from ..validation import as_integer, as_matrix, as_shape
 from .common import BETWEEN, SERIES, as_axes, signed_colours, without_ticks
-from .thumbnails import mosaic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,6 +75,25 @@ def atoms(
     ax.imshow(np.where(np.isinf(tiles), np.nan, tiles), cmap=colours, vmin=-1, vmax=1, interpolation="nearest")
     _cover_rest(tiles, ax)
     return without_ticks(ax)
+
+
+def mosaic(columns: Array, height: int, width: int) -> Array:
+    """Columns as patches side by side, each divided by its largest magnitude.
+
+    Between them is NaN, and after the last one, to the end of its line, infinity.
+    """
+    count = columns.shape[1]
+    across = ceil(sqrt(count))
+    down = ceil(count / across)
+    made = np.full((down * (height + 1) - 1, across * (width + 1) - 1), np.nan)
+    for i, column in enumerate(columns.T):
+        top, left = (i // across) * (height + 1), (i % across) * (width + 1)
+        limit = float(np.abs(column).max()) or 1.0
+        made[top : top + height, left : left + width] = column.reshape(height, width) / limit
+    if count < down * across:
+        made[top:, left + width :] = np.inf
+        made[top : top + height, left + width] = np.nan  # A gap closes the last patch, too.
+    return made
 
 
 def _cover_rest(tiles: Array, ax: "Axes") -> None:

@@ -8,7 +8,7 @@ from ..linalg import error_in_words
 from ..operators import SparseProduct
 from ..operators.cost import BLOCK
 from ..results import Factorization, Tradeoff, tradeoff_cells
-from .thumbnails import signed_png
+from .matrices import thumbnail_url
 
 _MOST_IMAGES = 8  # With more factors, only the first ones and the last are shown.
 _SIDE = 48  # cells along an image, at most
@@ -18,7 +18,7 @@ _SLOWER = "color:#d9482b"  # Legible on light and dark pages.
 
 
 def html(op: SparseProduct) -> str:
-    """``op`` as a self-contained fragment of HTML, below 50 kB, for light and dark pages."""
+    """``op`` as a self-contained fragment of HTML, for light and dark pages."""
     facts = {
         "shape": f"{op.shape[0]} × {op.shape[1]}",
         "dtype": str(op.dtype),
@@ -84,21 +84,21 @@ def _count(op: SparseProduct) -> str:
 
 
 def _images(factors: Sequence[Any]) -> str:
+    """Images of the factors; nothing without matplotlib."""
     count = len(factors)
-    shown: list[int | None] = list(range(count))
-    if count > _MOST_IMAGES:
-        shown = [*range(_MOST_IMAGES - 2), None, count - 1]
-    return "".join("<div>…</div>" if i is None else _image(i, factors[i]) for i in shown)
+    shown = range(count) if count <= _MOST_IMAGES else [*range(_MOST_IMAGES - 2), None, count - 1]
+    try:
+        return "".join("<div>…</div>" if i is None else _image(i, factors[i]) for i in shown)
+    except ImportError:
+        return ""
 
 
 def _image(i: int, factor: Any) -> str:
     rows, columns = factor.shape
-    longest = max(rows, columns)
-    height, width = (max(round(_PIXELS * side / longest), 6) for side in (rows, columns))
+    height, width = (max(round(_PIXELS * side / max(rows, columns)), 6) for side in (rows, columns))
     caption = f"S<sub>{i + 1}</sub> {rows} × {columns}<br>{factor.size:,} entries"
     return (
         '<div style="text-align:center;font-size:85%;line-height:1.3">'
-        f'<img alt="factor {i + 1}" width="{width}" height="{height}" '
-        f'style="image-rendering:pixelated;border:1px solid rgba(128,128,128,.6)" '
-        f'src="{signed_png(factor, _SIDE)}"><br>{caption}</div>'
+        f'<img alt="factor {i + 1}" width="{width}" height="{height}" style="image-rendering:pixelated" '
+        f'src="{thumbnail_url(factor, _SIDE)}"><br>{caption}</div>'
     )

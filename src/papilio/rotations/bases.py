@@ -16,8 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from ..kernels.angles import sweep_eigen
-from ..kernels.givens import EIGEN, SINGULAR, rotate_hermitian
+from ..kernels.givens import EIGEN, SINGULAR, rotate_hermitian, sweep_eigen
 from ..linalg import frobenius, in_units, shifted, wide
 from ..operators import SparseProduct
 from ..operators.speed import Speedup, speedup_of

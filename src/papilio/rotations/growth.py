@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from ..kernels.angles import sweep_polar
 from ..kernels.givens import (
     CORRELATION,
     POLAR,
@@ -23,6 +22,7 @@ from ..kernels.givens import (
     disjoint,
     find_partners,
     peak_gains,
+    sweep_polar,
     turn_to_peaks,
 )
 from ..linalg import frobenius
