@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import papilio as pp
-from papilio.kernels import multiply, pool
+from papilio.kernels import multiply
 from papilio.operators import engine
 from papilio.operators.engine import PackedFactor
 from papilio.operators.factors import frozen
@@ -237,8 +237,8 @@ def sharing(monkeypatch):
     """All products are shared, with helpers that are always awake."""
     monkeypatch.setattr(engine, "_SHARED_BYTES", 0)
     monkeypatch.setattr(engine, "_SHARED_VECTOR_BYTES", 0)
-    monkeypatch.setattr(pool, "_BURST", np.inf)
-    monkeypatch.setattr(multiply, "pool", pool.Pool(multiply._run, multiply._help))
+    monkeypatch.setattr(multiply, "_BURST", np.inf)
+    monkeypatch.setattr(multiply, "pool", multiply.Pool())
     pp.set_num_threads(3)
     yield multiply.pool
     pp.set_num_threads(None)

@@ -9,7 +9,7 @@ import pytest
 import papilio as pp
 from experiments.harness import new_figure, save, write_table
 from papilio.cli.console import Failed, Terminal
-from papilio.cli.outputs import save_result, write
+from papilio.cli.outputs import write
 from papilio.cli.pages import write_report
 from papilio.report import Subject
 from papilio.results import Tradeoff, TradeoffPoint
@@ -72,26 +72,3 @@ def test_a_page_is_reported_in_one_line(tmp_path, monkeypatch):
     with pytest.raises(Failed, match=r"page\.html: could not be written: No space left on device; make room"):
         write_report(Terminal(quiet=True), tmp_path / "page.html", [subject])
     assert not any(tmp_path.iterdir())
-
-
-# -- tables that grow -----------------------------------------------------------------------------------
-
-
-def test_a_result_that_finds_no_room_is_kept_elsewhere(disk, tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    fill(disk)
-    with pytest.raises(Failed, match=r"No space left on device.*; the result is in ") as caught:
-        save_result(disk / "op.npz", OP.save)
-    kept = str(caught.value).rpartition("the result is in ")[2]
-    assert kept.startswith(str(tmp_path / "here"))
-    np.testing.assert_array_equal(pp.load(kept).toarray(), OP.toarray())
-
-
-def test_a_result_that_finds_room_nowhere_leaves_nothing(tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "here"))
-    with pytest.raises(Failed, match=r"No space left on device$"):
-        save_result(tmp_path / "op.npz", no_room)
-    assert not list((tmp_path / "here").iterdir())

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 
 import papilio as pp
 from papilio.operators import speed
-from papilio.operators.cost import Rates, cost_of
-from papilio.operators.engine import PackedFactor
 from papilio.search import factorize as front
 from papilio.search.pricing import schedule_with_speedup
 
@@ -156,30 +154,12 @@ def test_the_largest_product_within_the_time_is_found_even_if_the_model_is_wrong
         assert found >= 0.9 * largest - 1 or rate * found + call >= 0.9 * budget
 
 
-# -- the model on this machine -------------------------------------------------------------------------
-
-
-def test_rates_are_recovered_from_times_that_follow_the_model(monkeypatch):
-    true = Rates(0.1, 0.06, 0.05, 0.14, 0.09, 0.08, 0.02, 0.03, 5.0, 0.1, 1.3)
-    probes = iter(speed._probes(np.dtype(float)))
-
-    def time_of_next(calls, budget):
-        factor, by_blas = next(probes)
-        return [1e-9 * 64 * cost_of([factor], [by_blas], true)]
-
-    monkeypatch.setattr(speed, "best_times", time_of_next)
-    found = speed.calibrated.__wrapped__(np.dtype(float), 64, 1)
-    for factor, by_blas in speed._probes(np.dtype(float)):
-        expected = cost_of([factor], [by_blas], true)
-        assert cost_of([factor], [by_blas], found) == pytest.approx(expected, rel=0.1)
+# -- the model -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("vectors", [1, 256])
 def test_the_share_of_a_product_is_modelled_and_measured(vectors, dtype):
-    reference = speed.reference_for((96, 96), np.dtype(dtype), vectors)
     op = pp.SparseProduct([gaussian((96, 96), dtype) * (gaussian((96, 96)) > 1)])
-    assert reference.seconds > 0
-    assert all(rate >= 0 for rate in reference.rates)
-    assert 0 < reference.share_of(op) < np.inf
-    assert 0 < reference.measured_share_of(op) < np.inf
-    assert cost_of([PackedFactor(op.factors[0])], [False], reference.rates) > 0
+    assert 0 < speed.modelled_share(op, vectors) < np.inf
+    assert 0 < speed.measured_share(op, vectors) < np.inf
+    assert speed.modelled_share(pp.SparseProduct([np.ones((96, 96), dtype)]), vectors) == pytest.approx(1)

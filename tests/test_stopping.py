@@ -170,7 +170,7 @@ def show(monkeypatch):
 
     def shown(stream, work, pause=0.0, **options):
         monkeypatch.setattr("sys.stderr", stream)
-        monkeypatch.setattr("papilio.runtime.progress._SECONDS_BETWEEN_UPDATES", pause)
+        monkeypatch.setattr("papilio.runtime.session._SECONDS_BETWEEN_UPDATES", pause)
         session = Session(progress=True, title="factorize", **options)
         with session.interruptible():
             work(session)
@@ -217,7 +217,7 @@ def test_a_log_gets_a_line_now_and_then(show, monkeypatch):
         session.tick("level", 1, 2)
 
     assert show(io.StringIO(), work) == ""
-    monkeypatch.setattr("papilio.runtime.progress._SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("papilio.runtime.session._SECONDS_BETWEEN_LINES", 0.0)
     assert show(io.StringIO(), work) == "factorize  50 %  level 1 of 2: 0 s\n"
 
 

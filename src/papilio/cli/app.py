@@ -19,12 +19,11 @@ import papilio
 
 from .built_in import described
 from .console import BadInput, Failed, Stopped, Terminal, printable
-from .denoise import denoise
 from .factorizations import factorize, tradeoff
 from .learn import learn
 from .options import Report
 from .show import bench, info, inputs, plot, report
-from .use import apply, encode, export
+from .use import apply, denoise, encode, export
 
 app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -69,7 +69,7 @@ def factorize(
     """
     from ..results import SLOWER, slower_sentence
     from .inputs import read_inputs, read_matrix
-    from .outputs import OPERATORS, check_output, save_result
+    from .outputs import OPERATORS, check_output, saving
     from .pages import check_report, write_report
 
     terminal = Terminal(quiet, json)
@@ -95,7 +95,8 @@ def factorize(
             random_state=random_state,
         )
     seconds = perf_counter() - begin
-    save_result(output, fit.operator.save)
+    with saving(output):
+        fit.operator.save(output)
     write_report(terminal, report, [_subject_of_fit(fit, matrix, seconds)])
     measured = None if bar.stopping or (quiet and not json) else fit.speedup
     is_met = _is_met(fit, complexity, max_error, speedup)

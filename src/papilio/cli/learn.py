@@ -74,7 +74,7 @@ def learn(
     """
     from ..runtime.checkpoint import remove_checkpoint
     from .inputs import read_samples
-    from .outputs import OPERATORS, check_output, save_result, saving
+    from .outputs import OPERATORS, check_output, saving
     from .pages import check_report, learned, write_report
 
     terminal = Terminal(quiet, json)
@@ -99,11 +99,8 @@ def learn(
         error = float(learner.history_[-1].error)
     op = learner.operator_
     with _kept(checkpoint):
-        if checkpoint is None:
-            save_result(output, op.save)
-        else:
-            with saving(output):
-                op.save(output)
+        with saving(output):
+            op.save(output)
         write_report(terminal, report, [learned(learner, samples, len(X), error, seconds, patch_size)])
     if checkpoint is not None and learner.status_ is not pp.results.Status.STOPPED:
         remove_checkpoint(checkpoint)

@@ -2,8 +2,7 @@
 
 import contextlib
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,21 +99,3 @@ def saving(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise Failed(f"{path}: could not be written: {error.strerror or error}") from error
-
-
-def save_result(path: Path, save: Callable[[Path], Any]) -> None:
-    """``save(path)``; if that fails, what was computed goes to a new folder here or among temporary files."""
-    try:
-        with saving(path):
-            save(path)
-    except Failed as failure:
-        for place in (Path.cwd(), Path(tempfile.gettempdir())):
-            with contextlib.suppress(OSError):
-                folder = Path(tempfile.mkdtemp(prefix="papilio-result-", dir=place))
-                try:
-                    save(folder / path.name)
-                except OSError:
-                    folder.rmdir()
-                    raise
-                raise Failed(f"{failure}; the result is in {folder / path.name}") from failure
-        raise

@@ -146,9 +146,6 @@ class ConvolutionChain(LinearOperator):  # type: ignore[misc]
     def _matmat(self, X: Array) -> Array:
         return self.apply(np.ascontiguousarray(X.T).reshape(-1, *self.grid)).reshape(-1, self.shape[0]).T
 
-    def _rmatvec(self, x: Array) -> Array:
-        return self._adjoint()._matvec(x)
-
     def _transpose(self) -> Self:
         return self._mirrored(list(self.kernels))
 

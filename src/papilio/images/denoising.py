@@ -314,3 +314,16 @@ def _as_dictionary(dictionary: Any, patch_size: int | None, shape: tuple[int, ..
     if min(shape[:2]) < size:
         raise ValueError(f"image must have at least {size}×{size} pixels, the size of a patch, got shape {shape}")
     return D, size
+
+
+def estimated_sigma(pixels: Array) -> float:
+    """The standard deviation of white noise, from the median of the finest diagonal Haar coefficients of an image.
+
+    Few of these belong to edges, and the median absolute value of Gaussian numbers is 0.6745 times their standard
+    deviation (Donoho and Johnstone, 1994).
+    """
+    values = np.asarray(pixels, np.float64)
+    rows, columns = (2 * (side // 2) for side in values.shape[:2])
+    corners = [values[i:rows:2, j:columns:2] for i in (0, 1) for j in (0, 1)]
+    details = (corners[0] - corners[1] - corners[2] + corners[3]) / 2
+    return float(np.median(np.abs(details)) / 0.6745) if details.size else 0.0

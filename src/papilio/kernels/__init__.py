@@ -5,7 +5,7 @@ import sys
 
 from numba.core import event
 
-from ..runtime.progress import write_line
+from ..runtime.session import write_line
 
 _NOTICE = "papilio: compiling kernels on their first use, which may take 20 seconds or more; later runs load them"
 

@@ -7,9 +7,12 @@ rounded. They need not hold elsewhere: what counts is how they compare.
 from collections.abc import Sequence
 from functools import cache
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .engine import PackedFactor
 
 # Nanoseconds for float32, float64, complex64 and complex128: for one vector, and per vector of a block of 256.
 _WIDE_REGISTERS = {
@@ -48,25 +51,7 @@ HEIGHTS = (4, 2, 1)  # Heights of the groups of rows that kernels take.
 _DTYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 
-class Unit(Protocol):
-    """What the model has to know of a factor, or of two that were joined."""
-
-    shape: tuple[int, int]
-
-    @property
-    def has_matrix(self) -> bool:
-        """Whether BLAS could take it."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no entry is zero."""
-
-    @property
-    def n_strips(self) -> dict[int, int]:
-        """By their height."""
-
-
-def is_near(unit: Unit) -> bool:
+def is_near(unit: "PackedFactor") -> bool:
     """Whether the kernel finds the vectors that it reads in the first cache.
 
     Some columns are read at a time, where that is worth reading and writing the sums again: with enough strips.
@@ -90,7 +75,7 @@ class Rates(NamedTuple):
     line: float
     mixing: float
 
-    def kernel(self, unit: Unit) -> float:
+    def kernel(self, unit: "PackedFactor") -> float:
         """One factor within a call of the kernel."""
         strips = (self.four, self.two, self.one) if is_near(unit) else (self.far_four, self.far_two, self.far_one)
         cost = dict(zip((4, 2, 1), strips, strict=True))
@@ -109,7 +94,7 @@ def rates(dtype: np.dtype[Any], block: bool) -> Rates:
     return Rates(**{name: figures[block][column] for name, figures in table.items()})
 
 
-def cost_of(units: Sequence[Unit], by_blas: Sequence[bool], rate: Rates) -> float:
+def cost_of(units: "Sequence[PackedFactor]", by_blas: Sequence[bool], rate: Rates) -> float:
     """The cost of applying ``units``, given in the order of application, each by BLAS or by the kernel."""
     total = 0.0
     for i, (unit, is_dense) in enumerate(zip(units, by_blas, strict=True)):
@@ -127,7 +112,7 @@ class Plan(NamedTuple):
     by_blas: tuple[bool, ...]
 
 
-def plan(units: Sequence[Unit], rate: Rates) -> Plan:
+def plan(units: "Sequence[PackedFactor]", rate: Rates) -> Plan:
     """The cheapest way to apply ``units``, given in the order of application: each by BLAS or by the kernel.
 
     Neighbours in the kernel share a call. A matrix without zeros, by itself, is left to BLAS.

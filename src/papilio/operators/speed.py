@@ -1,28 +1,21 @@
-"""How fast an operator is on this machine: the timer, speed-ups over the dense matrix, calibration of the model.
-
-Everything here is measured, and so not the same in each run; `papilio.operators.cost` is the model with fixed
-figures.
-"""
+"""How fast an operator is: the timer, speed-ups over the dense matrix, measured on this machine or modelled."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from math import isnan, nan
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.optimize import nnls
 
-from ..runtime.threads import get_num_threads, one_blas_thread
+from ..runtime.threads import one_blas_thread
 from ..typing import Array
 from ..validation import memory
-from .cost import BLOCK, HEIGHTS, Rates, cost_of, rates
+from .cost import BLOCK, rates
 from .product import SparseProduct
 
 if TYPE_CHECKING:
-    from .engine import PackedFactor
+    pass
 
 BELOW_ONE = "Below 1× the dense matrix is faster. Products gain with size, with blocks and with fewer entries."
 _SPINNING = 0.02  # seconds: after a product, threads of BLAS look for more work, and keep a core busy
@@ -35,12 +28,7 @@ _SLOWER = 0.9
 _LEAST_SIZE = 128 * 128  # entries of the dense matrix, which take BLAS a few microseconds
 
 
-_SHAPES = ((64, 64), (64, 128), (256, 256), (512, 512), (128, 1024))
-_DENSITIES = (0.04, 0.4)
-_PROBE_SECONDS = 0.005  # Duration of each measurement.
-_REFERENCE_SECONDS = 0.05  # Duration of the measurement of the dense matrix.
 _COMPARISON_SECONDS = 0.08  # Duration for a product and the dense matrix.
-_PRIOR = 0.02  # Weight of the fixed figures relative to the measurements.
 
 
 # -- the timer -----------------------------------------------------------------------------------------
@@ -169,11 +157,7 @@ def speedup_of(op: SparseProduct, budget: float = 0.15) -> Speedup:
 
 def modelled_speedup(op: SparseProduct) -> Speedup:
     """The speed-up by the model, with its fixed figures: the same in each run, whatever else the machine does."""
-    gains = []
-    for is_block in (False, True):
-        rate = rates(op.dtype, is_block)
-        gains.append(rate.blas(op.shape) / op._packed().cost(rate, is_block))
-    return Speedup(*gains)
+    return Speedup(1 / modelled_share(op, 1), 1 / modelled_share(op, BLOCK))
 
 
 def is_slower(op: SparseProduct, speedup: Speedup) -> bool:
@@ -213,78 +197,17 @@ def _dense(op: SparseProduct) -> Array | None:
     return None if 4 * n_bytes > memory() else np.ones(op.shape, op.dtype)
 
 
-# -- calibration ---------------------------------------------------------------------------------------
+# -- shares of the dense matrix's time -------------------------------------------------------------------
 
 
-@cache
-def calibrated(dtype: np.dtype[Any], vectors: int, threads: int) -> Rates:
-    """The figures of `papilio.operators.cost`, in nanoseconds per vector, for ``vectors`` at a time.
-
-    The time of a product is a sum of its parts' numbers times these figures. They are fitted to the times of some
-    factors by least squares of relative errors, with none of them negative.
-    """
-    probes = list(_probes(dtype))
-    times = [best_times([_call(*probe, dtype, vectors)], _PROBE_SECONDS)[0] * 1e9 / vectors for probe in probes]
-    units = [Rates(*row) for row in np.eye(len(Rates._fields))]
-    counts = np.array([[cost_of([factor], [by_blas], unit) for unit in units] for factor, by_blas in probes])
-    # In units of the fixed figures, which decide where there are no measurements.
-    known = np.array(rates(dtype, vectors > 1))
-    known[Rates._fields.index("call")] *= 1 if vectors == 1 else BLOCK / vectors
-    known = np.maximum(known, 1e-6)
-    matrix = counts * known / np.array(times)[:, None]
-    prior = _PRIOR * np.linalg.norm(matrix, axis=0).mean() * np.eye(len(units))
-    wanted = np.concatenate([np.ones(len(times)), prior.sum(axis=1)])
-    return Rates(*(nnls(np.vstack([matrix, prior]), wanted)[0] * known))
+def modelled_share(op: SparseProduct, vectors: int) -> float:
+    """The time of a product over that of the dense matrix, by the model with its fixed figures."""
+    rate = rates(op.dtype, vectors > 1)
+    if vectors > 1:
+        rate = rate._replace(call=rate.call * BLOCK / vectors)
+    return op._packed().cost(rate, vectors > 1) / rate.blas(op.shape)
 
 
-class Reference(NamedTuple):
-    """How long a dense matrix of one shape takes, and the figures for products in its place."""
-
-    seconds: float
-    vectors: int
-    rates: Rates
-
-    def share_of(self, op: SparseProduct) -> float:
-        """The modelled time of a product over that of the dense matrix."""
-        return 1e-9 * self.vectors * op._packed().cost(self.rates, self.vectors > 1) / self.seconds
-
-    def measured_share_of(self, op: SparseProduct) -> float:
-        """The same, measured: both in turns, so that they see the same machine."""
-        return 1 / compare(op, np.ones(op.shape, op.dtype), self.vectors, _COMPARISON_SECONDS).gain
-
-
-def reference_for(shape: tuple[int, int], dtype: np.dtype[Any], vectors: int) -> Reference:
-    """Measures the dense matrix, with one thread or all, whichever is faster."""
-    dense, x = np.ones(shape, dtype), vectors_of(shape[1], dtype, vectors)
-    times = best_times([lambda: dense @ x] * 2, 2 * _REFERENCE_SECONDS, [nullcontext(), one_blas_thread])
-    return Reference(min(times), vectors, calibrated(dtype, vectors, get_num_threads()))
-
-
-def _probes(dtype: np.dtype[Any]) -> "Iterator[tuple[PackedFactor, bool]]":
-    """Factors with random supports of groups of each height, and then some for BLAS.
-
-    Threads of BLAS look for more work for a while after a product, and would disturb the kernels.
-    """
-    from .engine import PackedFactor  # loads numba, which `import papilio` does not
-
-    random, dense = np.random.default_rng(0), []
-    for m, n in _SHAPES:
-        for density in _DENSITIES:
-            for height in HEIGHTS:
-                mask = np.repeat(random.random((m // height, n)) < density, height, axis=0)
-                factor = PackedFactor(sp.csr_array(mask.astype(dtype)))
-                yield factor, False
-        dense.append(factor)
-    for factor in dense:
-        yield factor, True
-
-
-def _call(factor: "PackedFactor", by_blas: bool, dtype: np.dtype[Any], vectors: int) -> Callable[[], Any]:
-    x = vectors_of(factor.shape[1], dtype, vectors)
-    if by_blas:
-        matrix = factor.matrix
-        return lambda: matrix @ x
-    from .engine import Fused
-
-    fused = Fused([factor], dtype)
-    return lambda: fused.vector(x) if vectors == 1 else fused.block(x)
+def measured_share(op: SparseProduct, vectors: int) -> float:
+    """The same, measured: both in turns, so that they see the same machine."""
+    return 1 / compare(op, np.ones(op.shape, op.dtype), vectors, _COMPARISON_SECONDS).gain

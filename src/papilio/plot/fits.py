@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from itertools import pairwise
-from math import ceil, isfinite
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,6 @@ _MOST_POINTS, _MOST_MARKERS = 1500, 200  # Limits for long histories.
 _PALE = 0.35  # the opacity of errors of a share of the signals
 _SPLIT = "split"  # phases whose errors are relative to the residual that is split
 _SHARE_OF_SPLITS = 0.4  # Relative to the height of the axes.
-_CHARACTER = 0.62  # Mean width of a character relative to its height.
 
 
 def convergence(result: "Result | History | DictionaryEstimator", ax: "Axes | None" = None) -> "Axes":
@@ -140,24 +139,10 @@ def _draw_phases(history: History, heights: Array, panels: "list[Axes]") -> list
 
 
 def _add_legend(ax: "Axes", handles: list[Any]) -> None:
-    """Add a legend above the diagram, in as few lines as fit."""
-    if not handles:
-        return
-    figure: Any = ax.get_figure(root=True)
-    size = 0.83 * float(ax.xaxis.label.get_fontsize())
-    width = max(len(str(handle.get_label())) for handle in handles) * _CHARACTER * size + 4 * size
-    room = ax.get_window_extent().width / figure.dpi * 72
-    across = min(max(int(room / width), 1), len(handles))
-    down = ceil(len(handles) / across)
-    ax.legend(
-        handles=handles,
-        frameon=False,
-        fontsize=size,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=ceil(len(handles) / down),
-        borderaxespad=0.2,
-    )
+    """Add a legend above the diagram."""
+    if handles:
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+        ax.legend(handles=handles, frameon=False, fontsize="small", ncols=min(len(handles), 4), **place)
 
 
 _DIAGRAM_WIDTH, _DIAGRAM_HEIGHT, _PANEL_HEIGHT = 5.0, 3.0, 1.2  # inches

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..linalg import frobenius, largest_part, wide
+from ..linalg import frobenius
 from ..operators import SparseProduct
 from ..operators.factors import as_csr
 from ..typing import Array, MatrixLike
@@ -41,8 +41,7 @@ def matrix(
     title : str, optional
         The title of the axes.
     limit : float, optional
-        The magnitude with the full colour; by default the largest in the matrix. If it is above 1e30 or below
-        1e-30, the image holds the entries over a power of ten, as matplotlib cannot show them.
+        The magnitude with the full colour; by default the largest in the matrix.
 
     Returns
     -------
@@ -62,8 +61,7 @@ def matrix(
     require_finite("values", shown)  # A product may overflow.
     if limit is None:
         limit = float(np.abs(shown).max(initial=0.0))
-    unit = _unit_of(limit)
-    shown, limit = shown / unit, limit / unit or 1.0
+    limit = limit or 1.0
     rows, columns = shaped.shape
     ax.imshow(
         shown,
@@ -162,8 +160,6 @@ def comparison(
     wanted: Array = as_matrix("target", target)
     got = as_matrix("approximation", approximation, wanted.shape)
     axes = panels([wanted.shape] * 3) if axes is None else as_panels(axes, 3, "one per image")
-    unit = _unit_of(max(largest_part(wanted), largest_part(got)))
-    wanted, got = (each.astype(wide(each.dtype)) / unit for each in (wanted, got))
     limit = float(max(np.abs(wanted.real).max(), np.abs(got.real).max()))
     size = frobenius(wanted)
     error = frobenius(wanted - got) / size if size else float(got.any())
@@ -177,8 +173,6 @@ def comparison(
     matrix(wanted - got, axes[2], f"difference\nrelative error {error:.2g}", limit=limit)
     bar = axes[0].figure.colorbar(axes[2].images[0], ax=list(axes), shrink=0.85, pad=0.02)
     bar.ax.tick_params(labelsize="small")
-    if unit != 1.0:
-        bar.set_label(f"times {unit:g}", size="small")
     return axes
 
 
@@ -232,11 +226,6 @@ def _of_sparse(matrix: sp.coo_array, rows: Array, columns: Array) -> Array:
     order = np.argsort(np.abs(values), kind="stable")  # The last entry written to a cell remains: the largest.
     picture[row[order], column[order]] = values[order]
     return picture
-
-
-def _unit_of(limit: float) -> float:
-    """1, or a power of ten near ``limit`` where matplotlib cannot draw such numbers."""
-    return 1.0 if limit == 0.0 or 1e-30 < limit < 1e30 else float(10.0 ** max(np.floor(np.log10(limit)), -300))
 
 
 def _cells(ax: "Axes") -> int:

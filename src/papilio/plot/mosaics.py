@@ -72,16 +72,14 @@ def atoms(
         return draw_curves(columns.real, ax)
     tiles = mosaic(columns.real, *shape)
     colours = signed_colours().with_extremes(bad=BETWEEN)
-    ax.imshow(np.where(np.isinf(tiles), np.nan, tiles), cmap=colours, vmin=-1, vmax=1, interpolation="nearest")
-    _cover_rest(tiles, ax)
+    ax.imshow(tiles, cmap=colours, vmin=-1, vmax=1, interpolation="nearest")
+    for spine in ax.spines.values():
+        spine.set_visible(False)
     return without_ticks(ax)
 
 
 def mosaic(columns: Array, height: int, width: int) -> Array:
-    """Columns as patches side by side, each divided by its largest magnitude.
-
-    Between them is NaN, and after the last one, to the end of its line, infinity.
-    """
+    """Columns as patches side by side, each divided by its largest magnitude, with NaN between them."""
     count = columns.shape[1]
     across = ceil(sqrt(count))
     down = ceil(count / across)
@@ -90,23 +88,7 @@ def mosaic(columns: Array, height: int, width: int) -> Array:
         top, left = (i // across) * (height + 1), (i % across) * (width + 1)
         limit = float(np.abs(column).max()) or 1.0
         made[top : top + height, left : left + width] = column.reshape(height, width) / limit
-    if count < down * across:
-        made[top:, left + width :] = np.inf
-        made[top : top + height, left + width] = np.nan  # A gap closes the last patch, too.
     return made
-
-
-def _cover_rest(tiles: Array, ax: "Axes") -> None:
-    """Hide the empty end of a mosaic's last line."""
-    rows, columns = np.nonzero(np.isinf(tiles))
-    if len(rows):
-        from matplotlib.patches import Rectangle
-
-        left, top = columns.min() - 0.5, rows.min() - 0.5
-        size = columns.max() + 1 - columns.min(), rows.max() + 1 - rows.min()
-        ax.add_patch(Rectangle((left, top), *size, facecolor=ax.get_facecolor(), edgecolor="none"))
-    for spine in ax.spines.values():
-        spine.set_visible(False)
 
 
 def as_atom_shape(columns: Any, given: Any = None) -> tuple[int, ...]:

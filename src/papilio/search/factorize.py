@@ -265,7 +265,7 @@ def _target_of(
     budget = pricing = None
     if speedup is not None:
         budget = int(size / as_speedup("speedup", speedup))
-        pricing = Pricing(shape, matrix.dtype, vectors)
+        pricing = Pricing(shape, vectors)
         blocks = blocks if block is not None or min(shape) < _BLOCK else (None, (_BLOCK, _BLOCK))
     if complexity is not None:
         budget = int(as_complexity("complexity", complexity, shape, n_factors) * size + 1e-9)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..constraints.sparsity import as_block
 from ..operators import SparseProduct
-from ..operators.speed import reference_for
+from ..operators.speed import measured_share, modelled_share
 from ..solvers.schedule import Schedule
 from .roots import crossing
 from .targets import least_entries
@@ -22,21 +22,20 @@ _TRIES = 12  # products that are built in each round, to find the largest one by
 class Pricing:
     """Costs in seconds, in the unit of one entry of the dense matrix: that costs as much as it has entries.
 
-    ``vectors`` are applied at a time. A model of the kernels, calibrated on this machine, finds the sizes of
-    products; what is kept is measured.
+    ``vectors`` are applied at a time. The model of the kernels finds the sizes of products; what is kept is
+    measured, and corrects the model.
     """
 
-    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], vectors: int) -> None:
-        self._reference = reference_for(shape, dtype, vectors)
-        self._size = shape[0] * shape[1]
+    def __init__(self, shape: tuple[int, int], vectors: int) -> None:
+        self._size, self._vectors = shape[0] * shape[1], vectors
 
     def modelled(self, operator: SparseProduct) -> float:
         """The cost by the model."""
-        return self._size * self._reference.share_of(operator)
+        return self._size * modelled_share(operator, self._vectors)
 
     def measured(self, operator: SparseProduct) -> float:
         """The cost as it was measured."""
-        return self._size * self._reference.measured_share_of(operator)
+        return self._size * measured_share(operator, self._vectors)
 
     def fairly_measured(self, operator: SparseProduct, limit: float = 0.0) -> float:
         """The same; the middle of three if the first is above ``limit``, as other work may have disturbed it."""
@@ -102,7 +101,7 @@ def schedule_with_speedup(
     block: int | tuple[int, int] | None,
 ) -> Schedule:
     """`Schedule.with_complexity` with the most entries of a product that is ``speedup`` times as fast as dense."""
-    size, pricing = shape[0] * shape[1], Pricing(shape, dtype, vectors)
+    size, pricing = shape[0] * shape[1], Pricing(shape, vectors)
     sides = None if block is None else as_block(block, (min(shape),) * 2)
     least = least_entries(shape, n_factors or 2, sides)
 

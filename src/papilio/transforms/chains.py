@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from math import isqrt, prod
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from ..typing import Array
 from ..validation import as_integer, as_real, as_shape, is_scalar, is_series
+from .known import prime_factors
 
 _KEPT = 1 << 16  # Entries of a factor up to which its indices are kept for the next one.
 
@@ -145,7 +146,7 @@ def butterfly_chain(
         if n_factors is not None or complexity is not None:
             raise ValueError("radices already say the number of factors: leave out n_factors and complexity")
         return _chain(_as_pairs(radices, (m, n)), rank)
-    primes = _primes(m), _primes(n)
+    primes = prime_factors(m), prime_factors(n)
     most = max(min(map(len, primes)), 1)
     if n_factors is not None:
         counts = [as_integer("n_factors", n_factors, 1, most)]
@@ -184,13 +185,6 @@ def _as_pairs(radices: Any, shape: tuple[int, int]) -> list[tuple[int, int]]:
     if not pairs or tuple(prod(side) for side in zip(*pairs, strict=True)) != shape:
         raise ValueError(f"radices must multiply to the shape {shape}, got {radices!r}")
     return pairs
-
-
-def _primes(n: int) -> list[int]:
-    for prime in range(2, isqrt(n) + 1):
-        if n % prime == 0:
-            return [prime, *_primes(n // prime)]
-    return [n] if n > 1 else []
 
 
 def _merged(primes: list[int], count: int) -> list[int]:
