@@ -85,7 +85,7 @@ class Clock(Pricing):
 
     rate, call, bias = 2.0, 50.0, 1.0
 
-    def __init__(self, shape, dtype, vectors):
+    def __init__(self, shape, vectors):
         self.shape, self.vectors = shape, vectors
 
     def modelled(self, operator):

@@ -1,8 +1,11 @@
 """Small data that learners are made to take for large: in many parts, and with a start from a sample."""
 
+import json
+
 import numpy as np
 
 import papilio as pp
+from papilio.runtime.checkpoint import FINISHED
 
 from .learners import N_ATOMS, N_NONZERO, signals
 
@@ -49,3 +52,9 @@ def rows_of(blocks, payload):
 
 def joined(results):
     return [each for result in results for each in result]
+
+
+def holds_result(path):
+    """Whether the file is the checkpoint of a run that is finished."""
+    with np.load(path) as arrays:
+        return json.loads(str(arrays["header"]))["state"]["Snapshot"]["stage"] == FINISHED

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import papilio as pp
-from papilio.runtime.checkpoint import holds_result
 
-from .large import LEARNERS, X, assert_same, make, on_disk
+from .large import LEARNERS, X, assert_same, holds_result, make, on_disk
 from .learners import N_ATOMS, N_NONZERO
 
 ROOT = Path(__file__).parents[1]

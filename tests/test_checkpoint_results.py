@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from papilio.runtime import checkpoint as checkpoint_module
-from papilio.runtime.checkpoint import Checkpoint, Lock, holds_result
+from papilio.runtime.checkpoint import Checkpoint, Lock
 
 from .full_disk import fill, no_room, small_disk
-from .large import LEARNERS, X, assert_same, make, on_disk
+from .large import LEARNERS, X, assert_same, holds_result, make, on_disk
 
 pytestmark = pytest.mark.usefixtures("every_state_is_written")
 

@@ -1,6 +1,5 @@
 """``papilio learn`` from files that need not fit into memory, with checkpoints, and on a Dask cluster."""
 
-import json
 import signal
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 import papilio as pp
 from papilio.cli import learn
 from papilio.cli.console import BadInput, Failed, ProgressBar, Stopped
-from papilio.runtime.checkpoint import FINISHED
 from papilio.samples.passes import current_client
 
 from .full_disk import no_room
@@ -90,7 +88,7 @@ def test_a_result_that_cannot_be_written_is_kept_in_the_checkpoint(folder, monke
     with monkeypatch.context() as patched:
         patched.setattr("papilio.operators.storage.write_arrays", no_room)
         said = (
-            r"d\.npz: could not be written: No space left on device.*; the result is kept in the checkpoint "
+            r"d\.npz: could not be written: No space left on device.*; the run is kept in the checkpoint "
             r"run\.ckpt: the same command, with another --output if need be, goes on from there"
         )
         with pytest.raises(Failed, match=said):
@@ -101,24 +99,6 @@ def test_a_result_that_cannot_be_written_is_kept_in_the_checkpoint(folder, monke
     assert pp.load("other.npz") == whole
     assert set(phases) == {"scan", "final"}
     assert not list(folder.glob("run.ckpt*"))
-
-
-@pytest.mark.slow
-def test_no_message_promises_a_result_that_the_checkpoint_does_not_hold(folder, monkeypatch):
-    savez = np.savez
-
-    def not_the_last(file, **arrays):
-        if json.loads(arrays["header"])["state"]["Snapshot"]["stage"] == FINISHED:
-            no_room()
-        savez(file, **arrays)
-
-    monkeypatch.setattr("papilio.operators.storage.write_arrays", no_room)
-    monkeypatch.setattr("papilio.runtime.checkpoint.np.savez", not_the_last)
-    with (
-        pytest.warns(UserWarning, match=r"checkpoint .*run\.ckpt' could not be written"),
-        pytest.raises(Failed, match=r"the last state of the run is kept in the checkpoint run\.ckpt"),
-    ):
-        learned("X.npy", checkpoint=Path("run.ckpt"))
 
 
 @pytest.mark.slow

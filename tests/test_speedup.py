@@ -138,7 +138,7 @@ def test_bad_targets_of_dictionaries_are_refused_by_name(options, message):
     most=st.integers(50, 4000),
 )
 def test_the_largest_product_within_the_time_is_found_even_if_the_model_is_wrong(rate, call, bias, budget, most):
-    clock = Clock((64, 64), None, 1)
+    clock = Clock((64, 64), 1)
     clock.rate, clock.call, clock.bias = rate, call, bias
 
     def build(entries):

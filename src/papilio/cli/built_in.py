@@ -1,6 +1,6 @@
 """Built-in matrices, samples and images, such as ``hadamard:64``: what commands read without a file."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,48 +43,25 @@ class BuiltIn(NamedTuple):
     example: str
     number: str  # Meaning of the number.
     about: str
-    make: Callable[[int], Any]
 
 
 # The help of the commands, `papilio inputs` and the documentation are made from this.
 BUILT_IN: Mapping[str, BuiltIn] = {
-    "hadamard": BuiltIn(
-        Kind.MATRIX,
-        "hadamard:64",
-        "size, a power of two",
-        "Hadamard matrix, entries ±1",
-        lambda n: pp.transforms.hadamard(n),
-    ),
-    "dft": BuiltIn(
-        Kind.MATRIX, "dft:64", "size", "discrete Fourier transform, complex", lambda n: pp.transforms.dft(n)
-    ),
-    "dct": BuiltIn(
-        Kind.MATRIX,
-        "dct:32",
-        "size",
-        "discrete cosine transform (DCT-II), orthonormal",
-        lambda n: pp.transforms.dct(n),
-    ),
-    "haar": BuiltIn(
-        Kind.MATRIX,
-        "haar:64",
-        "size, a power of two",
-        "Haar wavelet transform, orthonormal",
-        lambda n: pp.transforms.haar(n),
-    ),
+    "hadamard": BuiltIn(Kind.MATRIX, "hadamard:64", "size, a power of two", "Hadamard matrix, entries ±1"),
+    "dft": BuiltIn(Kind.MATRIX, "dft:64", "size", "discrete Fourier transform, complex"),
+    "dct": BuiltIn(Kind.MATRIX, "dct:32", "size", "discrete cosine transform (DCT-II), orthonormal"),
+    "haar": BuiltIn(Kind.MATRIX, "haar:64", "size, a power of two", "Haar wavelet transform, orthonormal"),
     "patches": BuiltIn(
         Kind.SAMPLES,
         "patches:8",
         "side of a patch in pixels",
         "10,000 patches of photographs, one per row, without their means",
-        lambda side: pp.datasets.image_patches(10_000, side, random_state=0),
     ),
     "noisy": BuiltIn(
         Kind.IMAGE,
         "noisy:30",
         "standard deviation of the noise",
         "128×128 pixels of a photograph with white noise, 8 bits, grey",
-        noisy_photograph,
     ),
 }
 
@@ -103,7 +80,11 @@ def make(name: str, number: str) -> Any:
     if not (number.isascii() and number.isdigit()):
         raise BadInput(f"{name}:{number}: the number must be a whole one, as in {BUILT_IN[name].example}")
     try:
-        return BUILT_IN[name].make(int(number))
+        if name == "noisy":
+            return noisy_photograph(int(number))
+        if name == "patches":
+            return pp.datasets.image_patches(10_000, int(number), random_state=0)
+        return getattr(pp.transforms, name)(int(number))
     except ValueError as error:
         raise BadInput(f"{name}:{number}: {error}") from error
 

@@ -147,17 +147,14 @@ def _wanted(
 
 @contextmanager
 def _kept(checkpoint: Path | None) -> Iterator[None]:
-    """If the result cannot be written, say in the error what the checkpoint holds."""
+    """If the result cannot be written, say in the error that the checkpoint holds it."""
     try:
         yield
     except Failed as error:
         if checkpoint is None or not checkpoint.exists():
             raise
-        from ..runtime.checkpoint import holds_result
-
-        what = "the result" if holds_result(checkpoint) else "the last state of the run"
         raise Failed(
-            f"{error}; {what} is kept in the checkpoint {checkpoint}: the same command, with another --output if "
+            f"{error}; the run is kept in the checkpoint {checkpoint}: the same command, with another --output if "
             "need be, goes on from there"
         ) from error
 

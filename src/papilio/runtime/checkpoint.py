@@ -213,15 +213,6 @@ def _header_and_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
             raise ValueError("damaged, or no checkpoint") from error
 
 
-def holds_result(path: types.Path) -> bool:
-    """Whether the file is the checkpoint of a run that is finished."""
-    try:
-        header, _ = _header_and_arrays(Path(path))
-        return bool(header["state"]["Snapshot"]["stage"] == FINISHED)
-    except (OSError, LookupError, TypeError, ValueError):
-        return False
-
-
 def remove_checkpoint(path: types.Path) -> None:
     """Delete the checkpoint of a run whose result is saved elsewhere, unless another run has it now."""
     target = os.path.realpath(path)
