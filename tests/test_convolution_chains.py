@@ -144,10 +144,10 @@ def test_planted_kernels_are_found(name):
     assert fit.status == "converged"
     np.testing.assert_allclose(fit.chain.apply(code), signal, rtol=0, atol=2e-6 * np.linalg.norm(signal))
     np.testing.assert_array_equal(signal, before)
-    np.testing.assert_allclose([np.linalg.norm(kernel) for kernel in fit.kernels], 1)
+    np.testing.assert_allclose([np.linalg.norm(kernel) for kernel in fit.chain.kernels], 1)
     assert (np.diff(fit.history.error) <= 0).all()
-    assert fit.scale > 0
-    assert all(kernel[np.argmax(np.abs(kernel))] > 0 for kernel in fit.kernels[1:])
+    assert fit.chain.scale > 0
+    assert all(kernel[np.argmax(np.abs(kernel))] > 0 for kernel in fit.chain.kernels[1:])
 
 
 def test_a_callback_and_the_clock_end_the_search():

@@ -48,7 +48,8 @@ class ConvolutionFit(Result):
     Attributes
     ----------
     chain : ConvolutionChain
-        The kernels as an operator that applies them one after the other.
+        An operator that applies the kernels one after the other. ``chain.kernels`` are their values, of unit norm;
+        real ones but the first have a positive peak. ``chain.scale`` is positive.
     error : float
         The relative error ‖y − ŷ‖ / ‖y‖, computed on the result.
     n_iter : int
@@ -64,27 +65,12 @@ class ConvolutionFit(Result):
     >>> import numpy as np, papilio as pp
     >>> atom = [1.0, 3.0, 2.0, 0.0, 0.0]  # (1 + z)(1 + 2z)
     >>> fit = pp.convolution.convolution_chain(atom, None, [[0, 1], [0, 1]])
-    >>> len(fit.kernels), fit.error < 1e-12, fit.operator.shape
+    >>> len(fit.chain.kernels), fit.error < 1e-12, fit.operator.shape
     (2, True, (5, 5))
     """
 
     chain: ConvolutionChain
     n_iter: int
-
-    @property
-    def kernels(self) -> tuple[Array, ...]:
-        """The values of each kernel at its places, of unit norm; real ones but the first have a positive peak."""
-        return self.chain.kernels
-
-    @property
-    def supports(self) -> tuple[Array, ...]:
-        """The places of each kernel."""
-        return self.chain.supports
-
-    @property
-    def scale(self) -> float:
-        """The positive number in front of the chain."""
-        return self.chain.scale
 
     @cached_property
     def operator(self) -> SparseProduct:

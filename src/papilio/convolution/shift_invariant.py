@@ -355,7 +355,7 @@ class _Learning:
             random_state=random,
             callback=lambda _: self._session.stopped,
         )
-        return [kernel[None].copy() for kernel in fit.kernels]
+        return [kernel[None].copy() for kernel in fit.chain.kernels]
 
     def _box(self, corner: Any, size: Array) -> tuple[Array, ...]:
         """The indices of a box on the periodic grid."""
