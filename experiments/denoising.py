@@ -13,8 +13,7 @@ from matplotlib.lines import Line2D
 
 from papilio import Schedule, SparseProduct
 from papilio.dictionary import fast_dictionary, ksvd, online_dictionary
-from papilio.images.denoising import ABOVE_NOISE, PlaneDenoiser, atoms_per_patch, redundant_dct, training_patches
-from papilio.images.patches import Grid
+from papilio.images import ABOVE_NOISE, Grid, PlaneDenoiser, atoms_per_patch, redundant_dct, training_patches
 from papilio.metrics import psnr, ssim
 from papilio.typing import Array
 from papilio.validation import as_integer

@@ -14,7 +14,7 @@ import numpy as np
 
 from papilio import KSVD, FastDictionaryLearning, OnlineDictionaryLearning, SparseProduct, omp
 from papilio.datasets import image_patches, on_disk
-from papilio.images.denoising import redundant_dct
+from papilio.images import redundant_dct
 from papilio.typing import Array
 
 from .harness import (

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from papilio import Schedule, SparseProduct, omp
 from papilio.datasets import image_patches
 from papilio.dictionary import fast_dictionary, ksvd
-from papilio.images.denoising import redundant_dct
+from papilio.images import redundant_dct
 from papilio.operators.speed import compare
 from papilio.runtime.threads import one_thread
 from papilio.typing import Array

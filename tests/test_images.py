@@ -186,7 +186,7 @@ def test_the_image_is_not_changed():
 
 @pytest.mark.slow
 def test_a_callback_sees_all_of_the_work_and_may_end_it(monkeypatch):
-    monkeypatch.setattr("papilio.images.denoising._BAND", 50)
+    monkeypatch.setattr("papilio.images._BAND", 50)
     noisy = with_noise(picture((40, 32)), 10)
     steps = []
     denoise(noisy, 10, n_components=32, random_state=0, callback=steps.append)

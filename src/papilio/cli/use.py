@@ -149,7 +149,7 @@ def denoise(
     By default a fast dictionary is learned from the image itself. Depth, colours and transparency of the image are
     kept.
     """
-    from ..images.denoising import estimated_sigma
+    from ..images import estimated_sigma
     from .formats import Image
     from .inputs import read_operator, read_pixels
     from .outputs import IMAGES, check_image, check_output, write_image

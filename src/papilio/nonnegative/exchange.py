@@ -41,16 +41,12 @@ _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-14, 1e3  # relative to 
 
 
 def exchanged(
-    session: Session,
-    V: Array,
-    start: Sequence[Array],
-    sets: Sequence[Constraint | None],
-    rounds: int = _MOST_ROUNDS,
+    session: Session, V: Array, start: Sequence[Array], sets: Sequence[Constraint | None]
 ) -> list[Array]:
     """Rounds of exchanges in all factors with few entries per column; the error never rises."""
     factors = [np.ascontiguousarray(factor) for factor in start]
     error = error_of(V, factors)
-    for _ in range(rounds):
+    for _ in range(_MOST_ROUNDS):
         for j, each in reversed(list(enumerate(sets))):
             if isinstance(each, SparseColumns) and not session.stopped:
                 _exchange(V, factors, j, each.k)

@@ -388,20 +388,11 @@ class PseudoInverse(LinearOperator):  # type: ignore[misc]
         super().__init__(op.dtype, (op.shape[1], op.shape[0]))
 
     def _matvec(self, x: Any) -> Array:
-        vectors = as_numbers("x", x)
-        if vectors.shape == (self.shape[1], 1):
-            vectors = vectors[:, 0]
-        require_finite("x", vectors)
-        solved = self._solve(vectors.reshape(-1, self.shape[1]).T)
-        return solved.T.reshape(*vectors.shape[:-1], self.shape[0])
+        return self._matmat(np.reshape(x, (-1, 1)))[:, 0]
 
     def _matmat(self, X: Any) -> Array:
-        rows = np.moveaxis(as_numbers("X", X), -2, 0)
-        require_finite("X", rows)
-        solved = self._solve(rows.reshape(self.shape[1], -1))
-        return np.moveaxis(solved.reshape(-1, *rows.shape[1:]), 0, -2)
-
-    def _solve(self, B: Array) -> Array:
+        B = as_numbers("X", X)
+        require_finite("X", B)
         if not self.op.scale:
             return np.zeros((self.shape[0], B.shape[1]), np.result_type(self.dtype, B.dtype))
         unit = self.op._of_links(self.op._links, 1.0)

@@ -90,7 +90,7 @@ class Turned:
         return (self.chain.apply(np.eye(self.chain.size)) * self.signs)[:, self.columns]
 
     @classmethod
-    def from_product(cls, product: SparseProduct, trace: float = nan) -> "Turned":
+    def from_product(cls, product: SparseProduct) -> "Turned":
         """The rotations of a product that `as_product` returned.
 
         A permutation is separated from the last factor, whose diagonal then has no zero.
@@ -114,7 +114,7 @@ class Turned:
             signs[alone] = turn[alone, alone]
         kind = wide(product.dtype)
         chain = Chain(n, np.concatenate(pairs), np.concatenate(blocks).astype(kind))
-        return cls(chain, np.argsort(order), signs.astype(kind), trace)
+        return cls(chain, np.argsort(order), signs.astype(kind), nan)
 
     def times_inverse(self, matrix: Array) -> Array:
         """MPᴴ: the columns of a matrix in the order, and with the signs, in which the chain has them."""

@@ -174,8 +174,8 @@ class PeakGrowth(Growth):
     rotations, these are its first ones, and undoing them makes it a signed permutation.
     """
 
-    def __init__(self, matrix: Array, width: int | None = None) -> None:
-        super().__init__(POLAR, matrix, width)
+    def __init__(self, matrix: Array) -> None:
+        super().__init__(POLAR, matrix)
         n = self.size
         self._least = _LEAST_PEAK_GAIN * float((abs(matrix) ** 4).sum()) / n
         self._units = np.array([1.0, -1j] if matrix.dtype.kind == "c" else [1.0, 0.0], matrix.dtype)
