@@ -298,20 +298,14 @@ class Tradeoff:
 
     @cached_property
     def speedups(self) -> tuple[Speedup, ...]:
-        """How many times faster than the dense matrix each point is, for one vector and for a block of 256.
-
-        Measured on first use, as `Factorization.speedup` is, which takes a few tenths of a second per operator;
-        points that share an operator share its figures. They are neither compared nor pickled, and NaN where the
-        dense matrix would take more than a quarter of the memory.
+        """The speed-up of each point, measured on first use as in `Factorization`; equal operators share it.
 
         Examples
         --------
         >>> import papilio as pp
         >>> curve = pp.tradeoff(pp.transforms.hadamard(16).toarray(), [0.2, 0.5, 0.9])
-        >>> len(curve.speedups), curve.points[1].operator is curve.points[2].operator
+        >>> len(curve.speedups), curve.speedups[1] is curve.speedups[2]
         (3, True)
-        >>> curve.speedups[1] is curve.speedups[2]
-        True
         """
         operators = {id(point.operator): point.operator for point in self.points}
         measured = {key: speedup_of(op) for key, op in operators.items()}
