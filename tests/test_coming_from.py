@@ -19,7 +19,6 @@ from . import pages
 
 FOLDER = pages.ROOT / "docs" / "coming_from"
 PAGES = ("pyfaust", "spams", "scikit_learn", "pylops")
-ROW = re.compile(r"\|(.*)\|(.*)\|(.*)\|")
 CODE = re.compile(r"`([^`]+)`")
 NAME = re.compile(r"\b(pp|op|pyfaust|F|spams|pylops|P)((?:\.[A-Za-z_]\w*)+)")
 OTHERS_OF = {"pyfaust": ("pyfaust", "F"), "spams": ("spams",), "pylops": ("pylops", "P")}
@@ -27,13 +26,6 @@ OTHERS_OF = {"pyfaust": ("pyfaust", "F"), "spams": ("spams",), "pylops": ("pylop
 
 def read(page: str) -> str:
     return (FOLDER / f"{page}.md").read_text(encoding="utf-8")
-
-
-def rows(text: str) -> list[tuple[str, ...]]:
-    """The three cells of each row of the tables, headings left out."""
-    lines = [*text.splitlines(), ""]
-    found = [(i, match.groups()) for i, match in enumerate(map(ROW.fullmatch, lines)) if match]
-    return [row for i, row in found if not set(lines[i]) <= set("|-: ") and not lines[i + 1].startswith("|---")]
 
 
 def names(text: str) -> Iterator[tuple[str, str]]:

@@ -137,13 +137,6 @@ def test_chains_that_pass_rows_on_apply_as_dense_ones(factors, dtype, count, ord
         engine._FEW_READS = before
 
 
-def steps(op):
-    """Height and number of groups of each step for vectors, and the number of slots."""
-    program = engine.Fused(op._packed().units, op.dtype)._for_vectors
-    fields = program.steps[1 : 1 + engine.FIELDS * program.steps[0]].reshape(-1, engine.FIELDS)
-    return fields[:, :2].tolist(), program.n_slots
-
-
 def chained(op, x):
     """The product as a chain of SciPy's, which knows nothing of the engine."""
     return op.scale * reduce(lambda v, factor: factor @ v, reversed(op.factors), x)

@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 
 import papilio as pp
 from papilio.plot.tradeoffs import ErrorAxis
-from papilio.results import Step
 
 matplotlib.use("Agg")
 
@@ -16,13 +15,6 @@ matplotlib.use("Agg")
 def close_figures():
     yield
     matplotlib.pyplot.close("all")
-
-
-def history(*phases):
-    """Steps from (phase, errors) pairs."""
-    return pp.results.History(
-        Step(phase, i + 1, error, 1.0, 0.1) for phase, errors in phases for i, error in enumerate(errors)
-    )
 
 
 def ticks(ax):

@@ -8,13 +8,9 @@ import papilio as pp
 from papilio.kernels.givens import SINGULAR
 from papilio.rotations.growth import Growth
 
+from .helpers import gaussian
+
 SHAPES = [(1, 1), (1, 4), (4, 1), (2, 2), (8, 8), (6, 11), (11, 6)]
-
-
-def gaussian(shape, dtype=np.float64, seed=0):
-    random = np.random.default_rng(seed)
-    values = random.standard_normal(shape)
-    return (values + 1j * random.standard_normal(shape) if np.dtype(dtype).kind == "c" else values).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])

@@ -80,11 +80,6 @@ def run(code, *words, source=PACKAGE.parent, environment=None):
     return done.stdout
 
 
-@cache.kernel()
-def scaled(x, count):
-    return x * count
-
-
 def test_a_kernel_is_compiled_once_for_each_signature(folder):
     assert [is_loaded(2.0), is_loaded(2.0), is_loaded(2), is_loaded(2), is_loaded(2.0)] == [0, 1, 0, 1, 1]
 

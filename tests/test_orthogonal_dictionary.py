@@ -11,15 +11,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import papilio as pp
 from papilio.coding import Atoms, omp_codes
 
+from .helpers import gaussian
 from .limits import lower
 
 DTYPES = [np.float32, np.float64, np.complex128]
-
-
-def gaussian(shape, dtype=np.float64, seed=0):
-    random = np.random.default_rng(seed)
-    values = random.standard_normal(shape)
-    return (values + 1j * random.standard_normal(shape) if np.dtype(dtype).kind == "c" else values).astype(dtype)
 
 
 def basis(n, dtype=np.float64, seed=0):
