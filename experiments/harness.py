@@ -3,6 +3,7 @@
 An experiment is a module of this folder with
 
 - ``TITLE``, ``SETTINGS`` and ``PRESETS``, which change some of the settings;
+- ``SAMPLE``, the changes after which a run makes a part of the rows, and ``MEASURED``, the columns with times;
 - ``run(settings, folder, jobs, progress)``, which writes tables;
 - ``write(folder)``, which makes figures and pages from the tables, and from nothing else, and returns their paths.
 
@@ -40,9 +41,12 @@ from papilio.runtime.threads import one_thread
 from papilio.typing import Array
 from papilio.validation import as_integer
 
+from .record import code_hash
+
 PACKAGES = ("papilio", "numpy", "scipy", "numba")
 META = "meta.json"  # the record of a run, beside its tables
-MAY_DIFFER = ("settings.trials", "machine", "date")  # between the parts of a run that was resumed
+# What may differ between the parts of a run that was resumed. Of the code, `claim_folder` itself takes care.
+MAY_DIFFER = ("settings.trials", "machine", "date", "code", "verified")
 
 
 # -- one run ---------------------------------------------------------------------------------------------------
@@ -66,7 +70,7 @@ class Stopped(Exception):
 
 def names() -> list[str]:
     """The names of all experiments: the modules of this folder that have settings."""
-    others = {"__init__", "__main__", "harness"}
+    others = {"__init__", "__main__", "harness", "record"}
     return sorted({path.stem for path in Path(__file__).parent.glob("*.py")} - others)
 
 
@@ -131,13 +135,18 @@ def minutes_of(name: str, preset: str, trials: int | None = None, jobs: int | No
 
 
 def describe(name: str, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a run: everything that its numbers depend on, the kind of machine, and the day."""
+    """The record of a run: everything that its numbers depend on, the kind of machine, and the day.
+
+    ``code`` is the `code_hash` of the experiment; ``verified`` has those of later code that made the same rows.
+    """
     versions = {package: version(package) for package in PACKAGES} | {"python": platform.python_version()}
     return {
         "experiment": name,
         "preset": preset,
         "settings": dict(settings),
         "versions": versions,
+        "code": code_hash(name),
+        "verified": [],
         "machine": machine(),
         "date": date.today().isoformat(),
     }
@@ -158,27 +167,36 @@ def machine() -> str:
 def claim_folder(folder: Path, meta: Mapping[str, Any]) -> None:
     """Reserve ``folder`` for the run that ``meta`` describes.
 
-    A folder of another run is refused: rows of both would be mixed. The number of trials may differ, because
-    each trial has its own seeds; the larger one is recorded. So may the machine and the day, of which the last
-    are recorded.
+    A folder of another run, or of other code, is refused: rows of both would be mixed. The number of trials may
+    differ, because each trial has its own seeds; the larger one is recorded. So may the machine and the day, of
+    which the last are recorded.
     """
-    path = folder / META
-    settings = dict(meta["settings"])
-    if path.exists():
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise ValueError(f"{path} is damaged; choose another --output, or remove it")
+    found, settings = {}, dict(meta["settings"])
+    if (folder / META).exists():
+        found = read_meta(folder)
         for what in _differences(found, meta):
             raise ValueError(f"{folder} holds another run: {what}; choose another --output, or remove it")
+        if not is_current(found, meta["code"]):
+            raise ValueError(
+                f"{folder} holds rows that other code made: --check says whether this code makes the same, --redraw"
+                " only draws them; else choose another --output, or remove it"
+            )
         if "trials" in settings:
             settings["trials"] = max(settings["trials"], found["settings"]["trials"])
     elif folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} holds files of something else; choose another --output")
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps({**meta, "settings": settings}, indent=2, ensure_ascii=False) + "\n")
+    kept = {key: found[key] for key in ("code", "verified") if key in found}
+    _write_meta(folder, {**meta, **kept, "settings": settings})
+
+
+def is_current(meta: Mapping[str, Any], code: str) -> bool:
+    """Whether a run was made by this code, or by code of which this has made the same rows."""
+    return code in (meta.get("code"), *(each["code"] for each in meta.get("verified", [])))
+
+
+def _write_meta(folder: Path, meta: Mapping[str, Any]) -> None:
+    write_text(folder / META, json.dumps(meta, indent=2, ensure_ascii=False) + "\n")
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
@@ -435,7 +453,14 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], align
 
 def read_meta(folder: Path) -> dict[str, Any]:
     """The record of a run."""
-    return json.loads((folder / META).read_text(encoding="utf-8"))
+    path = folder / META
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged; choose another --output, or remove it")
+    return found
 
 
 def made_by(meta: dict[str, Any]) -> str:

@@ -387,7 +387,8 @@ def spectral_norm_squared(
     Small matrices take a compiled power iteration, the others one by their products with vectors.
     """
     is_tall = matrix.shape[0] >= matrix.shape[1]
-    if max(matrix.shape) <= (_SMALL_SPARSE if isinstance(matrix, SparseProduct) else _SMALL_DENSE):
+    is_sparse = isinstance(matrix, SparseProduct)
+    if max(matrix.shape) <= _SMALL_SPARSE if is_sparse else math.prod(matrix.shape) <= _SMALL_DENSE**2:
         array = writeable(dense(matrix) if is_tall else dense(matrix).T)
         vector = np.zeros(array.shape[1], array.dtype) if start is None else start
         return norm_squared(array, probe(array.shape[1], array.dtype), push, vector, tol), vector
