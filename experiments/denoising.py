@@ -107,6 +107,8 @@ PRESETS = {
         },
     ),
 }
+SAMPLE: dict[str, Any] = {"images": ["aero"], "sigmas": [20], "atoms": [64], "followup_atoms": [128]}
+MEASURED: tuple[str, ...] = ()
 
 
 # -- photographs -----------------------------------------------------------------------------------------------

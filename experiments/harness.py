@@ -29,6 +29,7 @@ from importlib import import_module
 from importlib.metadata import version
 from multiprocessing.connection import wait
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -47,7 +48,9 @@ PACKAGES = ("papilio", "numpy", "scipy", "numba")
 META = "meta.json"  # the record of a run, beside its tables
 # What may differ between the parts of a run that was resumed. Of the code, `claim_folder` itself takes care.
 MAY_DIFFER = ("settings.trials", "machine", "date", "code", "verified")
-
+KEPT = Path(__file__).parents[1] / "results"
+OVERVIEW = ("run", "command", "claims", "made", "code")  # the columns of the table in results/README.md
+CURRENT, OLDER = "current", "older"
 
 # -- one run ---------------------------------------------------------------------------------------------------
 
@@ -125,6 +128,77 @@ def reproduce(
     return experiment.write(folder)
 
 
+def check(folder: Path, *, jobs: int | None = None, progress: OnProgress) -> list[str]:
+    """Run a sample of a kept run again with the present code; returns what is different.
+
+    If nothing is, to the accuracy of `_is_near`, the record of the run says so, and the run counts as current.
+    """
+    meta = read_meta(folder)
+    experiment = load(meta["experiment"])
+    if meta["settings"].keys() != experiment.SETTINGS.keys():
+        return ["the settings: the experiment has others now"]
+    settings = {**meta["settings"], **experiment.SAMPLE}
+    with TemporaryDirectory() as name:
+        experiment.run(settings, Path(name), get_num_threads() if jobs is None else jobs, progress)
+        tables = sorted(path for path in Path(name).glob("*.csv") if path.name != "times.csv")
+        different = [what for path in tables for what in _changes(experiment, path, folder / path.name)]
+    if not different and not is_current(meta, code := code_hash(meta["experiment"])):
+        now = {"code": code, "papilio": version("papilio"), "date": date.today().isoformat()}
+        _write_meta(folder, {**meta, "verified": [*meta.get("verified", []), now]})
+    return different
+
+
+def _changes(experiment: Any, new: Path, old: Path) -> list[str]:
+    """The rows of a table that are not as in the old one, which may have more of them; times may differ."""
+    rows, kept = read_table(new), read_table(old)
+    keys = experiment.KEYS if len(rows) != len(kept) else None
+    places = {tuple(row[key] for key in keys) if keys else i: row for i, row in enumerate(kept)}
+    found = []
+    for i, row in enumerate(rows):
+        before = places.get(tuple(row[key] for key in keys) if keys else i, {})
+        for column, value in row.items():
+            if column not in experiment.MEASURED and not _is_near(value, before.get(column)):
+                found.append(f"{new.name}: {column} is {before.get(column)} there and {value} here, in {row}")
+                break
+    return found
+
+
+def _is_near(value: str, before: str | None) -> bool:
+    """Whether two cells are the same, or numbers that agree to nine digits; rounding errors count as zero."""
+    if value == before:
+        return True
+    try:
+        new, old = complex(value), complex(before or "")
+    except ValueError:
+        return False
+    return abs(new - old) <= max(1e-9 * abs(old), 1e-12)
+
+
+def status() -> list[tuple[Path, dict[str, Any], bool]]:
+    """The kept runs in results/: folder, record, and whether they are of the present code."""
+    metas = [(path.parent, read_meta(path.parent)) for path in sorted(KEPT.rglob(META))]
+    return [(folder, meta, is_current(meta, code_hash(meta["experiment"]))) for folder, meta in metas]
+
+
+def write_overview() -> Path:
+    """Write the table in results/README.md; what stands above it stays."""
+    rows = []
+    for folder, meta, current in status():
+        place = folder.relative_to(KEPT).as_posix()
+        figures = sorted(path.name for path in folder.glob("*.png"))
+        links = ", ".join(f"[{Path(name).stem}]({place}/{name})" for name in figures)
+        preset = f" ARGS='--preset {meta['preset']}'" if meta["preset"] != "paper" else ""
+        claims = f"[claim by claim]({place}/claims.md)" if (folder / "claims.md").exists() else ""
+        made = f"{meta['date']}, papilio {meta['versions']['papilio']}"
+        code = CURRENT if current else OLDER
+        rows.append(
+            (f"{place}: {links}", f"`make reproduce NAME={meta['experiment']}{preset}`", claims, made, code)
+        )
+    path = KEPT / "README.md"
+    above = path.read_text(encoding="utf-8").partition("\n|")[0]
+    return write_text(path, above + "\n" + markdown_table(OVERVIEW, rows, "lllll") + "\n")
+
+
 def minutes_of(name: str, preset: str, trials: int | None = None, jobs: int | None = None) -> float:
     """About how long a whole run takes: trials share the processes, all else uses two cores."""
     settings, minutes = settings_of(name, preset), preset_of(name, preset).minutes
@@ -178,8 +252,8 @@ def claim_folder(folder: Path, meta: Mapping[str, Any]) -> None:
             raise ValueError(f"{folder} holds another run: {what}; choose another --output, or remove it")
         if not is_current(found, meta["code"]):
             raise ValueError(
-                f"{folder} holds rows that other code made: --check says whether this code makes the same, --redraw"
-                " only draws them; else choose another --output, or remove it"
+                f"{folder} holds rows that other code made: --check says whether this code makes the same,"
+                " --redraw only draws them; else choose another --output, or remove it"
             )
         if "trials" in settings:
             settings["trials"] = max(settings["trials"], found["settings"]["trials"])

@@ -56,21 +56,24 @@ SETTINGS = {
     "seed": 0,
 }
 
+SAMPLE: dict[str, Any] = {
+    "sides": [16],
+    "atoms": [1024],
+    "n_nonzero_coefs": [10],
+    "n_training": [60000],
+    "n_held_out": [5000],
+    "complexities": [[0.5, 0.25, 0.1]],
+    "online": [True],
+    "patience": [4.0],
+}
+MEASURED: tuple[str, ...] = ("coding_seconds", "coding_seconds_dense", "fit_seconds")
+
 PRESETS = {
     "paper": Preset("1,024 atoms of 16×16 and 4,096 of 32×32; 5 GB of memory", 25),
     "small": Preset(
         "1,024 atoms of 16×16",
         7,
-        {
-            "sides": [16],
-            "atoms": [1024],
-            "n_nonzero_coefs": [10],
-            "n_training": [60000],
-            "n_held_out": [5000],
-            "complexities": [[0.5, 0.25, 0.1]],
-            "online": [True],
-            "patience": [4.0],
-        },
+        SAMPLE,
     ),
     "tiny": Preset(
         "64 atoms of 4×4",

@@ -88,6 +88,8 @@ PRESETS = {
         },
     ),
 }
+SAMPLE: dict[str, Any] = {"peer_ratios": []}
+MEASURED: tuple[str, ...] = ()
 
 
 # -- a simulated gain matrix -----------------------------------------------------------------------------------

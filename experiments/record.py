@@ -1,8 +1,8 @@
-"""Which code a run depends on: a hash of what its function `run` can reach, in its own file, here and in papilio.
+"""Which code a run depends on: a hash of what its function `run` can reach, here and in papilio.
 
-Definitions (functions, classes, constants) are followed by name through all imports. Comments, docstrings and white
-space do not count, nor does what only draws figures or writes pages. A name that is used in a way that cannot be
-followed counts as all of its module, so that the hash changes too often rather than too rarely.
+Functions, classes and constants are followed by name through all imports. Comments, docstrings and white
+space do not count, nor does what only draws figures or writes pages. A module whose name is used in a way that
+cannot be followed counts as a whole, so that the hash changes too often rather than too rarely.
 """
 
 import ast

@@ -78,6 +78,8 @@ PRESETS = {
         },
     ),
 }
+SAMPLE: dict[str, Any] = {"seeds": [0]}
+MEASURED: tuple[str, ...] = ("speedup_forward", "speedup_adjoint", "fit_seconds")
 
 
 # -- measuring -------------------------------------------------------------------------------------------------
