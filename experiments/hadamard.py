@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import groupby, pairwise
+from math import log2
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -30,6 +31,7 @@ from .harness import (
     markdown_table,
     matrices_of,
     new_figure,
+    read_meta,
     read_table,
     save,
     verdict,
@@ -41,9 +43,10 @@ TITLE = "Hadamard matrices from their entries alone: the paper's figures 1 and 2
 
 SETTINGS = {
     # Sizes that Algorithm 3 factorizes; the first is also drawn step by step, as the paper's figure 2, and is
-    # factorized in three other ways: with all factors at once, and with sets that only count the entries of a
-    # factor.
+    # factorized in other ways: with all factors at once, also from random starts, and with sets that only count
+    # the entries of a factor.
     "sizes": [32, 64, 128, 256, 512, 1024],
+    "random_starts": 10,
     # Limits of each run of PALM, as in the paper's section 4.2.
     "max_iter": 500,
     "tol": 1e-6,
@@ -56,6 +59,7 @@ PRESETS = {
         0.1,
         {
             "sizes": [8, 16],
+            "random_starts": 2,
         },
     ),
 }
@@ -65,7 +69,7 @@ MEASURED: tuple[str, ...] = ()
 
 # -- measuring -------------------------------------------------------------------------------------------------
 
-HIERARCHICAL, AT_ONCE = "hierarchical", "all at once"
+HIERARCHICAL, AT_ONCE, FROM_RANDOM = "hierarchical", "all at once", "all at once, random start"
 PER_LINE, IN_ALL = "2 per row and column", "2n in all"
 
 KEYS = ("size", "method", "sets")
@@ -80,6 +84,7 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress)
     limits = {"max_iter": settings["max_iter"], "tol": settings["tol"]}
     cases = [(n, HIERARCHICAL, PER_LINE) for n in sizes]
     cases += [(sizes[0], HIERARCHICAL, IN_ALL), (sizes[0], AT_ONCE, IN_ALL), (sizes[0], AT_ONCE, PER_LINE)]
+    cases += [(sizes[0], FROM_RANDOM, sets) for sets in (IN_ALL, PER_LINE)]
     _solve(8, HIERARCHICAL, PER_LINE, limits, None)  # compiles, which must not count
     _solve(8, AT_ONCE, IN_ALL, limits, None)
     results, times, curves, matrices = [], [], [], _known(sizes[0])
@@ -88,12 +93,16 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress)
     for done, (n, method, sets) in enumerate(cases, start=1):
         key = dict(zip(KEYS, (n, method, sets), strict=True))
         begin = perf_counter()
-        fit = _solve(n, method, sets, limits, None)
+        if method == FROM_RANDOM:
+            tries = [_solve(n, method, sets, limits, None, seed) for seed in range(settings["random_starts"])]
+            fit = min(tries, key=lambda each: each.error)
+        else:
+            fit = _solve(n, method, sets, limits, None)
         times.append({**key, "seconds": perf_counter() - begin})
         op = fit.operator
         values = len(op.factors), op.nnz, op.relative_complexity, fit.error, fit.n_iter
         results.append({**key, **dict(zip(RESULTS[3:], values, strict=True))})
-        if n == sizes[0]:
+        if n == sizes[0] and method != FROM_RANDOM:
             curves += [{**key, "phase": step.phase, "error": step.error} for step in fit.history]
             curves.append({**key, "phase": "result", "error": fit.error})
             if (method, sets) == (HIERARCHICAL, PER_LINE):
@@ -108,19 +117,24 @@ def run(settings: dict[str, Any], folder: Path, jobs: int, progress: OnProgress)
 
 
 def _solve(
-    n: int, method: str, sets: str, limits: dict[str, Any], callback: Callable[[Step], None] | None
+    n: int, method: str, sets: str, limits: dict[str, Any], callback: Callable[[Step], None] | None, seed: int = 0
 ) -> Factorization:
     matrix = hadamard(n).toarray()
     per_line = Schedule.hadamard(n)
     if method == HIERARCHICAL:
-        factors, residuals = (
+        members, residuals = (
             [Sparse(member.shape, member.n_nonzero) for member in group]  # as many entries, anywhere in a factor
             for group in (per_line.factors, per_line.residuals)
         )
-        in_all = Schedule(factors, residuals)
+        in_all = Schedule(members, residuals)
         return hierarchical(matrix, per_line if sets == PER_LINE else in_all, callback=callback, **limits)
     factor: Constraint = SparseRowsAndColumns((n, n), 2) if sets == PER_LINE else Sparse((n, n), 2 * n)
-    return palm(matrix, [factor] * (len(per_line.factors) + 1), callback=callback, **limits)
+    sets_of_all = [factor] * (len(per_line.factors) + 1)
+    start = None
+    if method == FROM_RANDOM:
+        values = np.random.default_rng(seed).standard_normal((len(sets_of_all), n, n))
+        start = list(values / np.linalg.norm(values, axis=(1, 2), keepdims=True))
+    return palm(matrix, sets_of_all, init=start, callback=callback, **limits)
 
 
 def _known(n: int) -> list[dict[str, Any]]:
@@ -154,15 +168,21 @@ PAGE = """\
 ## Why
 
 All entries of the matrix have the same magnitude, so that the choice among ties decides. With at most two
-entries per row and column, and ties going to the lowest index, the butterfly is found. With constraints that
-only limit the entries of a factor, as in the paper, it is not, with or without the hierarchy. At the size that
-was tried, two entries per row and column are enough even without the hierarchy.
+entries per row and column, and ties going to the lowest index, the butterfly is found. These are not the paper's
+sets: it speaks of p = 64 entries in each factor, in all. With such sets the butterfly is not found here, with or
+without the hierarchy; the authors' own later toolbox has sets per row and column for this matrix, too.
+
+That the naive approach fails depends on the start. From papilio's, the first factor zero and the others identity
+matrices, two entries per row and column are enough even without the hierarchy; from random factors they are not
+(the table has the best of {random_starts} draws), and with the paper's sets no start was found that is.
 """
 
 _EXACT = 1e-12
+_POOR = 0.1  # relative errors above this are
+_LARGE = 256  # sizes from which overheads no longer count
 
 
-def page(results: list[Row], times: list[Row]) -> str:
+def page(results: list[Row], times: list[Row], random_starts: int) -> str:
     """The page, as markdown."""
     seconds = {tuple(row[key] for key in KEYS): float(row["seconds"]) for row in times}
     headings = ("size", "method", "entries of a factor", "factors", "entries", "complexity", "error", "seconds")
@@ -180,7 +200,8 @@ def page(results: list[Row], times: list[Row]) -> str:
         for row in results
     ]
     table = markdown_table(headings, rows, "lll")
-    return PAGE.format(results=table, claims=claims_table(_claims(results, seconds)))
+    claims = claims_table(_claims(results, seconds))
+    return PAGE.format(results=table, claims=claims, random_starts=random_starts)
 
 
 def _claims(results: list[Row], seconds: dict[tuple[str, ...], float]) -> list[Claim]:
@@ -192,35 +213,71 @@ def _claims(results: list[Row], seconds: dict[tuple[str, ...], float]) -> list[C
     as_known = all(
         int(row["entries"]) == 2 * int(row["size"]) * (int(row["size"]).bit_length() - 1) for row in chosen
     )
-    naive, naive_per_line = (float(by_key[sizes[0], AT_ONCE, sets]["error"]) for sets in (IN_ALL, PER_LINE))
-    first, last = (seconds[n, HIERARCHICAL, PER_LINE] for n in (sizes[0], sizes[-1]))
+    naive = {
+        (method, sets): float(by_key[sizes[0], method, sets]["error"])
+        for method in (AT_ONCE, FROM_RANDOM)
+        for sets in (IN_ALL, PER_LINE)
+    }
+    as_in_paper = min(naive[AT_ONCE, IN_ALL], naive[FROM_RANDOM, IN_ALL])
+    spent = [seconds[n, HIERARCHICAL, PER_LINE] for n in sizes]
     return [
         Claim(
             "The naive approach, all factors at once with their true numbers of entries, performs quite poorly.",
-            verdict(naive > 0.1, better=naive_per_line <= 0.1),
-            f"error {naive:.2f} with 2n entries per factor; {naive_per_line:.1e} with two per row and column",
+            verdict(as_in_paper > _POOR, better=naive[AT_ONCE, PER_LINE] <= _POOR),
+            "2n entries in all: "
+            + _from_starts(naive, IN_ALL)
+            + "; two per row and column: "
+            + _from_starts(naive, PER_LINE),
+            f"holds if the error is above {_POOR} with 2n entries in all from every start; better if two per row"
+            " and column and our start are enough",
         ),
         Claim(
-            "The hierarchical factorization is exact.",
+            "The hierarchical factorization is exact (here with two entries per row and column).",
             verdict(worst <= _EXACT),
-            f"largest error for sizes {sizes[0]} to {sizes[-1]}: {worst:.1e}",
+            f"largest error for sizes {sizes[0]} to {sizes[-1]}: {worst:.1e}; with 2n in all, as in the paper, "
+            f"{float(by_key[sizes[0], HIERARCHICAL, IN_ALL]['error']):.2f}",
+            f"error at most {_EXACT:g}, with sets per row and column",
         ),
         Claim(
             "It is as good as the reference in complexity: 2n·log₂n entries.",
             verdict(as_known),
             f"{chosen[0]['entries']} entries at size {sizes[0]}, {chosen[-1]['entries']} at {sizes[-1]}",
+            "as many entries at every size",
         ),
         Claim(
             "The running time is less than a second at size 32.",
-            verdict(first < 1),
-            f"{first:.2f} s at size {sizes[0]}",
+            verdict(spent[0] < 1),
+            f"{spent[0]:.2f} s at size {sizes[0]}; another machine, in 2014",
+            "less than a second here",
         ),
         Claim(
             "Up to size 1024 it performs identically, in up to ten minutes.",
-            verdict(worst <= _EXACT and last <= 600, better=last < 60),
-            f"{last:.1f} s at size {sizes[-1]}",
+            verdict(worst <= _EXACT and spent[-1] <= 600, better=spent[-1] < 60),
+            f"{spent[-1]:.1f} s at size {sizes[-1]}; another machine, in 2014",
+            "exact within ten minutes; better within one",
         ),
+        _growth([int(n) for n in sizes], spent),
     ]
+
+
+def _from_starts(errors: dict[tuple[str, str], float], sets: str) -> str:
+    ours, random = errors[AT_ONCE, sets], errors[FROM_RANDOM, sets]
+    return f"error {ours:.2g} from our start, {random:.2g} from the best random one"
+
+
+def _growth(sizes: list[int], seconds: list[float]) -> Claim:
+    """The running time is O(n²): its exponent between the sizes at which overheads no longer count."""
+    large = [(n, t) for n, t in zip(sizes, seconds, strict=True) if n >= min(_LARGE, sizes[-2])]
+    exponents = [log2(later / before) / log2(m / n) for (n, before), (m, later) in pairwise(large)]
+    whole = log2(large[-1][1] / large[0][1]) / log2(large[-1][0] / large[0][0])
+    listed = ", ".join(f"{exponent:.2f}" for exponent in exponents)
+    return Claim(
+        "The running time is O(n²).",
+        verdict(whole <= 2.2, better=whole < 1.8),
+        f"exponent {whole:.2f} from size {large[0][0]} to {large[-1][0]} ({listed} from one size to the next)",
+        f"exponent at most 2.2 from size {_LARGE} on; better below 1.8. Products of dense matrices, which take n³ "
+        "operations, win in the end",
+    )
 
 
 # -- figures ---------------------------------------------------------------------------------------------------
@@ -330,9 +387,10 @@ def write(folder: Path) -> list[Path]:
     """Draw figures 1 and 2 and the curves of errors, and compare the tables with the claims."""
     matrices = matrices_of(read_table(folder / "matrices.csv"))
     times = read_table(folder / "times.csv")
+    text = page(read_table(folder / "table.csv"), times, read_meta(folder)["settings"]["random_starts"])
     return [
         save(figure1(matrices), folder / "figure1.png"),
         save(figure2(matrices), folder / "figure2.png"),
         save(figure_of_curves(read_table(folder / "convergence.csv"), times), folder / "figure.png"),
-        write_text(folder / "claims.md", page(read_table(folder / "table.csv"), times)),
+        write_text(folder / "claims.md", text),
     ]

@@ -500,11 +500,15 @@ HOLDS, BETTER, DIFFERS = "holds", "better", "differs"
 
 
 class Claim(NamedTuple):
-    """A sentence of the paper, whether it holds here, and the numbers that decide."""
+    """A sentence of the paper or of ours, whether it holds here, and the numbers that decide.
+
+    ``rule`` says which numbers make it hold, or surpass it, unless the sentence itself does.
+    """
 
     text: str
     verdict: str
     figures: str
+    rule: str = ""
 
 
 def verdict(holds: bool, better: bool = False) -> str:
@@ -514,8 +518,10 @@ def verdict(holds: bool, better: bool = False) -> str:
 
 def claims_table(claims: Sequence[Claim], heading: str = "The paper") -> str:
     """The claims as a table, one per row."""
-    rows = [(str(i), claim.text, f"**{claim.verdict}**", claim.figures) for i, claim in enumerate(claims, start=1)]
-    return markdown_table(("", heading, "Here", "Figures"), rows, "rlll")
+    rows = [(str(i), claim.text, f"**{claim.verdict}**", *claim[2:]) for i, claim in enumerate(claims, start=1)]
+    has_rules = any(claim.rule for claim in claims)
+    headings = ("", heading, "Here", "Figures", "Rule")[: 4 + has_rules]
+    return markdown_table(headings, [row[: len(headings)] for row in rows], "rllll")
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
