@@ -85,6 +85,9 @@ def butterfly_stages(n: int) -> list[Array]:
 
     The last one takes neighbours x_2c, x_2c+1 to x_2c + x_2c+1 and to W^r (x_2c − x_2c+1), where r is c with its
     bits reversed; the stages before it do the same to both halves of what it gives.
+
+    For n = 8, the product of the last two stages is the right factor of the paper's intermediate step with two
+    factors. Its last row must end W¹ W⁵; the paper has W⁵ W¹ there, a misprint: with it, the product is not P C P.
     """
     half = n // 2
     turns = np.exp(2j * np.pi * bit_reversal(half) / n) if half > 1 else np.ones(1)

@@ -274,6 +274,11 @@ def test_the_stages_of_the_dft_are_those_of_the_papers_appendix():
     C = np.fft.fft(np.eye(8)).conj()
     order = dft.bit_reversal(8)
     np.testing.assert_allclose(first @ second @ last, C[np.ix_(order, order)], atol=1e-14)
+    # The paper's intermediate step has W⁵ W¹ at the end of this row, with which the product is another matrix.
+    right = second @ last
+    np.testing.assert_allclose(right[-1, 4:], W ** np.array([3, 7, 1, 5]), atol=1e-14)
+    right[-1, 6:] = W ** np.array([5, 1])
+    assert np.abs(first @ right - C[np.ix_(order, order)]).max() > 1
 
 
 def test_wavelet_synthesis_is_papilios_transform_transposed():

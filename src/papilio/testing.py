@@ -1,15 +1,19 @@
 """Checks for those who write a constraint set or an operator; papilio's own tests use them, too."""
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from .constraints import Constraint
-from .typing import Array
+from .operators import SparseProduct
+from .operators.factors import to_dense
+from .typing import Array, MatrixLike
 from .validation import DTYPES
 
-__all__ = ["check_constraint", "dot_test"]
+__all__ = ["check_constraint", "dot_test", "stationarity"]
 
 
 def check_constraint(constraint: Constraint, *, random_state: int = 0) -> None:
@@ -106,6 +110,47 @@ def dot_test(operator: LinearOperator, *, random_state: int = 0, tol: float | No
     least = limit * (sizes[0] + float(np.linalg.norm(block)))
     _require(np.linalg.norm(block[:, 0] - image) <= least, "a block and its columns give other products")
     _require(np.linalg.norm(operator @ (x + 2 * z) - block @ [1, 2]) <= 3 * least, "the operator is not linear")
+
+
+def stationarity(target: MatrixLike, constraints: Sequence[Constraint], operator: SparseProduct) -> float:
+    """How far one more step of PALM would move the factors: 0 at a stationary point.
+
+    With P the projection onto the set of a factor S, and L and R the products left and right of it, this is the
+    largest of all ‖S − P(S − ∇/c)‖, ∇ = scale·Lᴴ(scale·L S R − X)Rᴴ, c = 1.001·scale²‖L‖₂²‖R‖₂². Factors have
+    norm 1, so that it is relative.
+
+    Parameters
+    ----------
+    target : (m, n) matrix
+        X.
+    constraints : sequence of Constraint
+        The sets of the factors, left to right.
+    operator : SparseProduct
+        What `papilio.palm` or `papilio.hierarchical` found.
+
+    Returns
+    -------
+    float
+        The length of the longest step, from 0 to 2.
+
+    Examples
+    --------
+    >>> import numpy as np, papilio as pp
+    >>> from papilio.constraints import Sparse
+    >>> X, sets = np.outer([1.0, 2, 0], [0, 1.0, 3]), [Sparse((3, 1), 2), Sparse((1, 3), 2)]
+    >>> bool(pp.testing.stationarity(X, sets, pp.palm(X, sets, tol=0).operator) < 1e-12)
+    True
+    """
+    X, scale = np.asarray(target), operator.scale
+    factors = [to_dense(factor) for factor in operator.factors]
+    lengths = []
+    for j, (S, constraint) in enumerate(zip(factors, constraints, strict=True)):
+        L = reduce(np.matmul, factors[:j], np.eye(factors[0].shape[0]))
+        R = reduce(np.matmul, factors[j + 1 :], np.eye(S.shape[1]))
+        gradient = scale * L.conj().T @ (scale * (L @ S @ R) - X) @ R.conj().T
+        c = 1.001 * scale**2 * np.linalg.norm(L, 2) ** 2 * np.linalg.norm(R, 2) ** 2
+        lengths.append(float(np.linalg.norm(S - constraint.project(S - gradient / c))))
+    return max(lengths)
 
 
 def gaussian(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -64,11 +64,11 @@ def hierarchical(
         signals again. By default global steps fit the target.
     order : {"right_to_left", "left_to_right"}
         The order of updates for ``side="left"``; it is mirrored for ``side="right"``. By default the residual is
-        updated first.
+        updated first; the paper's Algorithm 2 updates it last, after the sparse factor: "left_to_right".
     polish : bool
         At the end, fit the values on the supports found by least squares, for sets whose members are all
         unit-norm matrices on a support. A matrix that can be factorized exactly then comes out exact to rounding,
-        and the error never rises. False is the paper's algorithm to the letter.
+        and the error never rises. The paper ends with the last global step: False.
     max_iter : int
         The largest number of iterations of each `palm`, split or global.
     tol : float

@@ -18,6 +18,8 @@ from ..validation import as_choice, as_factor_count, as_flag, as_integer, as_pow
 class Schedule:
     """The constraint sets E_k and Ẽ_k of the paper's Algorithm 3, in the order of peeling.
 
+    `paper` has the paper's own sets; those of the other constructors are ours.
+
     Split k replaces the residual by (factor k) × (new residual), or for ``side="right"`` by
     (new residual) × (factor k). The last residual is the last factor.
 
@@ -134,9 +136,10 @@ class Schedule:
 
     @classmethod
     def hadamard(cls, n: int) -> "Schedule":
-        """The sets of section 4.1: log₂n factors with two entries per row and column.
+        """Our sets for the paper's section 4.1: log₂n factors with two entries per row and column.
 
-        The residuals have n/2, n/4, …, 2 entries per row and column.
+        The residuals have n/2, n/4, …, 2 entries per row and column. The paper has as many entries, but anywhere in
+        a factor (p = 2n): with such sets the butterfly is not found.
 
         Parameters
         ----------
@@ -159,7 +162,7 @@ class Schedule:
 
     @classmethod
     def paper(cls, d: int, Q: int, p: float, P: float) -> "Schedule":
-        """The sets of section 4.2, peeled off from the right: Q − 1 square dictionary factors of size d.
+        """The paper's sets, those of section 4.2, peeled off from the right: Q − 1 square factors of size d.
 
         ‖E_k‖₀ ≤ p·d and ‖Ẽ_k‖₀ ≤ P/2^(k−2) for k = 2, …, Q − 1; k = 1, which splits off the codes Γ, is done by
         dictionary learning.
@@ -201,9 +204,10 @@ class Schedule:
         n_factors: int | None = None,
         block: int | tuple[int, int] | None = None,
     ) -> "Schedule":
-        """Sets for learning a dictionary with at most ``complexity`` times the entries of the dense matrix.
+        """Our sets for a dictionary with at most ``complexity`` times the entries of the dense matrix.
 
-        A wide or square matrix is peeled from the right: one factor of its shape, and square ones of its short
+        They are the paper's l0 balls of unit norm, of any shape, with numbers of entries of our own; so are those of
+        `with_speedup` and `rectangular`. A wide or square matrix is peeled from the right: one factor of its shape, and square ones of its short
         side to the left of it. A tall matrix is the mirror image. Each column of the last factor keeps an entry,
         so that no atom is lost. With ρ the long side over the short one, the
         entries are shared out by weight: 5 for the innermost factor (the last residual), 4/(M − 1) for each
