@@ -84,7 +84,8 @@ PRESETS = {
         "what papilio does by default: its own K-SVD, and all factors and codes improved together at the end",
         70,
         {
-            "order": "residual_first",
+            "palm_tol": 3e-4,
+            "order": "best",
             "residual_first_trials": 0,
             "codes": "fixed",
             "effort": 1.0,

@@ -298,7 +298,7 @@ def test_both_presets_of_figure3_have_the_papers_48_configurations():
     paper, ours = settings_of("figure3", "paper"), settings_of("figure3", "papilio")
     letter = {"order": "factor_first", "codes": "factor", "effort": 0.0, "plain": True}
     assert {key: paper[key] for key in letter} == letter
-    assert {key for key in paper if paper[key] != ours[key]} == {*letter, "residual_first_trials"}
+    assert {key for key in paper if paper[key] != ours[key]} == {*letter, "palm_tol", "residual_first_trials"}
     assert ours["effort"] > 0
     methods = figure3.methods(paper, 0)
     proposed = [method for method in methods if method.name == "PROPOSED"]

@@ -138,8 +138,8 @@ class Schedule:
     def hadamard(cls, n: int) -> "Schedule":
         """Our sets for the paper's section 4.1: log₂n factors with two entries per row and column.
 
-        The residuals have n/2, n/4, …, 2 entries per row and column. The paper has as many entries, but anywhere in
-        a factor (p = 2n): with such sets the butterfly is not found.
+        The residuals have n/2, n/4, …, 2 entries per row and column. The paper has as many entries, but anywhere
+        in a factor (p = 2n): with such sets the butterfly is not found.
 
         Parameters
         ----------
@@ -206,8 +206,10 @@ class Schedule:
     ) -> "Schedule":
         """Our sets for a dictionary with at most ``complexity`` times the entries of the dense matrix.
 
-        They are the paper's l0 balls of unit norm, of any shape, with numbers of entries of our own; so are those of
-        `with_speedup` and `rectangular`. A wide or square matrix is peeled from the right: one factor of its shape, and square ones of its short
+        They are unit-norm l0 balls as the paper's, with numbers of entries of our own; so are those of
+        `with_speedup` and `rectangular`.
+
+        A wide or square matrix is peeled from the right: one factor of its shape, and square ones of its short
         side to the left of it. A tall matrix is the mirror image. Each column of the last factor keeps an entry,
         so that no atom is lost. With ρ the long side over the short one, the
         entries are shared out by weight: 5 for the innermost factor (the last residual), 4/(M − 1) for each
