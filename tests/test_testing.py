@@ -6,7 +6,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 import papilio as pp
 from papilio import constraints as c
-from papilio.testing import check_constraint, dot_test
+from papilio.operators.factors import to_dense
+from papilio.testing import check_constraint, dot_test, stationarity
 
 from .registry import SMALL
 
@@ -75,3 +76,35 @@ def test_operators_pass_and_wrong_adjoints_are_found(dtype):
 def test_booleans_are_no_real_numbers():
     with pytest.raises(TypeError, match="tol must be"):
         pp.palm(np.eye(2), [c.Dense(2)], tol=True)
+
+
+# -- stationary points -------------------------------------------------------------------------------------------
+
+RANDOM = np.random.default_rng(0)
+PROBLEMS = {  # targets, and sets of their factors, left to right
+    "Hadamard": (pp.transforms.hadamard(16).toarray(), [c.Sparse(16, 32)] * 4),
+    "DCT": (pp.transforms.dct(16).toarray(), [c.Sparse(16, 64)] * 4),
+    "complex DFT": (pp.transforms.dft(16).toarray(), [c.SparseRows(16, 4)] * 2),
+    "12x20": (RANDOM.standard_normal((12, 20)), [c.Sparse((12, 12), 60), c.SparseColumns((12, 20), 4)]),
+    "three factors": (RANDOM.standard_normal((16, 16)), [c.Sparse(16, 128), c.Sparse(16, 32), c.Sparse(16, 32)]),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_palm_comes_to_a_stationary_point(name):
+    X, sets = PROBLEMS[name]
+    first, last = (stationarity(X, sets, pp.palm(X, sets, max_iter=n, tol=0).operator) for n in (5, 2000))
+    assert last <= 1e-3
+    assert last < first / 20 or first < 1e-12
+
+
+def test_factors_that_a_step_would_move_are_not_stationary():
+    X, sets = PROBLEMS["12x20"]
+    fit = pp.palm(X, sets, max_iter=2000, tol=0).operator
+    left, right = (to_dense(factor).copy() for factor in fit.factors)
+    rows, columns = np.nonzero(left)
+    left[rows[0], columns[0]] *= 2
+    left /= np.linalg.norm(left)
+    moved = pp.operators.SparseProduct([left, right], fit.scale)
+    assert stationarity(X, sets, moved) > 1e-3 > stationarity(X, sets, fit)
+    assert stationarity(X, [c.Fixed(left), c.Fixed(right)], moved) == 0
