@@ -194,6 +194,22 @@ class Factorization(Result):
 
         return plot.factorization(self, figure)
 
+    def __str__(self) -> str:
+        """What was found, on one line; `repr` has every field.
+
+        Examples
+        --------
+        >>> import papilio as pp
+        >>> print(pp.factorize(pp.transforms.hadamard(8).toarray()))
+        kronecker: 48 of 64 entries in 3 factors, exact, converged
+        """
+        op = self.operator
+        error = error_in_words(self.error, op.dtype)
+        how = f"{self.method}: " if self.method else ""
+        what = error if error == "exact" else f"relative error {'of outputs ' * (self.error_of == 'outputs')}{error}"
+        entries = f"{op.nnz:,} of {op.shape[0] * op.shape[1]:,} entries in {len(op.factors)} factors"
+        return f"{how}{entries}, {what}, {self.status}"
+
     def _repr_html_(self) -> str:
         from .plot.notebook import factorization_html
 
