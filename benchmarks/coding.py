@@ -4,13 +4,11 @@
 takes the atom with the largest correlation. From the second atom on, the codes may differ.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from common import OURS, Table, best_times
+from common import OURS, Table, best_times, peak
 from peers import spams, torch
 from sklearn.linear_model import orthogonal_mp_gram
 
@@ -172,12 +170,3 @@ def memory(which: str, count: int) -> float:
         + f"X = np.asfortranarray(np.random.default_rng(0).standard_normal((1024, {count})));"
         f"pp.omp({which}, X, 10)"
     )
-
-
-def peak(code: str) -> float:
-    """Peak memory in GB of some code, in a process of its own."""
-    code = f"import numpy as np, papilio as pp, common; {code}; print(common.peak_memory())"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
-    )
-    return float(done.stdout)

@@ -4,6 +4,8 @@ import hashlib
 import os
 import platform
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -104,6 +106,15 @@ def source() -> str:
     for path in sorted(folder.rglob("*.py")):
         found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:10]
+
+
+def peak(code: str) -> float:
+    """Peak memory in GB of some code, in a process of its own."""
+    code = f"import numpy as np, papilio as pp, common; {code}; print(common.peak_memory())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    )
+    return float(done.stdout)
 
 
 def machine() -> str:

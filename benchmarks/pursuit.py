@@ -1,7 +1,7 @@
 """`omp` with few signals in large products, measured in products with D and Dᴴ, and against FAuST.
 
-``python benchmarks/pursuit.py`` measures all cases (some ten minutes), and
-``python benchmarks/pursuit.py butterfly --sizes 4096 --signals 1`` some of them.
+``python benchmarks/pursuit.py`` measures all cases, and
+``python benchmarks/pursuit.py butterfly --sizes 16384`` some of them.
 """
 
 import argparse
@@ -13,19 +13,19 @@ from time import perf_counter
 
 import numpy as np
 import scipy.sparse as sp
-from coding import peak
-from common import OURS, Speeds, clock
-from peers import pyfaust
+from common import OURS, Speeds, clock, peak
 from sizes import nested
 
 import papilio as pp
 
-SIZES = (1024, 2048, 4096, 16384, 131072)
-SIGNALS = (1, 8, 64)
-ATOMS = (10, 50)
-SECONDS = 1.0  # for each case and contestant, where one call does not take longer
-LARGEST = {"nested": 131072, "scattered": 16384}
-FAUST_WORK = 2_000_000  # rows × atoms: beyond, a call takes FAuST from half a minute on
+CASES = {  # signals and atoms, by the number of rows
+    2048: ((1, 50), (64, 10), (64, 50)),
+    16384: ((1, 50), (8, 10), (64, 50)),
+    131072: ((1, 10), (8, 50), (64, 10)),
+}
+SECONDS = 0.4  # for each case and contestant, where one call does not take longer
+LARGEST = {"scattered": 16384}
+FAUST_WORK = 200_000  # rows × atoms: beyond, a call takes FAuST several seconds
 STEPS = 5  # beyond the atoms, that are allowed; each has two products and two adjoints
 
 
@@ -85,15 +85,15 @@ def plain(D: np.ndarray, x: np.ndarray, n_atoms: int) -> np.ndarray:
 
 def faust(op: pp.SparseProduct, x: np.ndarray, n_atoms: int) -> Callable[[], object] | None:
     """FAuST's pursuit, which has one signal and unit-norm atoms; None if it is not installed."""
+    from peers import pyfaust  # not at the top: memory is measured without peers
+
     if pyfaust is None or op.dtype.kind == "c":
         return None
     F = op.to_faust()
     return lambda: pyfaust.tools.omp(x[:, None], F, maxiter=n_atoms)
 
 
-def run(
-    folder: Path, kinds: list[str] | None = None, sizes: list[int] | None = None, signals: list[int] | None = None
-) -> list[Speeds]:
+def run(folder: Path, kinds: list[str] | None = None, sizes: list[int] | None = None) -> list[Speeds]:
     table = Speeds(
         "Pursuit in large products",
         "`omp` with float64 signals, best of some calls on the same operator; the first call also finds the norms "
@@ -103,35 +103,34 @@ def run(
     )
     random = np.random.default_rng(1)
     for kind in kinds or list(KINDS):
-        for n in sizes or list(SIZES):
+        for n in sizes or list(CASES):
             if n > LARGEST.get(kind, n):
                 continue
             op = KINDS[kind](n)
             D = op.toarray() if n <= 2048 else None
-            for count in signals or list(SIGNALS):
+            for count, n_atoms in CASES[n]:
                 X = random.standard_normal((n, count))
-                for n_atoms in ATOMS:
-                    fresh = pp.SparseProduct(op.factors, op.scale)
-                    begin = perf_counter()
-                    codes = pp.omp(fresh, X, n_atoms)
-                    first = perf_counter() - begin
-                    _, ours = best(lambda op=fresh, X=X, k=n_atoms: pp.omp(op, X, k))
-                    Y = np.ones((op.shape[1], count))
-                    for turned, V in ((fresh, Y), (fresh.H, X)):
-                        turned._packed()
-                        turned @ V
-                    steps = [best(lambda op=fresh, Y=Y: op @ Y)[1], best(lambda op=fresh, X=X: op.H @ X)[1]]
-                    limit = 2 * (n_atoms + STEPS) * sum(steps)
-                    peer = faust(op, X[:, 0], n_atoms) if count == 1 and n * n_atoms <= FAUST_WORK else None
-                    theirs = "" if peer is None else f"{best(peer)[1] / ours:.1f}"
-                    same = ""
-                    if D is not None:
-                        atoms = plain(D, X[:, 0], n_atoms)
-                        same = "same" if np.array_equal(atoms, np.sort(codes[:, [0]].indices)) else "**other**"
-                    cells = f"**{limit / ours:.2f}**", clock(first), theirs, same
-                    table.add(kind, f"{n:,}", f"{count}", f"{n_atoms}", clock(ours), *cells)
-                    sys.stdout.write(table.rows[-1] + "\n")
-                    sys.stdout.flush()
+                fresh = pp.SparseProduct(op.factors, op.scale)
+                begin = perf_counter()
+                codes = pp.omp(fresh, X, n_atoms)
+                first = perf_counter() - begin
+                _, ours = best(lambda op=fresh, X=X, k=n_atoms: pp.omp(op, X, k))
+                Y = np.ones((op.shape[1], count))
+                for turned, V in ((fresh, Y), (fresh.H, X)):
+                    turned._packed()
+                    turned @ V
+                steps = [best(lambda op=fresh, Y=Y: op @ Y)[1], best(lambda op=fresh, X=X: op.H @ X)[1]]
+                limit = 2 * (n_atoms + STEPS) * sum(steps)
+                peer = faust(op, X[:, 0], n_atoms) if count == 1 and n * n_atoms <= FAUST_WORK else None
+                theirs = "" if peer is None else f"{best(peer)[1] / ours:.1f}"
+                same = ""
+                if D is not None:
+                    atoms = plain(D, X[:, 0], n_atoms)
+                    same = "same" if np.array_equal(atoms, np.sort(codes[:, [0]].indices)) else "**other**"
+                cells = f"**{limit / ours:.2f}**", clock(first), theirs, same
+                table.add(kind, f"{n:,}", f"{count}", f"{n_atoms}", clock(ours), *cells)
+                sys.stdout.write(table.rows[-1] + "\n")
+                sys.stdout.flush()
     if kinds is None:
         code = "import pursuit; op = pursuit.KINDS['{}'](131072); X = np.random.default_rng(0).standard_normal("
         code += "(131072, 8)); pp.omp(op, X, 50)"
@@ -144,7 +143,6 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kinds", nargs="*", choices=[*KINDS, []])
-    parser.add_argument("--sizes", nargs="*", type=int)
-    parser.add_argument("--signals", nargs="*", type=int)
+    parser.add_argument("--sizes", nargs="*", type=int, choices=list(CASES))
     given = parser.parse_args()
-    run(Path(__file__).parent, given.kinds or None, given.sizes, given.signals)
+    run(Path(__file__).parent, given.kinds or None, given.sizes)

@@ -36,16 +36,12 @@ BY_PRODUCTS = {
     **BY_RESIDUALS,
     "_cheapest": lambda atoms, *_: pursuit._ByAtoms if atoms.product is None else pursuit._ByProducts,
 }
-BY_GRAM = {"_cheapest": lambda *_: pursuit._ByGram}
-# What is made small so that little data goes every way: by the whole Gram matrix, or by rows of it that are
-# remembered, forgotten when there is no room, or all that a chunk has room for; products also by residuals, from
-# which atoms are subtracted that are looked up, kept or not kept.
+# What is made small so that little data goes every way: by the Gram matrix, or by residuals, from which atoms are
+# subtracted that are looked up; or by products, whose changes are kept or not kept.
 WAYS = {
     "whole": {},
     "whole, a signal at a time": {"CHUNK": 1},
     "whole, in chunks": {"CHUNK": 700},
-    "rows, room for some": {**BY_GRAM, "GRAM_BYTES": 48 * 48 * 4 // 2, "_LOCKSTEP": 700},
-    "rows, room for one signal": {**BY_GRAM, "GRAM_BYTES": 0, "CHUNK": 100},
     "residuals": BY_RESIDUALS,
     "residuals, atoms of any norm": {**BY_RESIDUALS, "_have_squares": lambda _: False},
     "residuals, by products": {**BY_PRODUCTS, "_ROOM": 4},
@@ -145,7 +141,7 @@ def test_codes_are_those_of_a_plain_loop_whatever_the_way(kind, dtype, way):
         assert_close(codes, plain_codes(kind, dtype, name), dtype)
         assert codes.dtype == dtype
         if kind == "product" or not way.startswith("residuals"):
-            assert (atoms.gram is None) == way.startswith(("rows", "residuals"))
+            assert (atoms.gram is None) == way.startswith("residuals")
 
 
 @pytest.mark.parametrize("solver", ["orthogonal_mp", "orthogonal_mp_gram"])
@@ -280,6 +276,44 @@ def test_of_atoms_that_are_nearly_dependent_no_more_are_used_than_tell_apart(dty
     codes = pp.omp(np.hstack([D, near]), X, 20)
     assert (counts(codes) == 10).all()
     np.testing.assert_allclose(codes.toarray()[:10] + codes.toarray()[10:], pp.omp(D, X, 10).toarray(), atol=1e-3)
+
+
+def fits_by_gram_schmidt(D, X, limit):
+    """The definition by orthonormal bases: the fits of the signals, and how many atoms each has."""
+    norms = np.linalg.norm(D, axis=0)
+    atoms = (D[:, norms > 0] / norms[norms > 0]).T
+    fits, used = np.zeros_like(X), np.zeros(X.shape[1], int)
+    for s, x in enumerate(X.T):
+        basis, residual = np.zeros((0, len(x))), x.copy()
+        while len(basis) < limit and (correlations := np.abs(atoms @ residual)).max() > 1e-12 * np.linalg.norm(x):
+            new = atoms[correlations.argmax()].copy()
+            for _ in range(2):
+                new -= basis.T @ (basis @ new)
+            basis = np.vstack([basis, new / np.linalg.norm(new)])
+            residual -= basis[-1] * (basis[-1] @ residual)
+        fits[:, s], used[s] = x - residual, len(basis)
+    return fits, used
+
+
+@pytest.mark.parametrize("limit", [7, 60])
+@pytest.mark.parametrize("choice", ["dense", "_ByGram", "_ByAtoms", "_ByProducts"])
+def test_large_products_with_zero_equal_and_tiny_atoms_give_the_fits_of_gram_schmidt(choice, limit, monkeypatch):
+    random = np.random.default_rng(7)
+    places = random.integers(560, size=700)  # with duplicates
+    sizes = 10.0 ** random.uniform(-6, 6, 700)
+    sizes[::9], sizes[5::50] = 0, 1e-140
+    selection = sp.csr_array((sizes, (places, np.arange(700))), shape=(560, 700))
+    op = pp.SparseProduct([random.standard_normal((96, 40)), random.standard_normal((40, 560)), selection])
+    D, X = op.toarray(), random.standard_normal((96, 9))
+    X[:, [2, 5]] = 0
+    expected, used = fits_by_gram_schmidt(D, X, limit)
+    assert used.max() == min(limit, 40)  # the rank
+    if choice != "dense":
+        set_in_coding(monkeypatch, {"_cheapest": lambda *_: getattr(pursuit, choice)})
+    codes = pp.omp(D if choice == "dense" else op, X, limit)
+    np.testing.assert_array_equal(counts(codes), used)
+    assert sizes[codes.indices].all()
+    np.testing.assert_allclose(D @ codes.toarray(), expected, atol=1e-9)
 
 
 def test_a_residual_that_equals_the_tolerance_is_small_enough(dtype):

@@ -18,13 +18,12 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtri
 
-from ..kernels.pursuit import mark_candidates
 from ..linalg import column_norms, wide
 from ..operators import SparseProduct
 from ..operators.cost import rates
 from ..operators.engine import modelled_times
 from ..runtime.session import Session
-from ..runtime.threads import one_blas_thread, split_work
+from ..runtime.threads import one_blas_thread, scratch, split_work
 from ..typing import Array, ArrayLike, MatrixLike
 from ..validation import as_array, as_matrix, as_numbers
 
@@ -35,7 +34,7 @@ _KEPT_BYTES = 1 << 25  # Largest dense form, and largest Gram matrix, that are k
 SMALL = 512  # atoms up to which the whole Gram matrix costs nothing worth saving
 _AT_ONCE = 1024  # rows of a Gram matrix from one call of BLAS
 _ORTHONORMAL = 100  # rounding errors, by which inner products of orthonormal atoms may differ from 0 and 1
-COLUMN_MAJOR = 1.4  # the time of a column-major block, relative to a row-major one
+_COLUMN_MAJOR = 1.4  # the time of a column-major block, relative to a row-major one
 _PAIRS = 12  # Pairs of entries in common rows, per entry; factors with more are not considered.
 _ROUNDING = 64  # rounding errors of an inner product that count as zero
 _SMALLEST, _LARGEST = 1e-60, 1e60  # Limits for the entries of factors, whose squares are multiplied.
@@ -165,7 +164,7 @@ class Atoms:
         if self.product.relative_complexity >= 1:  # The factors cannot make it faster.
             return Cost(dense, dense, dense)
         vector, block = modelled_times([link.packed() for link in self.product.H._links], self.dtype)
-        return Cost(vector, COLUMN_MAJOR * block, dense)
+        return Cost(vector, _COLUMN_MAJOR * block, dense)
 
     @property
     def is_fast(self) -> bool:
@@ -223,17 +222,19 @@ class Atoms:
                 self._is_basis = bool(gap <= _ORTHONORMAL * np.finfo(self.dtype).eps)
         return self._is_basis
 
-    def settle(self, correlations: Array) -> None:
-        """Make the norms exact of all atoms that may correlate most with a residual, one per column.
+    def settle(self, correlations: Array, best: Array) -> bool:
+        """Whether norms of the ``best`` atoms were bounds; all that may be best, one per column, are exact then.
 
-        These are the atoms that might, by the bounds of their norms, exceed the largest correlation.
+        Where the best by lower bounds is exact, it is the best.
         """
-        if self._norms is None or self._norms.exact.all():
-            return
+        if self._norms is None or self._norms.exact[best].all():
+            return False
         high, low = (inverse(bound, self.dtype).astype(self.scales.dtype) for bound in self._norms.bounds())
-        marks, tops = np.empty(len(low), bool), np.empty(correlations.shape[1], low.dtype)
-        mark_candidates(correlations, low, high, tops, marks)
-        self.look_at(np.flatnonzero(marks))
+        sizes = np.abs(correlations)
+        tops = (sizes * low[:, None]).max(axis=0)
+        sizes *= high[:, None]
+        self.look_at(np.flatnonzero((sizes >= tops).any(axis=1)))
+        return True
 
     def look_at(self, indices: Array) -> None:
         """Make the norms of some atoms exact."""
@@ -258,28 +259,29 @@ class Atoms:
             return np.ascontiguousarray(atoms if self.is_unit else atoms * self.scales[indices, None])
         return np.ascontiguousarray(self.columns(np.arange(self.shape[1])[indices]).T)
 
-    def block(self, indices: Array, columns: Array, values: Any, width: int) -> Array:
-        """Coefficients of unit-norm atoms as a block for the product, whose atoms have norms of their own."""
-        block = np.zeros((self.shape[1], width), self.dtype)
-        block[indices, columns] = values * self.scales[indices]
-        return block
+    def combine(self, indices: Array, columns: Array, values: Any, width: int) -> Array:
+        """So many combinations of unit-norm atoms, one per column, by the product."""
+        assert self.product is not None
+        (block,) = scratch("combine", ((self.shape[1], width), self.dtype))
+        block.fill(0)
+        block[indices, columns] = values * self.scales[indices]  # the product's atoms have norms of their own
+        return self.product @ block
 
     def columns(self, indices: Array) -> Array:
         """Some unit-norm atoms of a product."""
-        assert self.product is not None
-        return self.product @ self.block(indices, np.arange(len(indices)), 1.0, len(indices))
+        return self.combine(indices, np.arange(len(indices)), 1.0, len(indices))
 
-    def gram_for(self, choices: int, limit: int) -> "Rows":
-        """The whole Gram matrix if it fits, and costs no more than the rows of the atoms that will be chosen."""
+    def gram_pays(self, choices: int) -> bool:
+        """Whether the whole Gram matrix fits, and costs no more than what takes its place with so many choices."""
         n_atoms = self.shape[1]
-        # Room for the atoms of at least one signal.
-        most = max(GRAM_BYTES // (n_atoms * self.dtype.itemsize), limit)
-        pays = choices >= (n_atoms if self.product is not None else n_atoms // 2)  # BLAS uses the symmetry
+        pays = self.gram is not None or n_atoms <= SMALL
+        pays |= choices >= (n_atoms if self.product is not None else n_atoms // 2)  # BLAS uses the symmetry
         pays |= self.stays and self.count_choices(0) >= n_atoms
-        if most < n_atoms or not (self.gram is not None or n_atoms <= SMALL or pays):
-            room = np.empty((min(most, choices, n_atoms), n_atoms), self.dtype)
-            return Rows(room, n_atoms, lambda indices: self.correlate(self.rows(indices)))
-        return Rows(self.whole_gram(), n_atoms)
+        return pays and self.gram_fits
+
+    @property
+    def gram_fits(self) -> bool:
+        return self.shape[1] ** 2 * self.dtype.itemsize <= GRAM_BYTES
 
     def whole_gram(self) -> Array:
         """The Gram matrix DᴴD, which is kept."""
@@ -333,31 +335,30 @@ class Atoms:
             )
 
 
-class Rows:
-    """One row for each atom j, Dᴴd_j or d_j itself: of all atoms, or of those that were required so far.
+class GramRows:
+    """Rows Dᴴd_j of the Gram matrix: all of them, or those of the atoms that were required so far.
 
-    ``rows`` is the whole matrix, or room for as many rows as are kept at a time, which ``compute`` then returns
-    for given atoms. ``rows[where[j]]`` is the row of atom j, if it is there; ``where[j]`` is −1 if not.
+    ``rows[where[j]]`` is the row of atom j, if it is there; ``where[j]`` is −1 if not. There is room for as many
+    as fit into memory, and for ``least`` of them at least.
     """
 
-    def __init__(self, rows: Array, n_atoms: int, compute: Callable[[Array], Array] | None = None) -> None:
-        self.rows = rows
-        self.where = np.arange(n_atoms) if compute is None else np.full(n_atoms, -1)
-        self._compute = compute
-        self._used = 0
-
-    @property
-    def is_whole(self) -> bool:
-        return self._compute is None
+    def __init__(self, atoms: Atoms, is_whole: bool, choices: int, least: int) -> None:
+        self._atoms, n_atoms, self._used, self.is_whole = atoms, atoms.shape[1], 0, is_whole
+        if is_whole:
+            self.rows, self.where = atoms.whole_gram(), np.arange(n_atoms)
+        else:
+            most = max(GRAM_BYTES // (n_atoms * atoms.dtype.itemsize), least)
+            self.rows = np.empty((min(most, choices, n_atoms), n_atoms), atoms.dtype)
+            self.where = np.full(n_atoms, -1)
 
     def make_room(self, count: int) -> None:
         """Forget all rows if ``count`` more might not fit."""
-        if self._used + count > len(self.rows) < len(self.where):
+        if not self.is_whole and self._used + count > len(self.rows):
             self._forget()
 
     def require(self, atoms: Array) -> None:
         """Compute the rows of ``atoms`` that are missing; all others are forgotten if there is no room."""
-        if self._compute is None:
+        if self.is_whole:
             return
         atoms = np.unique(atoms)
         missing = atoms[self.where[atoms] < 0]
@@ -366,7 +367,7 @@ class Rows:
             missing = atoms
         if missing.size:
             places = slice(self._used, self._used + missing.size)
-            self.rows[places] = self._compute(missing)
+            self.rows[places] = self._atoms.correlate(self._atoms.rows(missing))
             self.where[missing] = np.arange(places.start, places.stop)
             self._used = places.stop
 

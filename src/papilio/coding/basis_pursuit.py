@@ -392,8 +392,7 @@ def _subtract_by_products(problem: _Problem, state: Working, unit: Array, residu
     which, places = np.nonzero(np.arange(state.chosen.shape[1]) < state.used[active, None])
     signals = active[which]
     indices = state.atoms[signals, state.chosen[signals, places]]
-    codes = atoms.block(indices, which, state.codes[signals, places], active.size)
-    residuals[active] = unit[active] - (product @ codes).T
+    residuals[active] = unit[active] - atoms.combine(indices, which, state.codes[signals, places], active.size).T
 
 
 def _working(problem: _Problem, first: tuple[Array, Array, Array]) -> Working:

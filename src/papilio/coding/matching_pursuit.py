@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..kernels.nonnegative import pursue_nonnegative
-from ..kernels.pursuit import Pursuit, extend, extend_by_changes, extend_by_gram, pack, pursue, search
+from ..kernels.pursuit import Pursuit, extend, extend_by_entries, pack, pursue, search
 from ..linalg import wide
 from ..operators import SparseProduct
 from ..runtime.session import Session
@@ -17,11 +18,10 @@ from ..typing import Array, ArrayLike, MatrixLike
 from ..validation import as_flag, as_integer, as_real
 from .atoms import (
     CHUNK,
-    COLUMN_MAJOR,
-    GRAM_BYTES,
     ROOM_BYTES,
     SMALL,
     Atoms,
+    GramRows,
     HasOperator,
     as_columns,
     as_dictionary,
@@ -32,22 +32,14 @@ from .atoms import (
 
 _LOCKSTEP = 1 << 22  # correlations at a time where rows are computed between steps
 _STEPS = 10  # per atom of a code, for atoms that leave its support again
-_TOGETHER = 16  # signals that a product should have at a time to be fast
-_CHANGES_BYTES = 1 << 27  # Products keep changes of at most this size.
-_FEW = 4  # Signals at a time, of many, with which keeping changes takes longer than making them anew.
+_TOGETHER = 8  # signals that a product should have at a time to be fast
+_CHANGES_BYTES = 1 << 28  # Products keep changes of at most this size.
+_SEARCHED = 1 << 17  # correlations that are worth a thread, once they are known
 _ROOM = 64  # atoms per signal for which there is room at first, where their number is not known
 
-# What the ways of a pursuit cost, in nanoseconds on one core, beside the figures of `papilio.operators.cost`. They
+# What the ways of a pursuit cost on one core, in nanoseconds, beside the figures of `papilio.operators.cost`. They
 # need not hold elsewhere: what counts is how they compare.
-_CACHE = 1 << 24  # bytes of a Gram matrix up to which its rows come from cache
-_NEAR_BYTE, _FAR_BYTE = 0.02, 0.035  # A row is subtracted.
-_NEW_BYTE = 0.3  # Memory of a Gram matrix is filled.
-_SEARCH_BYTE = 0.055  # Correlations in row-major blocks are searched.
-_TURN_BYTE = 0.12  # Residuals become a row-major block.
-_ATOM_BYTE = 0.055  # An atom is multiplied with another and subtracted.
-_ROW_BYTE = 0.7  # Atoms are gathered for rows of the Gram matrix.
-_CHANGE_BYTE = 0.3  # A change of the correlations is made, subtracted and kept.
-_LOOK = 20.0  # at an entry of a kept change, far from the last one
+_BYTE = 0.06  # One pass over correlations, or over an atom, per byte.
 _STEP = 400.0  # A step of one signal takes this besides.
 _CALL = 60_000.0  # A step by products takes this for all signals together.
 
@@ -112,9 +104,10 @@ def omp(
     - *By Gram matrix*, many signals in few atoms: correlations with the residual follow from rows of DᴴD. It takes
       one product with Dᴴ, and reads a row of DᴴD for each pair of atoms in a code. 10,000 signals with 10 of 256
       atoms of length 64 take 50 ms on one core.
-    - *By residuals*, few signals in many atoms: a step takes a product with Dᴴ and one or two with D, for all
-      signals together, and needs neither the dense matrix nor DᴴD. A product of more than 512 atoms is used so
-      where there are fewer signals than about a quarter of its atoms, and at any number of signals where it is
+    - *By residuals*, few signals in many atoms: a step takes a product with Dᴴ, for all signals together, and no
+      DᴴD. Chosen atoms are looked up in the dense matrix; in products whose dense matrix would take too long, or
+      more than 256 MB, a step takes one or two products with D instead. A product of more than 512 atoms is used
+      so where there are fewer signals than about a fifth of its atoms, and at any number of signals where it is
       fast enough: at relative complexity 0.1, with blocks of 4×4 entries, one core codes 200 signals with 10 of
       4096 atoms of length 1024 in 72 ms, and 2,000 in 320 ms; with the dense matrix it takes 270 and 800 ms.
 
@@ -192,33 +185,30 @@ def _chosen_way(atoms: Atoms, count: int, limit: int, tol: float, positive: bool
     if way is _ByAtoms:
         atoms.make_dense()
     atoms.find_norms()
-    return _ByAtoms(atoms, limit, tol) if way is _ByAtoms else _ByProducts(atoms, count, limit, tol)
+    return way(atoms, limit, tol)
 
 
 def _cheapest(atoms: Atoms, count: int, limit: int) -> "type[_Way]":
     """The way that takes least time by a model, in nanoseconds on one core, among those with enough memory."""
-    (n_features, n_atoms), item = atoms.shape, atoms.dtype.itemsize
-    line, gram, choices = n_atoms * item, n_atoms**2 * item, count * limit
-    is_large, is_long = gram > GRAM_BYTES, limit**2 * _TOGETHER > _LOCKSTEP  # too long for signals in lockstep
+    (n_features, n_atoms), choices = atoms.shape, count * limit
+    needs_gram = n_atoms <= SMALL or (limit**2 * 2 * _TOGETHER > _LOCKSTEP and atoms.gram_fits)  # too long codes
     if atoms.product is None:
-        return _ByAtoms if is_large and not is_long else _ByGram
+        return _ByGram if needs_gram or atoms.gram_pays(choices) else _ByAtoms
     if not atoms.fits:
         return _ByProducts
-    if n_atoms <= SMALL or is_long:
+    if needs_gram:
         return _ByGram
-    cost, past = atoms.cost, count * limit * (limit - 1) // 2  # atoms chosen before, over all steps
+    cost, past = atoms.cost, choices * (limit - 1) // 2  # atoms chosen before, over all steps
+    line, column = n_atoms * atoms.dtype.itemsize * _BYTE, n_features * atoms.dtype.itemsize * _BYTE
     correlate = min(cost.product, cost.dense)
-    dense = 0.0 if atoms.dense is not None else n_atoms * cost.product + n_features * line * _NEW_BYTE
-    by_gram = count * correlate + past * line * (_NEAR_BYTE if gram <= _CACHE else _FAR_BYTE)
+    dense = 0.0 if atoms.dense is not None else n_atoms * (cost.product + 5 * column)
+    by_gram = count * correlate + past * line / 2
     if atoms.gram is None and not (atoms.stays and atoms.count_choices(choices) >= n_atoms):
-        by_gram += dense + min(choices, n_atoms) * (correlate + line * (_NEW_BYTE + _ROW_BYTE))
-    step = cost.product / COLUMN_MAJOR + line * _SEARCH_BYTE + n_features * item * _TURN_BYTE + _STEP
-    by_atoms = dense + choices * step + 2 * past * n_features * item * _ATOM_BYTE
+        by_gram += dense + n_atoms * (correlate + 16 * line) if atoms.gram_fits else np.inf
+    by_atoms = dense + choices * (cost.product + line + 2 * column + _STEP) + 2 * past * column
     pair = 2 * (cost.product + (cost.vector - cost.product) / count)
-    by_products = limit * _CALL + choices * (pair + line * _CHANGE_BYTE + _STEP) + past * _LOOK
+    by_products = limit * _CALL + choices * (pair + 10 * line + _STEP)
     costs: dict[type[_Way], float] = {_ByProducts: by_products, _ByAtoms: by_atoms, _ByGram: by_gram}
-    if is_large and cost.is_fast:  # rows of the Gram matrix would come from the product at each step, too
-        del costs[_ByGram]
     return min(costs, key=lambda way: costs[way])
 
 
@@ -256,7 +246,7 @@ class _Thresholding(_Way):
 
     def __init__(self, atoms: Atoms, limit: int, tol: float) -> None:
         super().__init__(atoms, limit, tol)
-        self.length = max(CHUNK // atoms.shape[1], _TOGETHER // 2)
+        self.length = max(CHUNK // atoms.shape[1], _TOGETHER)
 
     def code(self, signals: Array) -> tuple[Array, Array, Array]:
         unit = np.array(signals, self.atoms.dtype, order="C")
@@ -335,11 +325,12 @@ class _Pursuing(_Way):
 
 
 class _ByGram(_Pursuing):
-    """Correlations with residuals follow from rows of the Gram matrix: all rows, or those of chosen atoms."""
+    """Correlations with residuals follow from rows of the Gram matrix: all, or for non-negative codes some."""
 
     def __init__(self, atoms: Atoms, count: int, limit: int, tol: float, positive: bool) -> None:
         super().__init__(atoms, limit, tol)
-        self._gram, self._positive = atoms.gram_for(count * limit, limit), positive
+        is_whole, self._positive = not positive or atoms.gram_pays(count * limit), positive
+        self._gram = GramRows(atoms, is_whole, count * limit, limit)
         self.is_shared = self._gram.is_whole
         chunk = CHUNK if self._gram.is_whole else _LOCKSTEP
         length = min(chunk // atoms.shape[1], chunk // limit**2)
@@ -365,10 +356,8 @@ class _ByGram(_Pursuing):
             split_work(run, count, 16, shares=4)
             if call == calls - 1 or state.done.all():
                 break
-            if self._positive:  # all that the next step reads: supports, and atoms that just left them
-                gram.require(state.chosen[((state.codes > 0) | (state.changes != 0)) & ~state.done[:, None]])
-            else:
-                gram.require(state.chosen[~state.done, state.counts[~state.done] - 1])
+            # All that the next step reads: supports, and atoms that just left them.
+            gram.require(state.chosen[((state.codes > 0) | (state.changes != 0)) & ~state.done[:, None]])
         return self._packed(state, norms)
 
 
@@ -407,10 +396,21 @@ class _InStep(_Pursuing):
 
     def _best(self, correlations: Array, scales: Array) -> tuple[Array, Array]:
         """The atoms of largest correlation, a signal per column, and these."""
-        n, integer = correlations.shape[1], np.dtype(f"i{scales.itemsize}")
-        tops, best, values = np.empty(n, integer), np.empty(n, integer), np.empty(n, self.atoms.dtype)
-        search(correlations, scales, tops, best, values)
-        return best, values
+        (n_atoms, count), integer, found = correlations.shape, np.dtype(f"i{scales.itemsize}"), []
+
+        def run(start: int, stop: int) -> None:
+            tops, best, values = (
+                np.empty(count, integer),
+                np.empty(count, integer),
+                np.empty(count, self.atoms.dtype),
+            )
+            search(correlations[start:stop], scales[start:stop], tops, best, values)
+            found.append((start, tops, best + start, values))
+
+        split_work(run, n_atoms, -(-_SEARCHED // count))
+        _, all_tops, all_best, all_values = map(np.array, zip(*sorted(found, key=itemgetter(0)), strict=True))
+        which = all_tops.argmax(axis=0), np.arange(count)
+        return all_best[which], all_values[which]
 
 
 class _ByAtoms(_InStep):
@@ -419,9 +419,11 @@ class _ByAtoms(_InStep):
     def __init__(self, atoms: Atoms, limit: int, tol: float) -> None:
         super().__init__(atoms, limit, tol)
         assert atoms.dense is not None
-        atoms.dense = np.asfortranarray(atoms.dense)
+        # One atom per row, of those that were chosen so far.
+        self._is_known = np.full(atoms.shape[1], atoms.dense.flags.f_contiguous)
+        self._rows = atoms.dense.T if self._is_known[0] else np.empty(atoms.shape[::-1], atoms.dtype)
         chunk = _LOCKSTEP if atoms.product is None else CHUNK // 2  # BLAS wants more of them than a product
-        length = min(max(chunk // atoms.shape[1], 2 * _TOGETHER), _LOCKSTEP // self._room**2)
+        length = min(max(chunk // atoms.shape[1], 4 * _TOGETHER), _LOCKSTEP // self._room**2)
         self.length = max(length, 1)
         # Between the steps of dense residuals there are long products, for which BLAS has threads of its own.
         self.is_shared = atoms.product is not None
@@ -429,8 +431,8 @@ class _ByAtoms(_InStep):
     def _steps(self, unit: Array) -> Callable[[Pursuit, Array], None]:
         atoms, residuals, ones = self.atoms, unit, np.ones_like(self.atoms.scales)
         assert atoms.dense is not None
-        rows, where = atoms.dense.T, np.arange(atoms.shape[1])
-        adjoint: Any = atoms.product.H if atoms.product is not None else rows.conj()
+        columns, rows, is_known = atoms.dense.T, self._rows, self._is_known
+        adjoint: Any = atoms.product.H if atoms.product is not None else columns.conj()
         scales = ones if atoms.is_unit else atoms.scales  # These scale the rows.
         norms = ones if atoms.product is None else atoms.scales  # These scale the correlations.
 
@@ -438,7 +440,10 @@ class _ByAtoms(_InStep):
             some = residuals if active.size == len(residuals) else residuals[active]
             # Row-major, in which products and search are fastest.
             best, values = self._best(adjoint @ np.ascontiguousarray(some.T), norms)
-            arrays = residuals, rows, where, scales, active, best, values
+            new = best[~is_known[best]]
+            rows[new] = columns[new]
+            is_known[new] = True
+            arrays = residuals, rows, scales, active, best, values
 
             def add(start: int, stop: int) -> None:
                 extend(tuple(state), *arrays, self.limit, self.eps, start, stop)
@@ -453,70 +458,64 @@ class _ByProducts(_InStep):
 
     With the chosen atoms made orthonormal one after the other, q_i, a step changes the residual by z·q_j = Dδ, and
     the correlations by Dᴴ of that. These changes are kept: they have the next rows of L, d_jᴴq_i, in them. So a
-    step takes one product each with D and Dᴴ. Where there is no room for more changes, or for those of few signals
-    only, it takes two with Dᴴ: the residual is x − Dγ, and Gram entries are those of Dᴴd_j.
+    step takes one product each with D and Dᴴ. Where there is no room for more changes, it takes two: the residual
+    is x − Dγ, and Gram entries are those of Dᴴd_j.
     """
 
     is_shared = False
 
-    def __init__(self, atoms: Atoms, count: int, limit: int, tol: float) -> None:
+    def __init__(self, atoms: Atoms, limit: int, tol: float) -> None:
         super().__init__(atoms, limit, tol)
+        line = atoms.dtype.itemsize * max(atoms.shape)
         # So many that all changes find room; more than a few tens no longer stay in cache between the steps.
-        length = _CHANGES_BYTES // (self._room * atoms.shape[1] * atoms.dtype.itemsize)
-        self._keeps_changes = length >= min(count, _FEW)
-        length = min(length, 2 * _TOGETHER) if self._keeps_changes else 2 * _TOGETHER
-        most = ROOM_BYTES // (8 * max(atoms.shape) * atoms.dtype.itemsize)
-        self.length = max(min(length, most, _LOCKSTEP // self._room**2), 1)
+        length = int(np.clip(_CHANGES_BYTES // (self._room * line), _TOGETHER, 4 * _TOGETHER))
+        self.length = max(min(length, ROOM_BYTES // (8 * line), _LOCKSTEP // self._room**2), 1)
 
     def _steps(self, unit: Array) -> Callable[[Pursuit, Array], None]:
         atoms, product, signals = self.atoms, self.atoms.product, np.ascontiguousarray(unit.T)
         assert product is not None
         adjoint, count = product.H, len(unit)
         correlations = adjoint @ signals
-        most = min(self.limit, _CHANGES_BYTES // correlations.nbytes) if self._keeps_changes else 0
+        most = min(self.limit - 1, _CHANGES_BYTES // correlations.nbytes)
         sizes = np.empty((most, count), atoms.dtype)
         (kept,) = scratch("changes", ((most, *correlations.shape), atoms.dtype))
 
         def step(state: Pursuit, active: Array) -> None:
-            m = int(state.counts[active[0]])  # All active signals have as many atoms.
-            if m >= most:
-                self._step_anew(state, active, signals)
-                return
-            is_all = active.size == count
-            current = correlations if is_all else correlations[:, active]
-            atoms.settle(current)
-            best, values = self._best(current, atoms.scales)
-            (block,) = scratch("steps", ((atoms.shape[1], active.size), atoms.dtype))
-            block.fill(0)
-            arrays = kept, sizes, atoms.scales, active, best, values, block
-            extend_by_changes(tuple(state), *arrays, self.limit, self.eps)
-            if m + 1 >= most or state.done[active].all():
-                return
-            change = adjoint @ (product @ block)
-            if is_all:
-                kept[m] = change
-                np.subtract(correlations, change, out=correlations)
+            m, is_all = int(state.counts[active[0]]), active.size == count  # All active ones have as many atoms.
+            has_changes = m <= most
+            if has_changes:
+                current = correlations if is_all else correlations[:, active]
             else:
-                kept[m][:, active] = change
-                correlations[:, active] -= change
+                left = self._combined(state, state.codes, active, m)
+                current = adjoint @ np.subtract(signals if is_all else signals[:, active], left, out=left)
+            best, values = self._best(current, atoms.scales)
+            if atoms.settle(current, best):
+                best, values = self._best(current, atoms.scales)
+            if has_changes:
+                entries = kept[:m, best, active].T * atoms.scales[best, None] / sizes[:m, active].T
+            else:
+                chosen, products = state.chosen[active, :m], adjoint @ atoms.columns(best)
+                entries = products[chosen, np.arange(active.size)[:, None]].conj() * atoms.scales[chosen]
+            entries = np.ascontiguousarray(entries)
+            extend_by_entries(tuple(state), entries, not has_changes, active, best, values, self.limit, self.eps)
+            active = active[~state.done[active]]
+            is_all = active.size == count
+            if m >= most or not active.size:
+                return
+            change = adjoint @ self._combined(state, state.changes, active, m + 1)
+            sizes[m, active] = state.changes[active, m] / state.triangles[active, m, m]
+            columns = slice(None) if is_all else active
+
+            def keep(start: int, stop: int) -> None:
+                kept[m][start:stop, columns] = change[start:stop]
+                correlations[start:stop, columns] -= change[start:stop]
+
+            split_work(keep, len(change), -(-_SEARCHED // count))
 
         return step
 
-    def _step_anew(self, state: Pursuit, active: Array, signals: Array) -> None:
-        """A step from nothing but the codes so far."""
-        atoms, product = self.atoms, self.atoms.product
-        assert product is not None
-        m = int(state.counts[active[0]])
-        left = signals[:, active]
-        if m:
-            left = left - product @ self._block(state.chosen, state.codes, active, m)
-        correlations = product.H @ left
-        atoms.settle(correlations)
-        best, values = self._best(correlations, atoms.scales)
-        products = product.H @ atoms.columns(best)
-        extend_by_gram(tuple(state), products, atoms.scales, active, best, values, self.limit, self.eps)
-
-    def _block(self, chosen: Array, values: Array, signals: Array, m: int) -> Array:
-        """The first m values of some signals as coefficients of the atoms that they chose, one column each."""
+    def _combined(self, state: Pursuit, values: Array, signals: Array, m: int) -> Array:
+        """The combinations of the first m chosen atoms of some signals with these values, one per column."""
         columns = np.repeat(np.arange(signals.size), m)
-        return self.atoms.block(chosen[signals, :m].ravel(), columns, values[signals, :m].ravel(), signals.size)
+        chosen, own = state.chosen[signals, :m], values[signals, :m]
+        return self.atoms.combine(chosen.ravel(), columns, own.ravel(), signals.size)

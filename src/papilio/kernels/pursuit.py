@@ -104,7 +104,7 @@ def search(correlations: Array, scales: Array, tops: Array, atoms: Array, values
     """The ``atoms`` of largest correlation, and these ``values``, for all signals together.
 
     ``correlations`` are those with atoms of any norm, a signal per column; ``scales`` are the inverse norms.
-    ``tops`` is room for integers as wide as real numbers, ``atoms`` are integers of that kind.
+    ``tops`` and ``atoms`` are integers as wide as real numbers: the tops are in the order of the squared values.
     """
     n_signals = correlations.shape[1]
     if n_signals == 1:  # along the column, on vector units
@@ -113,6 +113,7 @@ def search(correlations: Array, scales: Array, tops: Array, atoms: Array, values
             alpha[j] = correlations[j, 0] * scales[j]
         atoms[0] = _largest(alpha)
         values[0] = alpha[atoms[0]]
+        tops[0] = _bits(_square(values[0]))
         return
     for s in range(n_signals):
         tops[s] = -1
@@ -128,31 +129,10 @@ def search(correlations: Array, scales: Array, tops: Array, atoms: Array, values
 
 
 @compiled
-def mark_candidates(correlations: Array, low: Array, high: Array, tops: Array, marks: Array) -> None:
-    """Mark the atoms that may have the largest correlation with any signal, a signal per column.
-
-    The inverse norms of the atoms are between ``low`` and ``high``: an atom may if its correlation by ``high`` is
-    at least the largest one by ``low``. ``tops`` is room for a real number per signal.
-    """
-    n_atoms, n_signals = correlations.shape
-    tops[:] = 0
-    for j in range(n_atoms):
-        alpha, scale = correlations[j], low[j]
-        for s in range(n_signals):
-            tops[s] = max(tops[s], _square(alpha[s] * scale))
-    for j in range(n_atoms):
-        alpha, scale, is_one = correlations[j], high[j], False
-        for s in range(n_signals):
-            is_one |= _square(alpha[s] * scale) >= tops[s]
-        marks[j] = is_one
-
-
-@compiled
 def extend(
     state: Any,
     residuals: Array,
     rows: Array,
-    where: Array,
     scales: Array,
     signals: Array,
     atoms: Array,
@@ -164,93 +144,53 @@ def extend(
 ) -> None:
     """Add to signal ``signals[n]`` atom ``atoms[n]``, whose correlation is ``values[n]``, for n from ``start`` on.
 
-    ``rows[where[j]]`` times ``scales[j]`` is the atom d_j. The ``residuals``, a signal per row, follow; ``state``
+    ``rows[j]`` times ``scales[j]`` is the atom d_j. The ``residuals``, a signal per row, follow; ``state``
     and ``eps`` are as in `pursue`, and ``limit`` is the largest number of atoms.
     """
     state = Pursuit(*state)
     room_for = state.chosen.shape[1]
     weights, gram = np.empty(room_for, residuals.dtype), np.empty(room_for, residuals.dtype)
-    places = np.empty(room_for, where.dtype)
+    places = np.empty(room_for, atoms.dtype)
     room = np.empty(residuals.shape[1] // 4, residuals.dtype)
     for n in range(start, stop):
         s, j = signals[n], atoms[n]
         m, change = state.counts[s], state.changes[s]
-        places[m] = where[j]
+        places[m] = j
         for i in range(m):
-            other = state.chosen[s, i]
-            places[i] = where[other]
-            gram[i] = inner(rows[places[m]], rows[places[i]], room) * (scales[j] * scales[other])
-        if _add(state, s, j, values[n], gram[:m], limit, eps):
+            places[i] = state.chosen[s, i]
+            gram[i] = inner(rows[j], rows[places[i]], room) * (scales[j] * scales[places[i]])
+        if _add(state, s, j, values[n], gram, True, limit, eps):
             for i in range(m + 1):
-                weights[i] = change[i] * scales[state.chosen[s, i]]
+                weights[i] = change[i] * scales[places[i]]
             _subtract(residuals[s], rows, places[: m + 1], weights)
 
 
 @compiled
-def extend_by_gram(
-    state: Any, products: Array, scales: Array, signals: Array, atoms: Array, values: Array, limit: int, eps: float
+def extend_by_entries(
+    state: Any, entries: Array, are_gram: bool, signals: Array, atoms: Array, values: Array, limit: int, eps: float
 ) -> None:
-    """What `extend` does, given ``products``, Dᴴd_j of the new atoms of unit norm, one per column.
+    """What `extend` does, given the new row of L of each signal, or that of its Gram matrix if they ``are_gram``.
 
-    D has atoms of any norm, which ``scales`` make one. The residuals are left to the caller.
-    """
-    state = Pursuit(*state)
-    gram = np.empty(state.chosen.shape[1], products.dtype)
-    for n in range(signals.size):
-        s, m = signals[n], state.counts[signals[n]]
-        for i in range(m):
-            other = state.chosen[s, i]
-            gram[i] = np.conj(products[other, n]) * scales[other]
-        _add(state, s, atoms[n], values[n], gram[:m], limit, eps)
-
-
-@compiled
-def extend_by_changes(
-    state: Any,
-    kept: Array,
-    sizes: Array,
-    scales: Array,
-    signals: Array,
-    atoms: Array,
-    values: Array,
-    block: Array,
-    limit: int,
-    eps: float,
-) -> None:
-    """What `extend` does, given the changes of the correlations so far; the residuals are left to the caller.
-
-    ``kept[i, :, s]`` is z·Dᴴq_i of signal s, where the q_i are its chosen atoms made orthonormal one after the
-    other, and ``sizes[i, s]`` is z: these have the new row of L in them, L_ji = d_jᴴq_i. Added are the next z, and
-    in column n of ``block``, which is zero, the coefficients δ of atoms of any norm.
+    The row of signal ``signals[n]`` is ``entries[n]``. The residuals are left to the caller.
     """
     state = Pursuit(*state)
     for n in range(signals.size):
-        s, j, L = signals[n], atoms[n], state.triangles[signals[n]]
-        m, square = state.counts[s], 1.0
-        for i in range(m):
-            L[m, i] = kept[i, j, s] * (scales[j] / sizes[i, s])
-            square -= _square(L[m, i])
-        if _add_by_distance(state, s, j, values[n], square, limit, eps):
-            if m < sizes.shape[0]:
-                sizes[m, s] = state.changes[s, m] / L[m, m].real
-            for i in range(m + 1):
-                block[state.chosen[s, i], n] = state.changes[s, i] * scales[state.chosen[s, i]]
+        _add(state, signals[n], atoms[n], values[n], entries[n], are_gram, limit, eps)
 
 
 @compiled
-def _add(state: Any, s: int, atom: int, correlation: complex, gram: Array, limit: int, eps: float) -> bool:
-    """Add an atom to a signal, unless that changes nothing; returned is whether it was."""
-    square = _add_row(gram, state.triangles[s], eps)
-    return _add_by_distance(state, s, atom, correlation, square, limit, eps)
-
-
-@compiled
-def _add_by_distance(
-    state: Any, s: int, atom: int, correlation: complex, square: float, limit: int, eps: float
+def _add(
+    state: Any, s: int, atom: int, correlation: complex, entries: Array, are_gram: bool, limit: int, eps: float
 ) -> bool:
-    """The same, given the squared distance of the atom from the span of the others, and its row of L but for ℓ."""
-    m = state.counts[s]
-    fall = _change(correlation, square, m, state.triangles[s], state.changes[s], state.codes[s], eps)
+    """Add an atom to a signal, unless that changes nothing; returned is whether it was."""
+    m, L, square = state.counts[s], state.triangles[s], 1.0
+    if are_gram:
+        square = _add_row(entries[:m], L, eps)
+    else:
+        for i in range(m):
+            L[m, i] = entries[i]
+            square -= _square(L[m, i])
+    fall = _change(correlation, square, m, L, state.changes[s], state.codes[s], eps)
     if fall == 0:
         state.done[s] = True
         return False
