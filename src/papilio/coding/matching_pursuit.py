@@ -105,11 +105,11 @@ def omp(
       one product with Dᴴ, and reads a row of DᴴD for each pair of atoms in a code. 10,000 signals with 10 of 256
       atoms of length 64 take 50 ms on one core.
     - *By residuals*, few signals in many atoms: a step takes a product with Dᴴ, for all signals together, and no
-      DᴴD. Chosen atoms are looked up in the dense matrix; in products whose dense matrix would take too long, or
-      more than 256 MB, a step takes one or two products with D instead. A product of more than 512 atoms is used
-      so where there are fewer signals than about a fifth of its atoms, and at any number of signals where it is
-      fast enough: at relative complexity 0.1, with blocks of 4×4 entries, one core codes 200 signals with 10 of
-      4096 atoms of length 1024 in 72 ms, and 2,000 in 320 ms; with the dense matrix it takes 270 and 800 ms.
+      DᴴD. Chosen atoms are looked up in the dense matrix. In products whose dense matrix would take too long, or
+      more than 256 MB, a step takes a product with D, too, or two of both where memory ends. A product of more
+      than 512 atoms is used so where there are fewer signals than a sixth of its atoms, and with more of them
+      where it is faster: at relative complexity 0.1, with blocks of 4×4 entries, one core codes 200 signals with
+      10 of 4096 atoms of length 1024 in 72 ms, and 2,000 in 320 ms; with the dense matrix it takes 270 and 800 ms.
 
     Norms of the atoms of large products follow from the structure of their factors where these are butterflies or
     orthogonal, else from their columns. From 8,192 atoms on, 1,024 random vectors give bounds instead, and atoms
