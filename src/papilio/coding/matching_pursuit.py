@@ -207,7 +207,7 @@ def _cheapest(atoms: Atoms, count: int, limit: int) -> "type[_Way]":
         by_gram += dense + n_atoms * (correlate + 16 * line) if atoms.gram_fits else np.inf
     by_atoms = dense + choices * (cost.product + line + 2 * column + _STEP) + 2 * past * column
     pair = 2 * (cost.product + (cost.vector - cost.product) / count)
-    by_products = limit * _CALL + choices * (pair + 10 * line + _STEP)
+    by_products = limit * _CALL + choices * (pair + 14 * line + _STEP)
     costs: dict[type[_Way], float] = {_ByProducts: by_products, _ByAtoms: by_atoms, _ByGram: by_gram}
     return min(costs, key=lambda way: costs[way])
 
