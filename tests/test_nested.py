@@ -209,8 +209,9 @@ def test_auto_finds_what_nested_finds_alone():
 
 
 @pytest.mark.slow
-def test_larger_limits_never_give_worse_errors():
-    matrix = spline_smoother()
+@pytest.mark.parametrize("make", [spline_smoother, lambda: kernel(150)], ids=["spline smoother", "kernel"])
+def test_larger_limits_never_give_worse_errors(make):
+    matrix = make()
     fits = [pp.factorize(matrix, complexity=limit, method="nested") for limit in (0.08, 0.09, 0.1, 0.12)]
     errors = [fit.error for fit in fits]
     assert errors == sorted(errors, reverse=True)

@@ -8,8 +8,12 @@ from scipy.linalg import hadamard
 
 import papilio as pp
 from papilio.runtime.session import Interrupted, Session, awaiting_stop
-from papilio.search.methods.butterfly import find_butterfly
+from papilio.search.methods import thresholding
+from papilio.search.methods.butterfly import METHOD, find_butterfly
+from papilio.search.problems import Stored
+from papilio.search.search import Search
 from papilio.search.splitting import best_split, leading_directions, lifted
+from papilio.search.targets import Target
 
 from .helpers import DTYPES
 
@@ -81,6 +85,32 @@ def test_a_split_is_a_partition_and_its_cost_is_that_of_its_pairs(m, radix):
 def test_a_hopeless_matrix_has_no_split():
     matrix = np.random.default_rng(0).standard_normal((96, 96))
     assert best_split(Session(), matrix, 2, hopeless=0.01 * 96**2) is None
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.1])
+def test_noise_that_a_butterfly_misses_does_not_count(noise):
+    """Largest entries have a lower sum of error and entries, but only the butterfly misses no more than the noise."""
+    random = np.random.default_rng(3)
+    matrix = np.eye(32)
+    for level in range(5):
+        pairs = np.arange(32) ^ (1 << level)
+        factor = np.diag(random.standard_normal(32))
+        factor[np.arange(32), pairs] = random.standard_normal(32)
+        matrix = matrix @ factor
+    matrix = matrix[random.permutation(32)][:, random.permutation(32)]
+    noisy = matrix + noise * np.linalg.norm(matrix) / 32 * random.standard_normal((32, 32))
+    search = Search(Stored(Session(random_state=0), noisy), Target(1024), [thresholding.METHOD, METHOD])
+    search.run()
+    assert search.best.method == "butterfly"
+    sums = {attempt.method: attempt.error + attempt.nnz / 1024 for attempt in search.attempts}
+    assert sums["thresholding"] < sums["butterfly"]
+    assert np.linalg.norm(search.best.operator.toarray() - matrix) < 0.6 * np.linalg.norm(noisy - matrix)
+
+
+def test_kernels_are_no_butterflies_with_noise():
+    places = np.linspace(0, 1, 32)
+    fit, noise = find_butterfly(Session(random_state=0), 1 / (np.abs(places[:, None] - places) + 0.02))
+    assert fit.error > noise
 
 
 # -- stopping --------------------------------------------------------------------------------------------

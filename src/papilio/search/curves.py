@@ -21,7 +21,8 @@ class Curve(NamedTuple):
 
     ``build`` makes the product at a place of these arrays, and ``detail`` says in a few words what it is. Of all
     curves of a method, only the best product is built. A curve with a ``fit`` is a product that is there already,
-    and one without entries is an attempt that failed; both are recorded by themselves.
+    and one without entries is an attempt that failed; both are recorded by themselves. ``noise`` is the part of
+    its error that noise in the matrix explains, where the method can tell.
     """
 
     method: str
@@ -30,6 +31,7 @@ class Curve(NamedTuple):
     build: Callable[[int], SparseProduct]
     detail: Callable[[int], str]
     fit: Factorization | None = None
+    noise: float = 0.0
 
     def best(self, target: Target) -> tuple[float, int]:
         """The lowest rank by a target, and its first place; infinite if no product meets it."""

@@ -55,7 +55,8 @@ def factorize(
     """Approximate a matrix by a product of sparse factors, with at most one target: complexity, error or speed.
 
     Without a target, the result has the lowest sum of error and relative complexity that was found, where the sum
-    of a product counts half if it is exact and has at most half of M's entries. M itself has the sum 1.
+    of a product with at most half of M's entries counts half if it is exact, or a butterfly that misses no more
+    than white noise in M explains. M itself has the sum 1.
 
     Methods run from the cheapest to the most expensive; the guide describes each. By the target, the
     product is never worse than thresholding and low rank, where ``n_factors`` and ``method`` allow these.

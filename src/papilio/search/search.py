@@ -83,7 +83,8 @@ def two_factors(count: int) -> bool:
 class Search:
     """The attempts to factorize a problem by some methods, and the best product so far by the target.
 
-    Nothing else changes its state: ``attempts``, ``best``, and ``nearest``, which misses the target least.
+    Nothing else changes its state: ``attempts``, ``best`` with its rank, and ``nearest``, which misses the target
+    least.
     """
 
     def __init__(self, problem: Problem, target: Target, methods: Sequence[Method] = ()) -> None:
@@ -92,16 +93,12 @@ class Search:
         self.session: Session = problem.session
         self.attempts: list[Attempt] = []
         self.best: Factorization | None = None
+        self.best_rank = inf  # of the best product so far by the target
         self.nearest: Factorization | None = None
         self._unpolished: list[tuple[str, list[Curve]]] = []
         self._costs: WeakKeyDictionary[SparseProduct, float] = WeakKeyDictionary()
 
     # -- what was found so far -------------------------------------------------------------------------
-
-    @property
-    def best_rank(self) -> float:
-        """The rank of the best product so far by the target; infinite if there is none."""
-        return inf if self.best is None else self.target.rank(self.cost_of(self.best.operator), self.best.error)
 
     @property
     def is_exact(self) -> bool:
@@ -194,24 +191,27 @@ class Search:
                 break
             self.target = self.target._replace(budget=int(budget * budget / cost))
             dropped.append(self.best)
-            self.best = None
+            self.best, self.best_rank = None, inf
             self._run()
         for fit in sorted(dropped, key=lambda fit: fit.error):
             if self.best is not None and fit.error >= self.best.error:
                 break
-            if self.price_again(fit.operator) <= budget:
-                self.best = fit
+            cost = self.price_again(fit.operator)
+            if cost <= budget:
+                self.best, self.best_rank = fit, self.target.rank(cost, fit.error)
                 break
 
     def aim(self, target: Target) -> None:
         """Go on with another target, for which the best product so far counts if it meets it."""
         self.target = target
-        if self.best is not None and self.best_rank == inf:
-            self.best = None
+        if self.best is not None:
+            self.best_rank = target.rank(self.cost_of(self.best.operator), self.best.error)
+            self.best = self.best if self.best_rank < inf else None
 
     def forget(self) -> None:
         """Begin again, with what is known of the problem."""
         self.best = self.nearest = None
+        self.best_rank = inf
         self.attempts = []
 
     # -- recording -------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Search:
         if curve.fit is None:
             self.add_failure(curve.method, curve.detail(0), begin)
         else:
-            self.add(curve.method, curve.detail(0), curve.fit, begin)
+            self.add(curve.method, curve.detail(0), curve.fit, begin, curve.noise)
         return perf_counter()
 
     def _add_chosen(self, rank: float, curve: Curve, place: int, begin: float) -> None:
@@ -364,8 +364,11 @@ class Search:
             operator, place = larger, later
         return operator
 
-    def add(self, method: str, detail: str, fit: Factorization, begin: float) -> Factorization:
-        """Record a fit that was started at ``begin``, keep it if it is the best, and return it with its method."""
+    def add(self, method: str, detail: str, fit: Factorization, begin: float, noise: float = 0.0) -> Factorization:
+        """Record a fit that was started at ``begin``, keep it if it is the best, and return it with its method.
+
+        ``noise`` is the error that noise in the matrix explains.
+        """
         self.attempts.append(Attempt(method, detail, fit.error, fit.operator.nnz, perf_counter() - begin))
         fit = replace(fit, method=method)
         cost = self.cost_of(fit.operator)
@@ -373,11 +376,11 @@ class Search:
             self.nearest = fit
         if self.target.n_factors not in (None, len(fit.operator.factors)):
             return fit
-        rank = self.target.rank(cost, fit.error)
+        rank = self.target.rank(cost, fit.error, noise)
         if rank < self.best_rank or (
             self.best is not None and rank == self.best_rank < inf and fit.operator.nnz < self.best.operator.nnz
         ):
-            self.best = fit
+            self.best, self.best_rank = fit, rank
         return fit
 
     def _distance(self, fit: Factorization) -> tuple[float, float]:

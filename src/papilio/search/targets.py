@@ -18,8 +18,9 @@ _WORTHWHILE = 0.99  # Relative to the entries of the dense matrix; products with
 class Target(NamedTuple):
     """The lowest error within ``budget`` entries, the fewest entries within the error ``limit``, or neither.
 
-    Without both, the lowest sum of error and relative complexity, where the sum of an exact product with at most
-    half of the dense matrix's entries counts half, and where the dense matrix itself has the sum 1.
+    Without both, the lowest sum of error and relative complexity, where the sum of a product with at most half of
+    the dense matrix's entries counts half if it is exact, or misses no more than noise explains, and where the
+    dense matrix itself has the sum 1.
     """
 
     size: int  # entries of the dense matrix
@@ -40,13 +41,16 @@ class Target(NamedTuple):
         """An error at which a product is exact."""
         return 1e-5 if self.is_single else 1e-9
 
-    def ranks(self, entries: Array, errors: Array) -> Array:
-        """How good products are, the lower the better; infinite for those that miss the target."""
+    def ranks(self, entries: Array, errors: Array, noise: float = 0.0) -> Array:
+        """How good products are, the lower the better; infinite for those that miss the target.
+
+        Errors up to ``noise`` are explained by noise in the matrix.
+        """
         if self.limit is not None:
             return np.where((errors <= self.limit) & (entries <= _WORTHWHILE * self.size), entries, np.inf)
         if self.budget is not None:
             return np.where(entries <= self.budget, np.maximum(errors, self.rounding), np.inf)
-        is_fast_and_exact = (errors <= self.exact) & (2 * entries <= self.size)
+        is_fast_and_exact = (errors <= max(self.exact, noise)) & (2 * entries <= self.size)
         sums = (errors + entries / self.size) * np.where(is_fast_and_exact, 0.5, 1.0)
         is_better = (sums < 1) | (self.n_factors is not None)  # than the dense matrix as one factor
         return np.where(is_better & (entries <= _WORTHWHILE * self.size), sums, np.inf)
@@ -55,9 +59,9 @@ class Target(NamedTuple):
         """Errors before a product is built, with what rounding may add to them."""
         return np.where(errors > 0, errors * (1 + 100 * self.rounding) + self.rounding, 0.0)
 
-    def rank(self, entries: float, error: float) -> float:
+    def rank(self, entries: float, error: float, noise: float = 0.0) -> float:
         """`ranks` of one product."""
-        return float(self.ranks(np.array(entries), np.array(error)))
+        return float(self.ranks(np.array(entries), np.array(error), noise))
 
     def distance(self, entries: float, error: float) -> tuple[float, float]:
         """An order of products that puts those first that meet the target, and then those that nearly do."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from math import inf
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -131,7 +131,7 @@ def butterfly(
     session = Session(random_state=random_state)
     matrix, unit = in_units(matrix)
     try:
-        fit = find_butterfly(session, matrix)
+        fit, _ = find_butterfly(session, matrix)
     except Interrupted:  # Ctrl-C also stops the call that this is a part of.
         fit = replace(_itself(matrix), status=Status.STOPPED)
     return replace(fit, operator=in_unit_of("M", fit.operator, unit))
@@ -146,13 +146,14 @@ def butterfly_entries(shape: tuple[int, int]) -> float:
     return float(n * (total + left)) if shape == (n, n) and total else inf
 
 
-def find_butterfly(session: Session, matrix: Array) -> Factorization:
-    """The best fit on supports found in up to four ways, until one cannot be far from the best.
+def find_butterfly(session: Session, matrix: Array) -> tuple[Factorization, float]:
+    """The best fit on supports found in up to four ways, until one cannot be far from the best, and the noise.
 
     For white noise of energy e, the first split into r parts misses e·(1 − 1/r), and all levels together miss less
     than e. If a fit misses more, another way is tried: neither transposing the matrix nor scaling its rows and
     columns changes the structure, and with lines of equal norm, small entries count as much as large ones. Once
-    the session is stopped, the best fit so far is returned; without one, `Interrupted` is raised.
+    the session is stopped, the best fit so far is returned; without one, `Interrupted` is raised. The second
+    number is the relative error that such noise explains, as the first split shows it.
     """
     best: Factorization | None = None
     noise, is_even, is_quick = inf, _is_balanced(matrix), False
@@ -177,8 +178,8 @@ def find_butterfly(session: Session, matrix: Array) -> Factorization:
         if best is None:
             raise
     if best is None or best.error**2 > HOPELESS:
-        return _itself(matrix)
-    return best
+        return _itself(matrix), 0.0
+    return best, sqrt(noise) if noise < inf else 0.0
 
 
 def _itself(matrix: Array) -> Factorization:
@@ -388,12 +389,12 @@ def _curves(search: Search) -> Iterator[Curve]:
             yield from butterfly_curves(search.session, problem.matrix, target)
     if _may_win(search):
         with search.session.part(0.9):
-            fit = find_butterfly(search.session, problem.matrix)
+            fit, noise = find_butterfly(search.session, problem.matrix)
         count = len(fit.operator.factors)
         if fit.status is Status.NO_STRUCTURE:
             yield failed(NAME, "no structure")
         elif target.n_factors in (None, count):
-            yield found(NAME, f"{count} factors", fit)
+            yield found(NAME, f"{count} factors", fit)._replace(noise=noise)
 
 
 def _sweep(search: Search, budgets: Sequence[int]) -> Any:
@@ -401,7 +402,7 @@ def _sweep(search: Search, budgets: Sequence[int]) -> Any:
     curves: list[Curve] = []
     if butterfly_entries(search.problem.shape) < search.problem.nnz:
         with suppress(Interrupted):
-            fit = find_butterfly(search.session, search.problem.matrix)
+            fit, _ = find_butterfly(search.session, search.problem.matrix)
             if fit.status is not Status.NO_STRUCTURE:
                 curves.append(single(NAME, f"{len(fit.operator.factors)} factors", fit.operator, fit.error))
     return lambda place: curves

@@ -9,6 +9,7 @@ before it is built.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import product
 from math import exp, inf, log
 from typing import NamedTuple
 
@@ -44,9 +45,10 @@ _ROUNDS = 2  # Rounds of choosing near blocks.
 _GAPS, _WIDE_GAPS = (1, 2, 3), (2, 3)  # levels between two steps, and those that mostly pay, for large matrices
 _PRECISE = 2e-7  # the error below which Gram matrices are not precise enough
 _START = 1e-4  # the price to begin with, likewise
-_STRIDE = 6  # steps of the grid that come first
-_BEYOND = 5  # prices beyond that of a goal, so many steps apart, where points may be better again
-_HOPELESS, _NEAR = 1.5, 0.7  # If scores exceed the best by these factors, further ranks, or prices, are not tried.
+_STRIDE = 6  # steps of the grid that come first, and those of a coarse grid
+_BEFORE = 5  # coarse steps before a goal, where walks over the grid begin
+_BEYOND = 1.5  # times the entries, or the error, of a goal: walks end there, as points may be better again
+_NEAR = 0.5  # above the lowest score at the goal, up to which finer prices are tried
 _MARGIN = 0.97  # Intended error relative to the largest that is allowed.
 _RATE = 4.0  # the power of the number of entries with which errors fall, about
 _BETTER = 0.02  # Relative amount by which the score of another tree must be lower.
@@ -180,15 +182,22 @@ class Goal(NamedTuple):
             return _RATE * log(max(point.entries, 1) / max(self.budget, 1)) + error
         return point.error + point.entries / self.target.size
 
+    def is_behind(self, point: Point) -> bool:
+        """Whether points with more entries and lower errors than this one are of no use for the goal."""
+        if self.target.limit is not None:
+            return point.error < self.target.limit / _BEYOND
+        most = _BEYOND * self.budget if self.budget is not None else self.target.size / 2
+        return point.entries > most or point.error <= self.target.rounding
+
     def is_perfect(self, point: Point) -> bool:
         """Whether a lower error is not worth the time that it takes to find."""
         return self.budget is not None and point.entries <= self.budget and point.error < _PRECISE
 
 
-def priced(family: Family, expected: float, goal: Goal, start: float, most_score: float = inf) -> list[Point]:
+def priced(family: Family, expected: float, goal: Goal, start: float) -> list[Point]:
     """Points of a family at prices that approach the goal's, of which the last are neighbours on a grid of prices.
 
-    So the points near a goal do not depend on the price to start from. There is only one if its score is high.
+    So the points near a goal do not depend on the price to start from.
     """
     least, most = (_place_of(price / goal.target.size) for price in _PRICES)
     points: list[Point] = []
@@ -197,10 +206,7 @@ def priced(family: Family, expected: float, goal: Goal, start: float, most_score
         points.append(family.point(exp(_GRID * place), expected))
         return goal.excess(points[-1])
 
-    def is_enough(value: float) -> bool:
-        return value == 0 or (len(points) == 1 and goal.score(points[0]) > most_score)
-
-    crossing(excess, _place_of(start), _STRIDE, least, most, _TRIES, is_enough)
+    crossing(excess, _place_of(start), _STRIDE, least, most, _TRIES)
     return points
 
 
@@ -226,71 +232,83 @@ def nested(
 ) -> Curve | None:
     """Representations near some goals, over the best of some trees of a depth; None if there are none.
 
-    With leaves of a medium size, the best tree for the first goal is found; unless the matrix is small,
-    ``is_hopeless`` may end it there. Then leaves become larger, and smaller, as long as that is better. At last
-    other expected ranks are tried. A small matrix is tried with all trees, sizes of leaves and expected ranks, so
-    that a wider goal has no worse point.
+    With leaves of a medium size, the best tree for the first goal is found; ``is_hopeless`` may end it there. Then
+    leaves become larger, and smaller, as long as that is better. At last other expected ranks are tried. A small
+    matrix is tried with all trees, sizes of leaves and expected ranks.
     """
     levels = levels_of(matrix.shape)
     if not levels or not (n_factors is None or (n_factors > 1 and n_factors % 2)):
         return None
+    if matrix.size <= _SMALL:
+        families = [
+            Family(session, matrix, make(), level, n_factors) for make in trees(max(levels)) for level in levels
+        ]
+        return curve_of(matrix, [each for goal in goals for each in _everywhere(families, goal)])
     found: list[Found] = []
-    (usual, *others), goal, is_small = _EXPECTED, goals[0], matrix.size <= _SMALL
+    (usual, *others), goal = _EXPECTED, goals[0]
 
-    def tried(tree: Tree, level: int, price: float, ranks: Sequence[float] = (usual,)) -> Found:
-        """The best point for the first goal from a level up, with some expected ranks."""
-        family, begin = Family(session, matrix, tree, level, n_factors), len(found)
-        lowest = min((score(each) for each in found), default=inf) + _HOPELESS
-        for expected in ranks:
-            points = priced(family, expected, goal, price, inf if expected == usual else lowest)
-            found.extend(Found(point, family, expected) for point in points)
-        return min(found[begin:], key=score)
+    def tried(tree: Tree, level: int, price: float) -> Found:
+        """The best point for the first goal from a level up."""
+        family = Family(session, matrix, tree, level, n_factors)
+        points = [Found(point, family, usual) for point in priced(family, usual, goal, price)]
+        found.extend(points)
+        return min(points, key=score)
 
     def score(each: Found) -> float:
         return goal.score(each.point)
 
     first, *rest = trees(max(levels))
     best = tried(first(), levels[0], _START / matrix.size)
-    choice = [best]
     for make in rest:
-        if is_small or not goal.is_perfect(best.point):
-            choice.append(tried(make(), levels[0], best.point.price))
-            best = choice[-1] if score(choice[-1]) < score(best) - _BETTER else best
-    if not is_small and is_hopeless([each.point for each in found]):
+        if not goal.is_perfect(best.point):
+            other = tried(make(), levels[0], best.point.price)
+            best = other if score(other) < score(best) - _BETTER else best
+    if is_hopeless([each.point for each in found]):
         return None
-    if is_small:
-        for tree in [start.family.tree for start in choice]:
-            tried(tree, levels[0], best.point.price, others)
-            for level in levels[1:]:
-                tried(tree, level, best.point.price, _EXPECTED)
-        best = min(found, key=score)
-        near = [one for one in found if score(one) < score(best) + _NEAR]
-        found.extend(_around(near))
-    for direction in () if is_small else (-1, 1):
+    for direction in (-1, 1):
         level = levels[0] + direction
         while level in levels and not goal.is_perfect(best.point):
             other, level = tried(best.family.tree, level, best.point.price), level + direction
             if score(other) >= score(best):
                 break
             best = other
-    for expected in () if is_small else others:
+    for expected in others:
         found.append(Found(best.family.point(best.point.price, expected), best.family, expected))
         best = min(best, found[-1], key=score)
-    for each in goals if best.expected != usual and not is_small else goals[1:]:
+    for each in goals if best.expected != usual else goals[1:]:
         points = priced(best.family, best.expected, each, best.point.price)
         found.extend(Found(point, best.family, best.expected) for point in points)
     return curve_of(matrix, found)
 
 
-def _around(near: Sequence[Found]) -> Iterator[Found]:
-    """Points at lower and higher prices than those near a goal: neither entries nor errors are quite monotone."""
-    places: dict[tuple[Family, float], list[int]] = {}
-    for each in near:
-        places.setdefault((each.family, each.expected), []).append(_place_of(each.point.price))
-    for (family, expected), own in places.items():
-        low, high = min(own) // _STRIDE, -(-max(own) // _STRIDE)
-        for place in (*range(low - _BEYOND, low), *range(high + 1, high + 1 + _BEYOND)):
-            yield Found(family.point(exp(_GRID * _STRIDE * place), expected), family, expected)
+def _everywhere(families: Sequence[Family], goal: Goal) -> list[Found]:
+    """Points of all families at prices from before the goal to where it lies behind.
+
+    Entries and errors are not quite monotone in the price. So the prices are those of one coarse grid for all goals,
+    and for near goals mostly the same. Where a family has a point near the best one, there are finer prices around
+    the goal.
+    """
+    least, most = (_place_of(price / goal.target.size) // _STRIDE for price in _PRICES)
+    near = priced(families[0], _EXPECTED[0], goal, _START / goal.target.size)[-1]
+    most = min(most, _place_of(near.price) // _STRIDE + _BEFORE)
+    found: list[Found] = []
+    crossed: list[tuple[float, int, Found]] = []  # the score at the goal, and the coarse price there
+    for family, expected in product(families, _EXPECTED):
+        last: Point | None = None
+        for place in range(most, least, -1):
+            point = family.point(exp(_GRID * _STRIDE * place), expected)
+            found.append(Found(point, family, expected))
+            if last is not None and goal.excess(last) <= 0 < goal.excess(point):
+                crossed.append((min(goal.score(last), goal.score(point)), place * _STRIDE, found[-1]))
+            if goal.is_behind(point):
+                break
+            last = point
+    lowest = min((score for score, *_ in crossed), default=inf)
+    for score, place, (_, family, expected) in crossed:
+        if score < lowest + _NEAR:
+            finer = [each for each in range(place - _STRIDE, place + 2 * _STRIDE) if each % _STRIDE]
+            found += [Found(family.point(exp(_GRID * each), expected), family, expected) for each in finer]
+    return found
 
 
 def curve_of(matrix: Array, found: Sequence[Found]) -> Curve | None:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ...linalg import frobenius
 from ...operators import SparseProduct
 from ...typing import Array
-from ..curves import Curve, largest, single, sizes_of
+from ..curves import Curve, largest, single, sizes_of, thresholding
 from ..problems import Stored, leading_subspace
 from ..search import Method, Search, two_factors
 from ..targets import Target
@@ -33,11 +33,11 @@ class Sum(NamedTuple):
     error: float
 
 
-def _best_sum(problem: Stored, budget: int) -> Curve | None:
+def _best_sums(problem: Stored, target: Target, budget: int) -> Curve | None:
     """The best sum with at most ``budget`` entries over several ranks; None if there is no room for one.
 
     S takes the largest entries of M − UV, and UV the leading singular vectors of M − S, in turns (Zhou and Tao's
-    GoDec, 2011), for each rank; then the best one is improved.
+    GoDec, 2011), for each rank; then the best one is improved. The curve leaves out the smallest entries of its S.
     """
     m, n = problem.shape
     best: Sum | None = None
@@ -54,8 +54,15 @@ def _best_sum(problem: Stored, budget: int) -> Curve | None:
         return None
     rank, count = best.left.shape[1], budget - min(m, n) - best.left.shape[1] * (m + n)
     best = _improved(problem, best, count)
-    detail = f"{np.count_nonzero(best.sparse):,} entries + rank {rank}"
-    return single(NAME, detail, _as_product(best), best.error)
+    if problem.is_weighted:
+        detail = f"rank {rank}, {np.count_nonzero(best.sparse):,} entries"
+        return single(NAME, detail, _as_product(best), best.error)
+    fixed = min(m, n) + np.count_nonzero(best.left) + np.count_nonzero(best.right)
+    curve = thresholding(
+        best.sparse, target, lambda kept: _as_product(best._replace(sparse=kept)), fixed, NAME, f"rank {rank}, "
+    )
+    share = frobenius(best.sparse) / np.sqrt(problem.energy)
+    return curve._replace(errors=np.hypot(best.error, share * curve.errors))
 
 
 def sums(problem: Stored, target: Target, most: int) -> Iterator[Curve]:
@@ -68,11 +75,11 @@ def sums(problem: Stored, target: Target, most: int) -> Iterator[Curve]:
         count = int(np.log(most / least) / np.log(ratio)) if most > least else 0
         budgets = [int(most / ratio**i) for i in range(count + 1)]
     for budget in budgets:
-        curve = _best_sum(problem, budget)
+        curve = _best_sums(problem, target, budget)
         if curve is None:
             return
         yield curve
-        if target.limit is not None and curve.errors[0] > target.limit:
+        if target.limit is not None and curve.errors.min() > target.limit:
             return
 
 
