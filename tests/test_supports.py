@@ -89,7 +89,7 @@ def test_a_hopeless_matrix_has_no_split():
 
 @pytest.mark.parametrize("noise", [0.01, 0.1])
 def test_noise_that_a_butterfly_misses_does_not_count(noise):
-    """Largest entries have a lower sum of error and entries, but only the butterfly misses no more than the noise."""
+    """Largest entries have a lower sum of error and entries, but miss more than the noise."""
     random = np.random.default_rng(3)
     matrix = np.eye(32)
     for level in range(5):

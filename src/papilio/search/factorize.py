@@ -23,9 +23,9 @@ from .methods import METHODS, NAMES
 from .methods.thresholding import itself
 from .nested.cluster_trees import as_coordinates, in_one_space
 from .pricing import Pricing
+from .problems import in_unit_of
 from .search import Search
 from .targets import Target, as_complexity, as_speedup, least_entries
-from .units import in_unit_of
 from .weighted import Inputs, stored
 
 _BLOCK = 4  # rows and columns of blocks where a speed-up is the target

@@ -41,9 +41,9 @@ from .nested.sketches import (
     low_rank_from_sketches,
     nested_from_sketches,
 )
+from .problems import in_unit_of
 from .search import Search
 from .targets import Target, as_complexity
-from .units import in_unit_of
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What is factorized, as methods see it: a matrix in memory, with the singular vectors of its blocks."""
+"""What is factorized, as methods see it: a matrix in memory, with the singular vectors of its blocks, in units."""
 
 from collections.abc import Sequence
 from functools import cached_property, reduce
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from ..linalg import frobenius
+from ..linalg import frobenius, shifted
 from ..operators import SparseProduct
 from ..runtime.session import Session
 from ..runtime.threads import blas_threads
@@ -21,6 +21,10 @@ SVD_SIDE = 2048  # the short side up to which all singular values are computed
 _SPARE = 10  # more columns than singular vectors in subspace iteration
 _STEPS = 4  # Number of these steps.
 _AT_ONCE = 1 << 22  # entries of a sparse matrix that are filled in at a time
+
+_ROOM = 32  # bits between the unit and the largest number, with which nothing can overflow
+_MOST_LOOKED_AT = 1 << 24  # Products with more entries are only sampled.
+_SHIFT = 24  # bits of the unit that the last factor takes over otherwise
 
 
 class Block(NamedTuple):
@@ -221,3 +225,35 @@ class Stored:
         others = [sp.eye_array(min(self.shape))] * ((n_factors or 1) - 1)
         is_wide = self.shape[0] < self.shape[1]
         return SparseProduct([*others, matrix] if is_wide else [matrix, *others]).astype(self.dtype)
+
+
+# -- products in the unit of the matrix that was given, the way back from `papilio.linalg.in_units` ---------
+
+
+def in_unit_of(name: str, operator: SparseProduct, exponent: int) -> SparseProduct:
+    """``operator`` times 2^exponent; an error that names the matrix if this overflows."""
+    if -1000 < exponent < np.finfo(operator.dtype).maxexp - _ROOM:
+        return operator * 2.0**exponent
+    factors = list(operator.factors)
+    # The scale might overflow, and so might the first factor, which is multiplied by it.
+    if exponent > 0:
+        factors[-1] = factors[-1] * factors[-1].real.dtype.type(2**_SHIFT)
+        exponent -= _SHIFT
+    scale = float(shifted(np.array([operator.scale]), exponent)[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(scale):
+            scaled = SparseProduct(factors, scale)
+            if np.isfinite(_looked_at(scaled)).all():
+                return scaled
+    raise ValueError(
+        f"{name} must leave room for rounding below the largest number of {operator.dtype}, got entries for which "
+        f"the product overflows: divide {name} by a power of two"
+    )
+
+
+def _looked_at(operator: SparseProduct) -> Array:
+    """All entries of a product, or sums of those of each row with random signs if there are many."""
+    if operator.shape[0] * operator.shape[1] <= _MOST_LOOKED_AT:
+        return operator.toarray()
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], operator.shape[1])
+    return np.asarray(operator @ signs.astype(operator.dtype))

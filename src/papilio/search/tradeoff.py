@@ -15,9 +15,9 @@ from ..validation import as_factor_count, as_integer, as_matrix, is_series
 from .curves import Curve
 from .methods import METHODS
 from .methods.thresholding import itself
+from .problems import in_unit_of
 from .search import Method, Search
 from .targets import Target, as_complexity, least_complexity
-from .units import in_unit_of
 from .weighted import Inputs, stored
 
 _POINTS = 12

@@ -27,9 +27,9 @@ from ..implicit import Entries
 from ..known_supports import Arranged, arranged, fit_supports
 from ..nested.cluster_trees import clusters_in_order
 from ..nested.rank_butterfly import Plan, Precision, butterfly_of_rank, deepest, planned
+from ..problems import in_unit_of
 from ..search import Method, Search
 from ..targets import Target
-from ..units import in_unit_of
 
 _WAYS = ((False, False), (False, True), (True, False), (True, True))  # balanced, transposed
 _SHARES = (0.4, 0.2, 0.2, 0.2)  # Estimated shares of the time.

@@ -284,20 +284,25 @@ def nested(
 def _everywhere(families: Sequence[Family], goal: Goal) -> list[Found]:
     """Points of all families at prices from before the goal to where it lies behind.
 
-    Entries and errors are not quite monotone in the price. So the prices are those of one coarse grid for all goals,
-    and for near goals mostly the same. Where a family has a point near the best one, there are finer prices around
-    the goal.
+    Entries and errors are not quite monotone in the price. So prices are those of one coarse grid for all goals,
+    and mostly the same for goals that are near. Where a family has a point near the best one, there are finer
+    prices around the goal.
     """
     least, most = (_place_of(price / goal.target.size) // _STRIDE for price in _PRICES)
     near = priced(families[0], _EXPECTED[0], goal, _START / goal.target.size)[-1]
-    most = min(most, _place_of(near.price) // _STRIDE + _BEFORE)
     found: list[Found] = []
     crossed: list[tuple[float, int, Found]] = []  # the score at the goal, and the coarse price there
+
+    def at(place: int, family: Family, expected: float) -> Point:
+        found.append(Found(family.point(exp(_GRID * place), expected), family, expected))
+        return found[-1].point
+
     for family, expected in product(families, _EXPECTED):
-        last: Point | None = None
-        for place in range(most, least, -1):
-            point = family.point(exp(_GRID * _STRIDE * place), expected)
-            found.append(Found(point, family, expected))
+        start, last = _place_of(near.price) // _STRIDE + _BEFORE, None
+        while start < most and goal.excess(at(start * _STRIDE, family, expected)) > 0:
+            start += _BEFORE
+        for place in range(min(start, most), least, -1):
+            point = at(place * _STRIDE, family, expected)
             if last is not None and goal.excess(last) <= 0 < goal.excess(point):
                 crossed.append((min(goal.score(last), goal.score(point)), place * _STRIDE, found[-1]))
             if goal.is_behind(point):
@@ -306,8 +311,9 @@ def _everywhere(families: Sequence[Family], goal: Goal) -> list[Found]:
     lowest = min((score for score, *_ in crossed), default=inf)
     for score, place, (_, family, expected) in crossed:
         if score < lowest + _NEAR:
-            finer = [each for each in range(place - _STRIDE, place + 2 * _STRIDE) if each % _STRIDE]
-            found += [Found(family.point(exp(_GRID * each), expected), family, expected) for each in finer]
+            for each in range(place - _STRIDE, place + 2 * _STRIDE):
+                if each % _STRIDE:
+                    at(each, family, expected)
     return found
 
 

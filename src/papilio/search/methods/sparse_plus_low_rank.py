@@ -198,5 +198,5 @@ METHOD = Method(
     share=4.0,
     is_weighted=True,
     n_factors=two_factors,
-    sweep=lambda search, budgets: lambda place: (),
+    sweep=lambda search, budgets: lambda place: _curves(search),
 )
