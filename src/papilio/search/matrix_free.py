@@ -1,4 +1,4 @@
-"""Factorize implicit matrices: from a function of their entries, or from products with vectors.
+"""Matrix-free: factorize implicit matrices, from a function of their entries or from products with vectors.
 
 From entries, some blocks tell which kind of product needs the fewest, and which levels it should have. It is
 built from O(n log n) entries, and its error is measured on rows that were drawn at random. From products, nested

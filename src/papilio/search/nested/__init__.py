@@ -1,1 +1,1 @@
-"""Nested low rank: blocks of clusters of rows and columns, which share bases."""
+"""Hierarchical matrices with nested bases (HSS, H²), by cluster trees, and butterflies of rank r."""

@@ -1,4 +1,4 @@
-"""Nested low rank from entries: each cluster of rows or columns is expressed by a few of its own lines.
+"""HSS matrices from entries, by skeletonization: each cluster of rows or columns is expressed by a few of its own.
 
 The block of a cluster of rows and of all columns outside of it has a low rank where a kernel is smooth away from
 its diagonal. An interpolative decomposition, seen through some of these columns, chooses rows that stand for the

@@ -1,4 +1,4 @@
-"""Nested low rank from products with random vectors.
+"""HSS and H² matrices, matrix-free: from products with random vectors (black-box compression).
 
 Let Y = MΩ and Z = MᴴΨ with random Ω and Ψ. Lines are clustered. Row cluster i sees
 
