@@ -71,6 +71,16 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
+def close_figures():
+    """Figures need no screen, and are closed after the test."""
+    from matplotlib import pyplot
+
+    pyplot.switch_backend("Agg")
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture
 def here(tmp_path, monkeypatch):
     """An empty working directory."""
     monkeypatch.chdir(tmp_path)

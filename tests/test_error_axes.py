@@ -1,6 +1,5 @@
 """Diagrams of errors: each quantity has an axis of its own, exact results stand apart, and no point is hidden."""
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -8,13 +7,7 @@ from matplotlib.figure import Figure
 import papilio as pp
 from papilio.plot.tradeoffs import ErrorAxis
 
-matplotlib.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    matplotlib.pyplot.close("all")
+pytestmark = pytest.mark.usefixtures("close_figures")
 
 
 def ticks(ax):

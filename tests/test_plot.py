@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import matplotlib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,13 +10,7 @@ from matplotlib.figure import Figure
 import papilio as pp
 from papilio.results import History
 
-matplotlib.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    matplotlib.pyplot.close("all")
+pytestmark = pytest.mark.usefixtures("close_figures")
 
 
 def test_a_matrix_is_drawn_entry_by_entry_on_a_symmetric_scale():

@@ -3,8 +3,6 @@
 import json
 from dataclasses import replace
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -16,13 +14,7 @@ from papilio.plot.tradeoffs import relative_times
 from papilio.report import Subject, page
 from papilio.results import Speedup, TradeoffPoint
 
-matplotlib.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("close_figures")
 
 
 def diagonal(entries):
