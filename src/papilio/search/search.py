@@ -122,6 +122,10 @@ class Search:
             lowest = min((self.target.rank(attempt.nnz, attempt.error) for attempt in others), default=inf)
         return self.best_rank < (_AHEAD if min(self.problem.shape) <= _LARGE else _AHEAD_IF_LARGE) * lowest
 
+    @property
+    def _is_small(self) -> bool:
+        return bool(self.problem.shape[0] * self.problem.shape[1] <= _POLISHED)
+
     def may_win(self, entries: float, error: float = 0.0) -> bool:
         """Whether a product with at least so many entries and such an error would be the best."""
         least = entries if self.target.pricing is None else entries / _FASTEST
@@ -161,8 +165,9 @@ class Search:
         methods = [each for each in self.methods if self.allows(each.name)]
         if self.problem.is_sparse:
             methods = [each for each in methods if each.takes_sparse]
-        if self.problem.is_weighted and self.session.is_limited:
-            # The time may be up before the last ones: of the long ones, those come first that see the inputs.
+        if self.problem.is_weighted and self.session.is_limited and self._is_small:
+            # The time may be up before the last ones: of the long ones, those come first that see the inputs. Of
+            # large matrices, iterations take longer than all others.
             methods.sort(key=lambda each: (each.share > 1, not each.is_weighted, -each.share))
         done = 0.0
         for k, method in enumerate(methods):
@@ -240,10 +245,9 @@ class Search:
             self._add_chosen(*chosen, begin)
         elif not has_found:
             self.add_failure(method.name, beyond, begin)
-        is_small = self.problem.shape[0] * self.problem.shape[1] <= _POLISHED
-        if is_small and is_measured and not method.is_first:
+        if self._is_small and is_measured and not method.is_first:
             self._unpolished.append((method.name, families))
-        elif is_small and method.is_polished and not self.is_exact:
+        elif self._is_small and method.is_polished and not self.is_exact:
             with suppress(Interrupted):
                 self._polish(method.name, families, _GAIN, _POLISHES)
 
