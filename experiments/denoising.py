@@ -374,7 +374,8 @@ def _followup(results: Results) -> list[Claim]:
             f"σ = {sigma}: " + ", ".join(f"{gains[sigma, atoms]:+.2f} dB ({atoms})" for atoms in sizes)
             for sigma in sigmas
         )
-        return Claim(text, verdict(all(sign * gain > 0 for gain in gains.values())), "; ".join(listed))
+        holds = all(sign * gain > 0 for gain in gains.values())
+        return Claim(text, verdict(holds), "; ".join(listed), "so on average, at each number of atoms")
 
     sizes = results.atoms(FIXED)
     strong = [sigma for sigma in results.sigmas if sigma in _STRONG]
