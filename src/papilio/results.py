@@ -206,7 +206,8 @@ class Factorization(Result):
         op = self.operator
         error = error_in_words(self.error, op.dtype)
         how = f"{self.method}: " if self.method else ""
-        what = error if error == "exact" else f"relative error {'of outputs ' * (self.error_of == 'outputs')}{error}"
+        whose = "of outputs " if self.error_of == "outputs" else ""
+        what = error if error == "exact" else f"relative error {whose}{error}"
         entries = f"{op.nnz:,} of {op.shape[0] * op.shape[1]:,} entries in {len(op.factors)} factors"
         return f"{how}{entries}, {what}, {self.status}"
 
