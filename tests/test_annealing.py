@@ -8,7 +8,9 @@ import pytest
 import papilio as pp
 from papilio.runtime.session import Session
 from papilio.search.methods.sparse_factors import even_schedule
-from papilio.solvers.annealing import annealed
+from papilio.solvers.annealing import annealed, annealing_round
+from papilio.solvers.moments import Moments
+from papilio.solvers.palm import Limits
 
 from .helpers import as_array, gaussian, orthogonal, true_error
 
@@ -114,3 +116,18 @@ def test_a_large_matrix_that_is_found_in_single_precision_ends_exact_in_its_own(
     fit = annealed(Session(random_state=0), X, schedule, start, 1)
     assert fit.operator.dtype == X.dtype
     assert fit.error < 1e-12 < start.error
+
+
+def test_noise_does_not_change_which_lines_share_blocks():
+    """A product in blocks of shuffled rows and columns stays nearly exact if there is hardly any relaxation."""
+    schedule = pp.Schedule.with_complexity((64, 128), 0.5, block=4)
+    shuffle = np.random.default_rng(0).permutation
+    factors = []
+    for constraint in schedule.constraints:
+        m, n = constraint.shape
+        factors.append(constraint.project(gaussian((m, n), seed=m + n))[shuffle(m)][:, shuffle(n)])
+    moments = Moments(factors[0] @ factors[1])
+    fit = annealing_round(
+        Session(), np.random.RandomState(0), "", moments, schedule, factors, 1e-3, Limits(schedule.order, 5, 0.0)
+    )
+    assert fit.error < 0.01

@@ -18,7 +18,7 @@ from ..runtime.session import Session, Stage
 from ..samples import Samples
 from ..search.pricing import schedule_with_speedup
 from ..search.targets import as_speedup
-from ..solvers.annealing import annealing_round, disturbed, falling
+from ..solvers.annealing import annealing_round, falling
 from ..solvers.hierarchical import CodedSignals, Split, hierarchical, split_next
 from ..solvers.moments import Moments
 from ..solvers.palm import Fit, Limits, descend, is_rough, is_small
@@ -43,11 +43,12 @@ from .online import FadingMoments, OnlineDictionaryLearning, as_window, online_s
 from .signals import Coder, Coding, Held, Signals, Statistics, code_part, multiplied, residuals_of
 
 _ITERATIONS = 16  # Iterations of K-SVD for 10,000 signals and 256 atoms.
-_FEWEST_ITERATIONS, _MOST_ITERATIONS = 16, 100
+_FEWEST_ITERATIONS, _MOST_ITERATIONS = 8, 100
 _ROUGH, _FINE = 3e-4, 1e-6  # Tolerances of PALM: if refinement follows, and if not.
-_ROUNDS = 5  # Rounds of refinement for 10,000 signals and 256 atoms.
-_FEWEST_ROUNDS, _MOST_STEPS = 5, 160  # rounds; rounds times factors
-_STEPS = 15  # Iterations of PALM in the relaxed sets of a round, and again in the sets themselves.
+_ROUNDS = 8  # Rounds of refinement for 10,000 signals and 256 atoms.
+_FEWEST_ROUNDS, _MOST_VISITS = 4, 160  # rounds; rounds times factors
+_FEWEST_STEPS, _MOST_STEPS = 15, 30  # iterations of PALM in each of the two sets of a round
+_STEPS_OF_SPLIT = 30  # Largest number of iterations in the hierarchy, if dictionaries are large and refined.
 _WARM, _COLD = 0.15, 0.01  # How far sets are relaxed in the first and in the last round.
 _ALONE = 30  # Iterations of PALM after a pass over all signals, or for a mini-batch.
 _LEAST_GAIN = 1e-3  # Relative fall of the error for which another round with all signals follows.
@@ -95,7 +96,7 @@ def fast_dictionary(
     n_nonzero_coefs : int, optional
         Atoms per signal; a tenth of d by default, at least one.
     init : {"ksvd", "online"} or (d, a) array
-        D₀, or the learner of it: `ksvd`, with 16 to 100 iterations, fewer for more data, or `online_dictionary`.
+        D₀, or the learner of it: `ksvd`, with 8 to 100 iterations, fewer for more data, or `online_dictionary`.
     effort : float
         How much time to spend on improving all factors and codes together at the end, relative to the default; 0
         ends with the hierarchy.
@@ -109,7 +110,8 @@ def fast_dictionary(
         ``n_nonzero_coefs`` entries in each column, as in line 5 of the paper's Algorithm 3. With very many signals
         such a step sees the random sample.
     max_iter : int
-        The largest number of iterations of PALM in each split and each global step.
+        The largest number of iterations of PALM in each split and each global step; 30 at most for large
+        dictionaries that are refined.
     tol : float, optional
         End these when the relative error changes by less; 0 never ends them early. By default 1e-6 if ``effort``
         is 0, and else 3e-4: what follows goes on from there.
@@ -180,7 +182,7 @@ def ksvd_iterations_for(n_signals: int, n_components: int) -> int:
 def n_rounds_for(n_signals: int, schedule: Schedule) -> int:
     """Rounds of refinement: their time grows with signals, atoms and factors, and so there are fewer of them."""
     size = n_signals * schedule.shape[1] / (10_000 * 256)
-    most = _MOST_STEPS // len(schedule.constraints)
+    most = _MOST_VISITS // len(schedule.constraints)
     return int(np.clip(round(_ROUNDS / size**0.6), _FEWEST_ROUNDS, max(most, _FEWEST_ROUNDS)))
 
 
@@ -195,10 +197,11 @@ class HierarchyOptions(NamedTuple):
     def limits(self, schedule: Schedule, is_refined: bool) -> list[Limits]:
         """PALM's, for each order of updates that is tried."""
         tol = (_ROUGH if is_refined else _FINE) if self.tol is None else self.tol
-        limits = Limits(schedule.order, self.max_iter, tol, inertia=is_refined)
+        is_cheap = is_small(schedule.constraints)
+        max_iter = min(self.max_iter, _STEPS_OF_SPLIT) if is_refined and not is_cheap else self.max_iter
+        limits = Limits(schedule.order, max_iter, tol, inertia=is_refined)
         if self.order == "best":
-            tries_both = is_refined and is_small(schedule.constraints)
-            return [limits, limits.mirrored()] if tries_both else [limits]
+            return [limits, limits.mirrored()] if is_refined and is_cheap else [limits]
         return [limits.mirrored() if self.order == "factor_first" else limits]
 
 
@@ -346,6 +349,9 @@ class Refinement(Stage):
 
     def __init__(self, session: Session, signals: Held, schedule: Schedule, n_rounds: int) -> None:
         self._session, self._signals, self._schedule, self._count = session, signals, schedule, n_rounds
+        # With many signals, codes take most of the time, and more steps are worth it.
+        signals_per_atom = len(signals.rows) // schedule.shape[1]
+        self._steps = int(np.clip(signals_per_atom // 3, _FEWEST_STEPS, _MOST_STEPS))
 
     def init(self, before: Found) -> Round:
         return Round(before.dictionary, before.dictionary, before.dictionary)
@@ -357,7 +363,7 @@ class Refinement(Stage):
         part = signals.part(some)
         found = part.statistics(state.product)
         relaxation = falling(_WARM, _COLD, i, self._count)
-        product = annealed_once(session, found, schedule, state.product, relaxation)
+        product = annealed_once(session, found, schedule, state.product, relaxation, self._steps)
         if some is not signals.rows:  # the last rounds only improve what there is
             product = reseeded(product, part, found.uses)
         else:
@@ -380,13 +386,18 @@ class Refinement(Stage):
 
 
 def annealed_once(
-    session: Session, found: Statistics, schedule: Schedule, product: SparseProduct, relaxation: float
+    session: Session,
+    found: Statistics,
+    schedule: Schedule,
+    product: SparseProduct,
+    relaxation: float,
+    steps: int,
 ) -> SparseProduct:
     """The product after one round of annealing on the moments of codes in it; `Interrupted` after a stop."""
     moments, factors = in_precision(found.moments(product), schedule, product, found.error)
-    limits = Limits(schedule.order, _STEPS, tol=0.0, inertia=True)
-    noisy = disturbed(factors, relaxation, session.random)
-    fit = annealing_round(session.aside(), "", moments, schedule, noisy, relaxation, limits)
+    limits = Limits(schedule.order, steps, tol=0.0, inertia=True)
+    quiet, random = session.aside(), session.random
+    fit = annealing_round(quiet, random, "", moments, schedule, factors, relaxation, limits)
     session.check()
     return SparseProduct(fit.factors, fit.scale).astype(product.dtype)
 
@@ -552,7 +563,7 @@ class FastDictionaryLearning(StreamEstimator):
         In place of both: the constraint sets of the factors. `Schedule.with_complexity` and
         `Schedule.with_speedup` have options for the number of factors, blocks, and vectors at a time.
     init : {"ksvd", "online"}, KSVD, OnlineDictionaryLearning or (n_components, n_features) array
-        The dense dictionary to factorize, or the learner of it: "ksvd" has 16 to 100 iterations, fewer for more
+        The dense dictionary to factorize, or the learner of it: "ksvd" has 8 to 100 iterations, fewer for more
         data. An estimator such as ``KSVD(max_iter=20)`` is not fitted itself: only its limits are used.
     effort : float
         How much time to spend on improving all factors and codes together at the end, relative to the default.

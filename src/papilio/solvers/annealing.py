@@ -52,8 +52,8 @@ def annealed(
     for r in range(rounds):
         relaxation = falling(_WARM, _COLD, r, rounds)
         with session.part(1 / rounds):
-            factors = disturbed(fit.factors, relaxation, session.random)
-            fit = annealing_round(session, f" {r + 1}", moments, schedule, factors, relaxation, limits)
+            random = session.random
+            fit = annealing_round(session, random, f" {r + 1}", moments, schedule, fit.factors, relaxation, limits)
         if session.stopped:
             break
         best = fit if fit.error < best.error else best
@@ -83,6 +83,7 @@ def falling(warm: float, cold: float, number: int, rounds: int) -> float:
 
 def annealing_round(
     session: Session,
+    random: np.random.RandomState,
     number: str,
     moments: Moments,
     schedule: Schedule,
@@ -90,9 +91,11 @@ def annealing_round(
     relaxation: float,
     limits: Limits,
 ) -> Fit:
-    """PALM in relaxed sets, from factors with noise, and then in the sets themselves."""
+    """PALM in relaxed sets, from factors with noise of half the relaxation, and then in the sets themselves."""
     for phase, share in (("loosen", relaxation), ("tighten", 0.0)):
+        # Before there is noise, which would hide what lines share blocks.
         members = schedule.sets_for(factors, share)
+        factors = [_with_noise(factor, _NOISE * share, random) for factor in factors] if share else factors
         factors = [constraint.project(factor) for constraint, factor in zip(members, factors, strict=True)]
         scale = best_scale(moments, factors)
         with session.part(1 / 2):
@@ -101,11 +104,6 @@ def annealing_round(
         if session.stopped:
             break
     return fit
-
-
-def disturbed(factors: Sequence[Array], relaxation: float, random: np.random.RandomState) -> list[Array]:
-    """Factors with noise in all places, of half the relaxation times the size of an entry."""
-    return [_with_noise(factor, _NOISE * relaxation, random) for factor in factors]
 
 
 def _with_noise(factor: Array, level: float, random: np.random.RandomState) -> Array:
