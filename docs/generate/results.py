@@ -43,9 +43,8 @@ class Run(NamedTuple):
 def pages(root: Path) -> dict[str, str]:
     folder = root / "results"
     if not folder.exists():  # in an archive of the sources
-        return {
-            "results/index.md": "# Results\n\nThe results of full runs are in the repository, under `results`.\n"
-        }
+        missing = "The results of full runs are in the repository, under `results`.\n"
+        return {"results/index.md": f"# Results\n\n{missing}", "_generated/verdicts.md": missing}
     introduction, commands = _readme(folder)
     runs = [
         Run(meta.parent, commands.get(meta.parent.relative_to(folder).as_posix(), ""))
@@ -53,7 +52,23 @@ def pages(root: Path) -> dict[str, str]:
     ]
     found = {f"results/{_name(folder, run)}.md": _page(root, run) for run in runs}
     found["results/index.md"] = _index(folder, runs, introduction)
+    found["_generated/verdicts.md"] = with_badges(_sentences(folder))
     return found
+
+
+def _sentences(folder: Path) -> str:
+    """The paper's sentences that runs decide, with the verdicts of the letter and of papilio's defaults."""
+    found: dict[str, dict[str, str]] = {}
+    for run in ("hadamard", "figure3/paper", "figure3/papilio"):
+        for row in map(cells, (folder / run / "claims.md").read_text(encoding="utf-8").splitlines()):
+            if len(row) > 3 and row[2] in BADGES:
+                found.setdefault(row[1], {})[run] = row[2]
+    rows = [
+        f"| {text} | {verdicts.get('figure3/paper', '')} | "
+        f"{verdicts.get('figure3/papilio') or verdicts.get('hadamard', '')} |"
+        for text, verdicts in found.items()
+    ]
+    return "\n".join(["| sentence | to the letter | papilio |", "|---|---|---|", *rows]) + "\n"
 
 
 def _readme(folder: Path) -> tuple[str, dict[str, str]]:
