@@ -35,7 +35,11 @@ def code_hash(experiment: str) -> str:
 
 @cache
 def _hash_of(start: Place) -> str:
-    texts = sorted(f"{module}.{name}:{_definitions(module)[name].text}" for module, name in reached(start))
+    texts = sorted(
+        f"{module}.{name}:{definition.text}:{sorted(_uses(module, definition))}"  # imports, too
+        for module, name in reached(start)
+        for definition in [_definitions(module)[name]]
+    )
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
