@@ -260,7 +260,7 @@ def claim_folder(folder: Path, meta: Mapping[str, Any]) -> None:
     elif folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} holds files of something else; choose another --output")
     folder.mkdir(parents=True, exist_ok=True)
-    kept = {key: found[key] for key in ("code", "verified") if key in found}
+    kept: dict[str, Any] = {key: found[key] for key in ("code", "verified") if key in found}
     _write_meta(folder, {**meta, **kept, "settings": settings})
 
 

@@ -190,11 +190,12 @@ def test_an_error_that_one_target_reaches_is_reached_by_another_one_with_as_few_
 
 
 def test_without_a_target_an_exact_product_does_not_end_the_search_for_a_smaller_one():
-    """Low rank is exact, and its sum counts half; a butterfly of rank r is nearly exact and far smaller."""
+    """Low rank is exact with a third of the entries; products of nested bases are, too, with far fewer."""
     matrix = spline_smoother()
-    fit = pp.factorize(matrix)
-    within = pp.factorize(matrix, complexity=0.1)
-    assert fit.error + fit.operator.relative_complexity <= within.error + within.operator.relative_complexity
+    fits = pp.factorize(matrix), pp.factorize(matrix, complexity=0.1)
+    sums = [fit.error + fit.operator.relative_complexity for fit in fits]
+    halved = [each / 2 if fit.error < 1e-9 else each for each, fit in zip(sums, fits, strict=True)]
+    assert halved[0] <= halved[1]
 
 
 def test_large_sparse_matrices_are_not_filled_in():

@@ -129,9 +129,19 @@ def from_parts(name: str, data: Array, indices: Array, indptr: Array, shape: Arr
         raise ValueError(f"{name} has shape {shape}")
     if data.ndim != 1 or working_dtype(name, data.dtype) != data.dtype:
         raise ValueError(f"{name} has values of dtype {data.dtype} in {data.ndim} dimensions")
-    if {indices.dtype.kind, indptr.dtype.kind} != {"i"}:
-        raise ValueError(f"{name} has indices of dtype {indices.dtype} and {indptr.dtype}")
-    return as_csr(name, sp.csr_array((data, indices, indptr), shape=tuple(shape.tolist())))
+    for part, array in (("indices", indices), ("indptr", indptr)):
+        if array.ndim != 1 or array.dtype not in (np.int32, np.int64):
+            raise ValueError(f"{name} has {part} of dtype {array.dtype} in {array.ndim} dimensions")
+    if indptr.size == 0 or indptr[-1] != data.size:
+        raise ValueError(f"{name} has {data.size} entries, and other line pointers")
+    try:
+        matrix = sp.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{name} is broken: {error}") from None
+    if not matrix.has_canonical_format:
+        raise ValueError(f"{name} has indices that are not in order")
+    return matrix
 
 
 def frozen(factor: Factor) -> Factor:

@@ -54,7 +54,7 @@ def _best_sums(problem: Stored, target: Target, budget: int) -> Curve | None:
         return None
     rank, count = best.left.shape[1], budget - min(m, n) - best.left.shape[1] * (m + n)
     best = _improved(problem, best, count)
-    if problem.is_weighted:
+    if problem.is_weighted or not best.sparse.any():
         detail = f"rank {rank}, {np.count_nonzero(best.sparse):,} entries"
         return single(NAME, detail, _as_product(best), best.error)
     fixed = min(m, n) + np.count_nonzero(best.left) + np.count_nonzero(best.right)
