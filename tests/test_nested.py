@@ -215,7 +215,13 @@ def test_larger_limits_never_give_worse_errors(make):
     fits = [pp.factorize(matrix, complexity=limit, method="nested") for limit in (0.08, 0.09, 0.1, 0.12)]
     errors = [fit.error for fit in fits]
     assert errors == sorted(errors, reverse=True)
-    for fit in fits:
+
+
+@pytest.mark.slow
+def test_a_limit_of_the_error_takes_no_more_entries_than_a_limit_of_entries():
+    matrix = spline_smoother()
+    for limit in (0.08, 0.09, 0.1, 0.12):
+        fit = pp.factorize(matrix, complexity=limit, method="nested")
         other = pp.factorize(matrix, max_error=1.01 * fit.error, method="nested")
         assert other.operator.nnz <= fit.operator.nnz
 

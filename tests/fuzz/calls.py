@@ -20,6 +20,9 @@ IMAGE = 255 * np.random.default_rng(0).random((14, 13))
 OP = pp.SparseProduct([np.diag(np.arange(1.0, 7.0)) + np.eye(6, k=2), np.eye(6, 5) - np.eye(6, 5, k=-1)], 0.5)
 OPERATORS = {"float64": OP, "float32": OP.astype(np.float32), "complex128": 1j * OP, "one": OP.H @ OP}
 LEARNERS = ("KSVD", "SparseKSVD", "OnlineDictionaryLearning", "FastDictionaryLearning")
+SHORT: dict[str, dict[str, float]] = {name: {"max_iter": 3} for name in LEARNERS[:3]} | {
+    LEARNERS[3]: {"effort": 0.0}
+}
 STREAMS = LEARNERS[2:]
 
 
@@ -48,7 +51,7 @@ def fit(name, X, **options):
 
 @cache
 def fitted(name):
-    return getattr(pp, name)(8, 2, max_iter=3, random_state=0).fit(A(40, 6))
+    return getattr(pp, name)(8, 2, **SHORT[name], random_state=0).fit(A(40, 6))
 
 
 def use(name, method, X):
@@ -56,13 +59,13 @@ def use(name, method, X):
 
 
 def stream(name, X, Y):
-    model = getattr(pp, name)(8, 2, max_iter=3, random_state=0)
+    model = getattr(pp, name)(8, 2, **SHORT[name], random_state=0)
     return model.partial_fit(X).partial_fit(Y).components_
 
 
 def stream_that_fails(name, X, Y, fails):
     """After a batch that cannot be had, the estimator can go on with another stream."""
-    model = getattr(pp, name)(8, 2, max_iter=3, random_state=0)
+    model = getattr(pp, name)(8, 2, **SHORT[name], random_state=0)
 
     def batches():
         yield X
@@ -97,7 +100,7 @@ def learner(**more):
 
 
 c, d, t, m = pp.constraints, pp.dictionary, pp.transforms, pp.metrics
-LEARN = {"n_components": 8, "n_nonzero_coefs": 2, "max_iter": 3}
+LEARN = {"n_components": 8, "n_nonzero_coefs": 2}
 LEARNER_OPTIONS = {"positive": True, "transform_sparse": True, "random_state": 0, "checkpoint": "run"}
 OWN_OPTIONS = {
     "KSVD": {"tol": 1e-3},
@@ -177,7 +180,7 @@ CALLS = {
         d.fast_dictionary,
         {"signals": A(8, 50), "schedule": pp.Schedule.rectangular((8, 12), 3, 3, 0.7), "n_nonzero_coefs": 2}
         | {"max_iter": 3, "random_state": 0},
-        {"init": A(8, 12), "refine": False, "tol": 1e-3},
+        {"init": A(8, 12), "effort": 0.0, "order": "best", "codes": "fixed", "tol": 1e-3},
     ),
     "Moments": Call(pp.Moments, {"cross": A(6, 5)}, {"gram": np.eye(5), "energy": 100.0}),
     "Moments.of": Call(pp.Moments.of, {"signals": A(6, 9), "codes": A(5, 9)}),
@@ -277,7 +280,9 @@ CALLS = {
     },
     **{f"constraints.{name}": Call(partial(build, name), given) for name, given in SETS.items()},
     **{
-        f"{name}.fit": Call(partial(fit, name), {"X": A(40, 6)} | LEARN, OWN_OPTIONS[name] | LEARNER_OPTIONS)
+        f"{name}.fit": Call(
+            partial(fit, name), {"X": A(40, 6)} | LEARN | SHORT[name], OWN_OPTIONS[name] | LEARNER_OPTIONS
+        )
         for name in LEARNERS
     },
     **{

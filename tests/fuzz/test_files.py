@@ -77,7 +77,7 @@ LEARNERS = {
     "KSVD": {"max_iter": 6},
     "SparseKSVD": {"max_iter": 6},
     "OnlineDictionaryLearning": {"max_iter": 4},
-    "FastDictionaryLearning": {"max_iter": 5, "complexity": 0.8},
+    "FastDictionaryLearning": {"effort": 0.1, "complexity": 0.8},
 }
 
 
