@@ -46,6 +46,7 @@ def pages(root: Path) -> dict[str, str]:
         missing = "The results of full runs are in the repository, under `results`.\n"
         return {"results/index.md": f"# Results\n\n{missing}", "_generated/verdicts.md": missing}
     introduction, commands = _readme(folder)
+    introduction = into_the_site(introduction, root, folder, root / "docs" / "results" / "index.md")
     runs = [
         Run(meta.parent, commands.get(meta.parent.relative_to(folder).as_posix(), ""))
         for meta in sorted(folder.rglob("meta.json"))
